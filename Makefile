@@ -1,0 +1,28 @@
+# Two commands: `make demo` shows what bitcycle does, `make test` checks it. Both install what they need into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install demo test lint clean
+
+install: .venv/.installed
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: install
+	mkdir -p out
+	$(BIN)/bitcycle schedules --bits 3 8 --cycles 8 --plot out/schedules.png
+
+test: install
+	$(BIN)/pytest -n 2
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv out build

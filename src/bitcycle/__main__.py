@@ -1,0 +1,5 @@
+"""``python -m bitcycle`` is the command line."""
+
+from bitcycle.cli import main
+
+main()

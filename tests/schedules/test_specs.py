@@ -1,0 +1,208 @@
+"""The grammar: every documented form, and every misuse with what it is told."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bitcycle as bc
+from bitcycle import schedules as sc
+from bitcycle.schedules import spec as grammar
+
+
+def dip(step, total):
+    return 3 if total // 3 <= step < 2 * total // 3 else 8
+
+
+DOCUMENTED = re.findall(r"^\| ``([^`]+)`` ", grammar.__doc__, re.MULTILINE)
+
+
+def test_the_documentation_lists_every_form():
+    assert len(DOCUMENTED) == 12
+
+
+@pytest.mark.parametrize("spec", [s for s in DOCUMENTED if not s.startswith("call:")])
+def test_documented_forms(spec):
+    s = bc.schedule(spec)
+    assert bc.schedule(str(s)) == s
+    s.over(4000)
+
+
+def test_the_ten_by_name_and_by_parts_are_equal():
+    assert bc.schedule("CR", bits=(3, 8)) == bc.schedule("cosine-repeated:3-8:cycles=8")
+    assert bc.schedule("RTV:3-8:cycles=2") == bc.schedule("rex-triangular-v:3-8:cycles=2")
+    assert len({bc.schedule(name, bits=(3, 8)) for name in sc.TEN}) == 10
+
+
+def test_bits_and_cycles_fill_what_is_left_open():
+    assert bc.schedule("delay(0.1, CR)", bits=(4, 6), cycles=2) == bc.schedule("delay(0.1, CR:4-6:cycles=2)")
+    assert bc.schedule("join(CR:3-6, 0.5, LT)", bits=(4, 8)) == bc.schedule("join(CR:3-6, 0.5, LT:4-8)")
+    assert bc.schedule("CR", bits=(np.int64(3), np.int32(8))) == bc.schedule("CR:3-8")
+
+
+def test_spaces_do_not_matter():
+    assert bc.schedule(" join( static:8 ,0.5,  LR : 3-6 : cycles = 4 ) ") == bc.schedule(
+        "join(static:8, 0.5, LR:3-6:cycles=4)"
+    )
+
+
+def test_full_precision_is_none():
+    s = bc.schedule("full")
+    assert s(0, 10) is None
+    assert s.over(3).tolist() == [None, None, None]
+    assert bc.schedule("join(full, 0.5, static:4)").over(4).tolist() == [None, None, 4, 4]
+
+
+def test_a_single_fall_and_a_single_rise():
+    assert bc.schedule("linear-fall:3-8").over(6).tolist() == [8, 7, 6, 6, 5, 4]
+    assert bc.schedule("linear-rise:3-8").over(6).tolist() == [3, 4, 5, 6, 6, 7]
+    assert bc.schedule("linear-rise:3-8") == bc.schedule("LR:3-8:cycles=1")
+
+
+def test_a_users_function():
+    s = bc.schedule(dip)
+    assert s.over(9).tolist() == [8, 8, 8, 3, 3, 3, 8, 8, 8]
+    assert str(s) == "call:dip"
+    assert bc.schedule("call:dip") == s
+    assert s.limits(9) == (3, 8)
+    nested = bc.schedule("delay(0.5, call:dip)")
+    assert bc.schedule(str(nested)) == nested
+
+
+def test_lambdas_are_named_by_their_content():
+    first, second = (bc.schedule(lambda step, total, width=width: width) for width in (3, 4))
+    assert first != second
+    assert bc.schedule(str(first)) == first
+    assert bc.schedule(str(second)) == second
+
+
+def test_a_profile_in_three_lines():
+    @sc.profile("cubic")
+    def cubic(z, power=3.0):
+        return z**power
+
+    s = bc.schedule("cubic-repeated:3-8:cycles=2:power=2")
+    assert bc.schedule(str(s)) == s
+    assert s.over(4).tolist() == [3, 4, 3, 4]
+    del sc.PROFILES["cubic"]
+
+
+@pytest.mark.parametrize(
+    ("curve", "told"),
+    [
+        (lambda z: 2 * z, "leaves"),
+        (lambda z: z + 0.5, "leaves"),
+        (lambda z: 0 * z, "does not grow"),
+        (lambda z: 0.5, "one value for each"),
+        (lambda z: z / 0 * 0, "leaves"),
+    ],
+)
+def test_a_curve_that_is_no_profile_is_refused(curve, told):
+    with pytest.raises(ValueError, match=told):
+        sc.profile("broken")(curve)
+    assert "broken" not in sc.PROFILES
+
+
+MISUSE = {
+    "CR": "CR needs bits: write 'CR:3-8' or give bits=(3, 8)",
+    "cr:3-8": "did you mean 'CR'?",
+    "linear-fal:3-8": "did you mean 'linear-fall'?",
+    "?!": "known are full, static:N",
+    "": "unknown schedule",
+    "CR:0-8": "q_min is 1 or more, not 0",
+    "CR:-3-8": "bits are written q_min-q_max",
+    "CR:3.5-8": "q_min is a whole number, not '3.5'",
+    "CR:8": "bits are written q_min-q_max",
+    "CR:8-3": "q_min 8 is above q_max 3: give the smaller first, as in bits=(3, 8)",
+    "CR:3-8:cycles=0": "the number of cycles is 1 or more",
+    "CR:3-8:cycles=two": "the number of cycles is a whole number",
+    "CR:3-8:8": "write it as key=value",
+    "CR:3-8:rate=2": "no parameter 'rate'",
+    "RR:3-8:constant=1.5": "leaves [0, 1]",
+    "RR:3-8:constant=x": "constant is a number",
+    "CT:3-8:cycles=3": "'cosine-fall:3-8'",
+    "RTV:3-8:cycles=1": "even number of cycles",
+    "linear-fall:3-8:cycles=2": "no cycles to set",
+    "static": "as in static:8",
+    "static:0": "a width is 1 or more",
+    "static:2.5": "a width is a whole number",
+    "full:8": "nothing follows full",
+    "call:nobody": "no function 'nobody' is known",
+    "jion(full, 0.5, full)": "did you mean 'join'?",
+    "join(full, full)": "not a moment of training",
+    "join(full, 0.5)": "a boundary between every two",
+    "join(full, 0.6, full, 0.5, full)": "must grow",
+    "join(full, 2.5, full)": "not a fraction of training between 0.0 and 1.0",
+    "delay(0.5)": "a moment and a schedule",
+    "delay(1.0, static:8)": "leaves nothing to the schedule",
+    "delay(-5, static:8)": "before training",
+    "delay(0.5, static:8": "the parentheses do not close",
+    "deficit(static:8)": "windows, then a schedule",
+    "deficit(3, static:8)": "write bits@start..stop",
+    "deficit(3@0.5..0.5, full)": "is empty",
+    "deficit(3@0.0..0.5, 4@0.4..0.6, full)": "0.0..0.5 and 0.4..0.6 overlap",
+    "deficit(3@0.0..1.5, full)": "not a fraction of training",
+    "deficit(3@0.2..100, full)": "both steps or both fractions",
+    "deficit(3@0.0..0.5, 3@100..200, full)": "all in steps or all in fractions",
+    "deficit(0@0.0..0.5, full)": "a width is 1 or more",
+}
+
+
+@pytest.mark.parametrize("spec", MISUSE)
+def test_misuse_says_what_would_be_right(spec):
+    with pytest.raises(ValueError, match=re.escape(MISUSE[spec])):
+        bc.schedule(spec)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"bits": (3, 8.0)}, "q_max is a whole number"),
+        ({"bits": (True, 8)}, "q_min is a whole number"),
+        ({"bits": 8}, "a pair (q_min, q_max)"),
+        ({"bits": (3, 8), "cycles": 2.5}, "cycles is a whole number"),
+    ],
+)
+def test_misuse_of_arguments(arguments, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        bc.schedule("CR", **arguments)
+
+
+def test_arguments_that_the_spec_has_no_use_for():
+    with pytest.raises(ValueError, match="leaves no bits open"):
+        bc.schedule("static:8", bits=(3, 8))
+    with pytest.raises(ValueError, match="leaves no cycles open"):
+        bc.schedule("CR:3-8:cycles=8", cycles=4)
+    with pytest.raises(ValueError, match="has its own"):
+        bc.schedule(bc.schedule("static:8"), bits=(3, 8))
+    with pytest.raises(ValueError, match="a schedule is a spec"):
+        bc.schedule(8)
+
+
+@pytest.mark.parametrize(
+    ("spec", "step", "total", "told"),
+    [
+        ("static:8", -1, 10, "lies before training"),
+        ("static:8", 0, 0, "1 or more"),
+        ("static:8", 0.5, 10, "whole number"),
+        ("static:8", 0, 10.0, "whole number"),
+        ("deficit(3@0..1000, static:8)", 0, 100, "0..1000 falls outside a training of 100 steps"),
+        ("join(full, 200, static:8)", 0, 100, "falls outside a training of 100 steps"),
+        ("delay(100, CR:3-8)", 0, 100, "leaves nothing of a training of 100 steps"),
+    ],
+)
+def test_misuse_of_a_schedule(spec, step, total, told):
+    with pytest.raises(ValueError, match=told):
+        bc.schedule(spec)(step, total)
+
+
+def test_a_function_that_gives_no_width():
+    with pytest.raises(ValueError, match="gives at step 0 of 5 is 1 or more, not 0"):
+        bc.schedule(lambda step, total: 0)(0, 5)
+
+
+def test_schedules_do_not_load_torch():
+    code = "import sys, bitcycle as bc; bc.schedule('CR:3-8').over(10); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
