@@ -1,13 +1,46 @@
 """bitcycle: numerical precision as a training schedule.
 
-import bitcycle as bc
+    import bitcycle as bc
 
-s = bc.schedule("RTH", bits=(3, 8), cycles=8)
-s(0, 64000), s.over(64000), s.saving(64000)
+    model = bc.quantize(model)
+    precision = bc.PrecisionScheduler(model, bc.schedule("RTH", bits=(3, 8)), total_steps=T, backward_bits=8)
+    ...                        # after each optimizer.step():
+    precision.step()
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from bitcycle.schedules import schedule
 
-__all__ = ["schedule"]
+if TYPE_CHECKING:
+    from bitcycle.conversion import quantize, restore, set_bits
+    from bitcycle.precision import PrecisionScheduler
+    from bitcycle.recipe import Recipe
+    from bitcycle.inspection import summary
+
+__all__ = ["PrecisionScheduler", "Recipe", "quantize", "restore", "schedule", "set_bits", "summary"]
 
 __version__ = "0.1.0"
+
+# Everything that needs torch is imported when it is first asked for: schedules and the command line answer without it.
+_HOME = {
+    "PrecisionScheduler": "precision",
+    "Recipe": "recipe",
+    "quantize": "conversion",
+    "restore": "conversion",
+    "set_bits": "conversion",
+    "summary": "inspection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"bitcycle.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'bitcycle' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,197 @@
+"""What conversion did: every site, every layer left alone with the reason, and where quantisation loses information."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bitcycle.arithmetic import Event, observing
+from bitcycle.conversion import all_sites, reasons_of
+from bitcycle.nn.layer import QuantizedLayer
+
+Bits = int | None
+
+PRODUCT_OPERATIONS = {
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "convolution", "_convolution",
+    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable", "_trilinear", "_sparse_mm", "_sparse_addmm",
+    "_transformer_encoder_layer_fwd", "_native_multi_head_attention", "mkldnn_rnn_layer", "lstm", "gru",
+}  # fmt: skip
+"""The operations of torch that multiply matrices, as a dispatcher sees them."""
+
+
+@dataclass
+class SiteRow:
+    """A site, its bits now and, if inputs were given, the signal-to-noise ratio of its operands in decibels."""
+
+    name: str
+    layer: str
+    forward: Bits
+    backward: Bits
+    evaluate: Bits
+    kept: str = ""
+    snr: dict[str, float] = field(default_factory=dict)
+    calls: int = 0
+
+
+@dataclass
+class LeftRow:
+    """A layer that was left alone, and why."""
+
+    name: str
+    layer: str
+    reason: str
+
+
+@dataclass
+class Summary:
+    """Every site and every layer left alone; prints as a table."""
+
+    sites: list[SiteRow]
+    left_alone: list[LeftRow]
+    measured: bool
+
+    def __str__(self) -> str:
+        heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR a / b in dB"] if self.measured else [])
+        rows = [self._cells(row) for row in self.sites]
+        table = _table(heads, rows) if rows else "no sites"
+        plain = Counter((row.layer, row.reason) for row in self.left_alone if row.reason == "no product")
+        others = [row for row in self.left_alone if row.reason != "no product"]
+        left = [[row.name or "(the model)", row.layer, row.reason] for row in others]
+        left += [[f"({count} of them)", layer, reason] for (layer, reason), count in plain.items()]
+        return table + ("\n\n" + _table(["left alone", "layer", "reason"], left) if left else "")
+
+    def _cells(self, row: SiteRow) -> list[str]:
+        bits = ["full" if b is None else str(b) for b in (row.forward, row.backward, row.evaluate)]
+        if row.kept:
+            bits[2] += f" ({row.kept})"
+        noise = " / ".join(_decibel(value) for value in row.snr.values()) if row.snr else "not run"
+        return [row.name or "(the model)", row.layer, *bits] + ([noise] if self.measured else [])
+
+
+def summary(model: nn.Module, inputs: Any = None) -> Summary:
+    """Every site with its bits, and every layer left alone with the reason; ``print`` it.
+
+    With example inputs (a tensor, a tuple of arguments, or a dictionary of keywords) the model runs once, in the mode
+    it is in and without gradients: each site then shows the signal-to-noise ratio of its operands at the bits it
+    computed at, ``10 log10(sum x^2 / sum (x - q)^2)``, and products that no layer accounts for are found and listed.
+
+    >>> from bitcycle.conversion import quantize, set_bits
+    >>> model = quantize(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+    >>> set_bits(model, forward=4, backward=8)
+    >>> print(summary(model))
+    site  layer   forward  backward  evaluate
+    0     Linear  4        8         4
+    <BLANKLINE>
+    left alone   layer  reason
+    (1 of them)  ReLU   no product
+    """
+    layer_of = {
+        id(site): module.bitcycle.original.__name__
+        for module in model.modules()
+        if isinstance(module, QuantizedLayer) or "bitcycle" in vars(module)
+        for site in module.bitcycle.sites.values()
+    }
+    rows = {
+        id(site): SiteRow(
+            site.name, layer_of[id(site)], site.forward_bits, site.backward_bits, site.evaluate_bits, site.kept
+        )
+        for site in all_sites(model)
+    }
+    modules = dict(model.named_modules())
+    left = [
+        LeftRow(name, type(modules[name]).__name__.removeprefix("Quantized"), reason)
+        for name, reason in reasons_of(model).items()
+        if name in modules
+    ]
+    if inputs is not None:
+        left += _measure(model, inputs, rows, {row.name for row in left})
+    return Summary(list(rows.values()), left, measured=inputs is not None)
+
+
+def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow], listed: set[str]) -> list[LeftRow]:
+    """Run the model once: fill in the ratios, and give back the products that nobody accounts for."""
+    powers: dict[tuple[int, str], list[float]] = {}
+
+    def observe(event: Event) -> None:
+        rows[id(event.site)].calls += 1
+        for name, (before, after, _) in event.operands.items():
+            total = powers.setdefault((id(event.site), name), [0.0, 0.0])
+            total[0] += float(before.double().square().sum())
+            total[1] += float((before.double() - after.double()).square().sum())
+
+    watch = _Watch(model)
+    with observing(observe), torch.no_grad(), watch:
+        _call(model, inputs)
+    for (site, name), (signal, noise) in powers.items():
+        rows[site].snr[name] = _ratio(signal, noise)
+    return [
+        LeftRow(name, layer, f"runs {operation}, which no site accounts for")
+        for (name, layer, operation) in watch.seen
+        if name not in listed
+    ]
+
+
+class _Watch(TorchDispatchMode):
+    """Notes the products that run in modules which have no site."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.names = {id(module): name for name, module in model.named_modules()}
+        self.stack: list[nn.Module] = [model]
+        self.seen: dict[tuple[str, str, str], int] = {}
+        self.handles: list[Any] = []
+        self.modules = list(model.modules())
+
+    def __enter__(self) -> Any:
+        for module in self.modules:
+            self.handles.append(module.register_forward_pre_hook(lambda module, _: self.stack.append(module)))
+            self.handles.append(module.register_forward_hook(lambda *_: self.stack.pop() and None, always_call=True))
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for handle in self.handles:
+            handle.remove()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        operation = func._schema.name.partition("::")[2]
+        module = self.stack[-1]
+        if operation in PRODUCT_OPERATIONS and not _has_sites(module):
+            key = (self.names.get(id(module), "?"), type(module).__name__, operation)
+            self.seen[key] = self.seen.get(key, 0) + 1
+        return func(*args, **(kwargs or {}))
+
+
+def _has_sites(module: nn.Module) -> bool:
+    return isinstance(module, QuantizedLayer) and bool(module.bitcycle.sites)
+
+
+def _call(model: nn.Module, inputs: Any) -> Any:
+    if isinstance(inputs, dict):
+        return model(**inputs)
+    return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
+
+
+def _ratio(signal: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal > 0 and math.isfinite(signal) else math.nan
+
+
+def _decibel(value: float) -> str:
+    return "exact" if value == math.inf else f"{value:.1f}"
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [heads, *rows]]
+    return "\n".join(line.rstrip() for line in lines)
+
+

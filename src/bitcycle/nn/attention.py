@@ -1,0 +1,119 @@
+"""MultiheadAttention: the projections, the scores QK^T and the context PV are sites; softmax stays in full precision."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bitcycle.arithmetic import Matmul, Operand
+from bitcycle.nn.layer import QuantizedLayer, feature_dims
+from bitcycle.nn.linear import LinearProduct
+from bitcycle.nn.registry import register
+from bitcycle.recipe import Recipe
+
+
+class AttentionProducts(QuantizedLayer):
+    """The two products of attention, each operand on a grid for each of its last-dimension vectors."""
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, dropout: float
+    ) -> tuple[Tensor, Tensor]:
+        """``softmax(scale Q K^T + mask) V`` and the attention weights; the mask is added as it is."""
+        scores = self._product("scores", Matmul(transpose_b=True), query * scale, key)
+        if mask is not None:
+            scores = scores + mask
+        weights = F.dropout(scores.softmax(dim=-1), dropout, self.training)
+        return self._product("context", Matmul(), weights, value), weights
+
+    def _product(self, site: str, product: Matmul, a: Tensor, b: Tensor) -> Tensor:
+        granularity = self.bitcycle.recipe.attention
+        of_a, of_b = (Operand(feature_dims(granularity, x)) for x in (a, b))
+        return self.multiply(site, product, a, b, of_a=of_a, of_b=of_b)
+
+
+@register(nn.MultiheadAttention)
+class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
+    """``softmax(Q K^T / sqrt(d)) V`` per head, between its four projections."""
+
+    owns = ("out_proj",)  # its forward is never called: the weights are used directly
+    embed_dim: int
+    num_heads: int
+    head_dim: int
+    dropout: float
+    batch_first: bool
+    add_zero_attn: bool
+    in_proj_weight: Tensor | None
+    in_proj_bias: Tensor | None
+    bias_k: Tensor | None
+    bias_v: Tensor | None
+    out_proj: nn.Linear
+
+    @classmethod
+    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
+        return ["q_proj", "k_proj", "v_proj", "scores", "context", "out_proj"]
+
+    def quantized_forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        if is_causal and attn_mask is None:
+            raise RuntimeError("is_causal is a hint about attn_mask, which must be given with it")
+        unbatched = query.dim() == 2
+        if unbatched:
+            query, key, value = (x.unsqueeze(0) for x in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        elif not self.batch_first:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        q, k, v = self._project(query, key, value)
+        if self.bias_k is not None and self.bias_v is not None:
+            k, v = (torch.cat([x, b.expand(len(x), 1, -1)], 1) for x, b in ((k, self.bias_k), (v, self.bias_v)))
+        q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (q, k, v))
+        if self.add_zero_attn:
+            k, v = (torch.cat([x, torch.zeros_like(x[:, :, :1])], 2) for x in (k, v))
+        mask = self._merge(attn_mask, key_padding_mask, q, keys=k.shape[2])
+        context, weights = self.attend(q, k, v, mask, 1 / math.sqrt(self.head_dim), self.dropout)
+        out = self.linear("out_proj", context.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
+        returned = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
+        if unbatched:
+            return out.squeeze(0), None if returned is None else returned.squeeze(0)
+        return out if self.batch_first else out.transpose(0, 1), returned
+
+    def _project(self, *inputs: Tensor) -> list[Tensor]:
+        if self.in_proj_weight is not None:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = tuple(getattr(self, f"{name}_proj_weight") for name in "qkv")
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        operands = zip("qkv", inputs, weights, biases, strict=True)
+        return [self.linear(f"{name}_proj", x, weight, bias) for name, x, weight, bias in operands]
+
+    def _merge(self, mask: Tensor | None, padding: Tensor | None, q: Tensor, keys: int) -> Tensor | None:
+        """Both masks as one that is added to scores of shape (batch, heads, queries, keys)."""
+        merged = None
+        if mask is not None:
+            merged = _additive(mask, q.dtype)
+            if merged.dim() == 3:  # one for each sample and head
+                merged = merged.unflatten(0, (-1, self.num_heads))
+        if padding is not None:
+            added = _additive(padding, q.dtype)[:, None, None, :]
+            merged = added if merged is None else merged + added
+        if merged is not None and merged.shape[-1] < keys:  # keys that were appended may always be attended to
+            merged = F.pad(merged, (0, keys - merged.shape[-1]))
+        return merged
+
+
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask to add: minus infinity where a Boolean one is true."""
+    if mask.dtype is torch.bool:
+        return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)
+    return mask.to(dtype)

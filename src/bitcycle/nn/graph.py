@@ -1,0 +1,84 @@
+"""torch_geometric: its Linear, and message passing with full-precision or quantised aggregation.
+
+FP-Agg (``Recipe(aggregation="full")``): aggregation and degree normalisation stay in full precision.
+Q-Agg (``Recipe(aggregation="quantized")``): features go on the bits just before they are aggregated, and the error at
+the aggregation's output on the backward bits. On a grid for each row it does not matter whether features are rounded
+before or after an edge weight scales them, so messages are what goes on the grid, in any kind of message passing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.dense import Linear as GraphLinear
+
+from bitcycle.arithmetic import Linear, Operand, error_on_grid, on_grid
+from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
+from bitcycle.nn.registry import register
+from bitcycle.recipe import Recipe
+
+
+@register(GraphLinear)
+class QuantizedGraphLinear(QuantizedLayer):
+    """``y = x W^T + b`` with a grid for each node's features."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def quantized_forward(self, x: Tensor) -> Tensor:
+        site = self.bitcycle.sites[""]
+        bias = self.bias
+        if bias is not None and site.recipe.bias:
+            bias = on_grid(site, bias, None, self.training)
+        of_x = Operand(feature_dims(site.recipe.features, x))
+        of_weight = Operand(weight_dims(site.recipe.weights, self.weight))
+        return self.multiply("", Linear(), x, self.weight, bias, of_a=of_x, of_b=of_weight)
+
+
+@register(MessagePassing)
+class QuantizedMessagePassing(QuantizedLayer):
+    """Quantised aggregation (Q-Agg) of any message passing."""
+
+    replaces = ()
+
+    @classmethod
+    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
+        return ["aggregate"] if recipe.aggregation == "quantized" else []
+
+    @classmethod
+    def in_full_precision(cls, module: nn.Module, recipe: Recipe) -> str:
+        own = [name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1]
+        reasons = []
+        if recipe.aggregation == "full":
+            reasons.append("aggregation in full precision (FP-Agg) unless Recipe(aggregation='quantized')")
+        if own:
+            reasons.append(f"message weights in full precision: {', '.join(own)}")
+        return "; ".join(reasons)
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
+
+    def aggregate(self, inputs: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        """Messages on the grid, then the layer's own aggregation."""
+        out = super().aggregate(self._on_grid(inputs), *arguments, **keywords)  # type: ignore[misc]
+        return error_on_grid(self.bitcycle.sites["aggregate"], out)
+
+    def message_and_aggregate(self, edge_index: Any, *arguments: Any, **keywords: Any) -> Tensor:
+        """The same where messages and aggregation are one sparse product."""
+        arguments = tuple(self._on_grid(argument) for argument in arguments)
+        keywords = {name: self._on_grid(argument) for name, argument in keywords.items()}
+        out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
+        return error_on_grid(self.bitcycle.sites["aggregate"], out)
+
+    def _on_grid(self, features: Any) -> Any:
+        if isinstance(features, tuple):
+            return tuple(self._on_grid(part) for part in features)
+        if not (isinstance(features, Tensor) and features.is_floating_point() and features.dim() > 1):
+            return features
+        if features.layout is not torch.strided:
+            return features
+        site = self.bitcycle.sites["aggregate"]
+        return on_grid(site, features, feature_dims(site.recipe.features, features), self.training)

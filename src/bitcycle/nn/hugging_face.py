@@ -1,0 +1,138 @@
+"""transformers: its Conv1D, and the two products of attention in every model that asks its registry for attention.
+
+A converted attention module names our function in a copy of its configuration; masks are still made for the
+implementation the model had, which also runs whenever the sites are in full precision.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
+from transformers.pytorch_utils import Conv1D
+
+from bitcycle.nn.attention import AttentionProducts
+from bitcycle.nn.layer import QuantizedLayer
+from bitcycle.nn.linear import LinearProduct
+from bitcycle.nn.registry import leave, register, register_where
+from bitcycle.recipe import Recipe
+
+IMPLEMENTATION = "bitcycle"
+
+
+@register(Conv1D)
+class QuantizedConv1D(LinearProduct):
+    """``y = x W + b``: a linear layer that keeps its weight transposed."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def quantized_forward(self, x: Tensor) -> Tensor:
+        return self.linear("", x, self.weight.t(), self.bias)
+
+
+def asks_the_registry(layer: type[nn.Module]) -> bool:
+    """Whether a module's ``forward`` looks attention up in transformers' registry of implementations."""
+    code = getattr(inspect.unwrap(layer.forward), "__code__", None)
+    return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
+
+
+leave(lambda layer: layer.__name__.endswith("RotaryEmbedding"), "angles of positions: no activation is multiplied")
+
+
+@register_where(asks_the_registry)
+class QuantizedAttention(AttentionProducts):
+    """The scores QK^T and the context PV of a model's attention; its projections are layers of their own."""
+
+    config: Any
+    float_config: Any
+    """The configuration as it was."""
+
+    @classmethod
+    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
+        return ["scores", "context"]
+
+    @classmethod
+    def attach(cls, module: nn.Module) -> None:
+        module.float_config = module.config
+        module.config = copy.deepcopy(module.config)
+        module.config._attn_implementation = IMPLEMENTATION
+
+    @classmethod
+    def detach(cls, module: nn.Module) -> None:
+        module.config = module.float_config
+        del module.float_config
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        # The module itself runs; at its attention it calls the function below.
+        return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
+
+    def float_attention(self) -> Callable[..., tuple[Tensor, Tensor | None]]:
+        """The implementation that the model had."""
+        eager = getattr(sys.modules[self.bitcycle.original.__module__], "eager_attention_forward", None)
+        found: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.float_config._attn_implementation, eager
+        )
+        return found
+
+
+def quantized_attention(
+    module: QuantizedAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    **others: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention at the sites' bits, with the signature that transformers asks for; query (batch, heads, length, d)."""
+    if all(site.in_full_precision(module.training) for site in module.bitcycle.sites.values()):
+        given = {"is_causal": is_causal, "position_bias": position_bias, "softcap": softcap}
+        others.update({name: argument for name, argument in given.items() if argument is not None})
+        return module.float_attention()(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
+        )
+    if others.get("s_aux") is not None or softcap is not None:
+        raise ValueError(f"{type(module).__name__}: attention sinks and soft-capped scores have no quantised form yet")
+    groups = getattr(module, "num_key_value_groups", 1)
+    if groups > 1:
+        key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    mask = _additive(attention_mask, query, key, causal)
+    if position_bias is not None:
+        mask = position_bias if mask is None else mask + position_bias
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    context, weights = module.attend(query, key, value, mask, scale, dropout)
+    return context.transpose(1, 2).contiguous(), weights
+
+
+AttentionInterface.register(IMPLEMENTATION, quantized_attention)
+
+
+def _additive(mask: Any, query: Tensor, key: Tensor, causal: bool) -> Tensor | None:
+    """Whatever mask the model made, as one to add to the scores (a Boolean one is true where attention is allowed)."""
+    queries, keys = query.shape[2], key.shape[2]
+    lowest = torch.finfo(query.dtype).min
+    if mask is None:
+        if not causal or queries == 1:
+            return None
+        mask = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril()
+    if not isinstance(mask, Tensor) or mask.dim() == 3:
+        raise ValueError(
+            "quantised attention needs a plain mask: load the model with attn_implementation='sdpa' or 'eager'"
+        )
+    if mask.dim() == 2 and mask.shape != (queries, keys):  # (batch, keys), as flash attention takes it
+        raise ValueError("quantised attention needs attn_implementation='sdpa' or 'eager'")
+    if mask.dtype is torch.bool:
+        return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, lowest)
+    return mask[..., :keys]

@@ -1,0 +1,58 @@
+"""Linear and Bilinear."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bitcycle.arithmetic import Linear, Operand, error_on_grid, on_grid
+from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
+from bitcycle.nn.registry import register
+
+
+class LinearProduct(QuantizedLayer):
+    """The one product of a linear layer, for all layers that are one in some form."""
+
+    def linear(self, site: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """``x weight^T + bias`` at a site's bits."""
+        own = self.bitcycle.sites[site]
+        if bias is not None and own.recipe.bias:
+            bias = on_grid(own, bias, None, self.training)
+        return self.multiply(
+            site,
+            Linear(),
+            x,
+            weight,
+            bias,
+            of_a=Operand(feature_dims(own.recipe.activations, x)),
+            of_b=Operand(weight_dims(own.recipe.weights, weight)),
+        )
+
+
+@register(nn.Linear)
+class QuantizedLinear(LinearProduct):
+    """``y = x W^T + b``, x per tensor, W per output channel, b in full precision."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def quantized_forward(self, input: Tensor) -> Tensor:
+        return self.linear("", input, self.weight, self.bias)
+
+
+@register(nn.Bilinear)
+class QuantizedBilinear(QuantizedLayer):
+    """``y_o = x1^T W_o x2 + b_o``: one product of three operands, each on the grid."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def quantized_forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        site = self.bitcycle.sites[""]
+        recipe = site.recipe
+        x1, x2 = (on_grid(site, x, feature_dims(recipe.activations, x), self.training) for x in (input1, input2))
+        weight = on_grid(site, self.weight, weight_dims(recipe.weights, self.weight), self.training)
+        bias = self.bias
+        if bias is not None and recipe.bias:
+            bias = on_grid(site, bias, None, self.training)
+        return error_on_grid(site, F.bilinear(x1, x2, weight, bias))

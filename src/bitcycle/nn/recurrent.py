@@ -1,0 +1,198 @@
+"""LSTM, GRU and RNN: both gate products of every layer and direction, and the projection of an LSTM.
+
+The product with the input runs once over the whole sequence, the product with the state step by step; the weights of a
+step go on the grid once a sequence. Nothing is changed in place between time steps. Sequences are treated as torch packs
+them (longest first, ``batch_sizes`` rows a step), which covers padded-free batches and plain ones alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from bitcycle.arithmetic import Linear, Operand, on_grid
+from bitcycle.nn.layer import feature_dims, weight_dims
+from bitcycle.nn.linear import LinearProduct
+from bitcycle.nn.registry import register
+from bitcycle.recipe import Recipe
+
+State = tuple[Tensor, ...]
+"""The state of a layer: (h,) or, for an LSTM, (h, c)."""
+
+
+def _lstm(x: Tensor, recurrent: Tensor, state: State) -> State:
+    i, f, g, o = (x + recurrent).chunk(4, dim=-1)
+    c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _gru(x: Tensor, recurrent: Tensor, state: State) -> State:
+    x_r, x_z, x_n = x.chunk(3, dim=-1)
+    h_r, h_z, h_n = recurrent.chunk(3, dim=-1)
+    z = (x_z + h_z).sigmoid()
+    n = (x_n + (x_r + h_r).sigmoid() * h_n).tanh()
+    return (n + z * (state[0] - n),)
+
+
+CELLS: dict[str, Callable[[Tensor, Tensor, State], State]] = {
+    "LSTM": _lstm,
+    "GRU": _gru,
+    "RNN_TANH": lambda x, recurrent, state: ((x + recurrent).tanh(),),
+    "RNN_RELU": lambda x, recurrent, state: ((x + recurrent).relu(),),
+}
+"""One time step in full precision: (product with the input, product with the state, state) -> state."""
+
+
+@register(nn.LSTMCell, nn.GRUCell, nn.RNNCell)
+class QuantizedRecurrentCell(LinearProduct):
+    """A single time step: ``weight_ih`` and ``weight_hh`` are its sites."""
+
+    bias: bool
+    hidden_size: int
+
+    @classmethod
+    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
+        return ["weight_ih", "weight_hh"]
+
+    def quantized_forward(self, input: Tensor, hx: Tensor | State | None = None) -> Any:
+        unbatched = input.dim() == 1
+        x = input.unsqueeze(0) if unbatched else input
+        is_lstm = isinstance(self, nn.LSTMCell)
+        if hx is None:
+            state: State = (x.new_zeros(len(x), self.hidden_size),) * (2 if is_lstm else 1)
+        else:
+            given = hx if isinstance(hx, tuple) else (hx,)
+            state = tuple(s.unsqueeze(0) for s in given) if unbatched else given
+        mode = "LSTM" if is_lstm else "GRU" if isinstance(self, nn.GRUCell) else f"RNN_{self.nonlinearity.upper()}"  # type: ignore[attr-defined]
+        gates_x, gates_h = self._gates("ih", x), self._gates("hh", state[0])
+        final = CELLS[mode](gates_x, gates_h, state)
+        if unbatched:
+            final = tuple(s.squeeze(0) for s in final)
+        return final if is_lstm else final[0]
+
+    def _gates(self, which: str, x: Tensor) -> Tensor:
+        bias = getattr(self, f"bias_{which}") if self.bias else None
+        return self.linear(f"weight_{which}", x, getattr(self, f"weight_{which}"), bias)
+
+
+@register(nn.LSTM, nn.GRU, nn.RNN)
+class QuantizedRecurrent(LinearProduct):
+    """Each ``weight_*`` parameter is a site of that name."""
+
+    mode: str
+    num_layers: int
+    hidden_size: int
+    proj_size: int
+    bias: bool
+    batch_first: bool
+    bidirectional: bool
+    dropout: float
+
+    @classmethod
+    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
+        return [name for name, _ in module.named_parameters(recurse=False) if name.startswith("weight_")]
+
+    def quantized_forward(
+        self, input: Tensor | PackedSequence, hx: Tensor | State | None = None
+    ) -> tuple[Tensor | PackedSequence, Any]:
+        if isinstance(input, PackedSequence):
+            data, sizes, in_order, back = input
+            out, final = self._run(data, sizes.tolist(), self._initial(hx, data, int(sizes[0]), in_order))
+            final = tuple(state if back is None else state.index_select(1, back) for state in final)
+            return PackedSequence(out, sizes, in_order, back), self._as_given(final)
+        unbatched = input.dim() == 2
+        x = input.unsqueeze(1) if unbatched else input.transpose(0, 1) if self.batch_first else input
+        if unbatched and hx is not None:
+            hx = tuple(s.unsqueeze(1) for s in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
+        steps, batch = x.shape[:2]
+        out, final = self._run(x.flatten(0, 1), [batch] * steps, self._initial(hx, x, batch, None))
+        out = out.unflatten(0, (steps, batch))
+        if unbatched:
+            return out.squeeze(1), self._as_given(tuple(state.squeeze(1) for state in final))
+        return out.transpose(0, 1) if self.batch_first else out, self._as_given(final)
+
+    def _initial(self, hx: Tensor | State | None, x: Tensor, batch: int, order: Tensor | None) -> State:
+        """The state to begin with, (layers * directions, batch, size) each; zeros if none is given."""
+        if hx is None:
+            rows = self.num_layers * (2 if self.bidirectional else 1)
+            sizes = [self.proj_size or self.hidden_size]
+            if self.mode == "LSTM":
+                sizes.append(self.hidden_size)
+            return tuple(x.new_zeros(rows, batch, size) for size in sizes)
+        given = hx if isinstance(hx, tuple) else (hx,)
+        return tuple(state if order is None else state.index_select(1, order) for state in given)
+
+    def _as_given(self, final: State) -> Tensor | State:
+        return final if self.mode == "LSTM" else final[0]
+
+    def _run(self, data: Tensor, sizes: list[int], initial: State) -> tuple[Tensor, State]:
+        """All layers over packed data: the output of the last, and the final states."""
+        directions = ["", "_reverse"] if self.bidirectional else [""]
+        finals: list[State] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for suffix in directions:
+                start = tuple(state[len(finals)] for state in initial)
+                out, final = self._direction(data, sizes, start, f"_l{layer}{suffix}", reverse=bool(suffix))
+                outputs.append(out)
+                finals.append(final)
+            data = torch.cat(outputs, dim=-1) if len(outputs) > 1 else outputs[0]
+            if self.dropout and layer < self.num_layers - 1:
+                data = F.dropout(data, self.dropout, self.training)
+        return data, tuple(torch.stack(states) for states in zip(*finals, strict=True))
+
+    def _direction(
+        self, data: Tensor, sizes: list[int], initial: State, name: str, reverse: bool
+    ) -> tuple[Tensor, State]:
+        """One layer in one direction over packed data."""
+        cell = self._cell(name)
+        bias = getattr(self, f"bias_ih{name}") if self.bias else None
+        products = self.linear(f"weight_ih{name}", data, getattr(self, f"weight_ih{name}"), bias).split(sizes)
+        outputs: list[Tensor] = []
+        state = tuple(s[: sizes[-1]] for s in initial) if reverse else initial
+        ended: list[State] = []  # final states of the shorter sequences, shortest first
+        for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
+            rows, wanted = state[0].shape[0], sizes[t]
+            if rows < wanted:  # running backwards, shorter sequences join
+                state = tuple(torch.cat([s, i[rows:wanted]]) for s, i in zip(state, initial, strict=True))
+            elif rows > wanted:  # running forwards, they leave
+                ended.append(tuple(s[wanted:] for s in state))
+                state = tuple(s[:wanted] for s in state)
+            state = cell(products[t], state)
+            outputs.append(state[0])
+        if reverse:
+            outputs.reverse()
+        if ended:
+            state = tuple(torch.cat(parts) for parts in zip(state, *reversed(ended), strict=True))
+        return torch.cat(outputs), state
+
+    def _cell(self, name: str) -> Callable[[Tensor, State], State]:
+        """One time step of a layer: (product with the input, state) -> state."""
+        recurrent = self._step_product(f"weight_hh{name}", getattr(self, f"bias_hh{name}") if self.bias else None)
+        project = self._step_product(f"weight_hr{name}", None) if self.proj_size else None
+        cell = CELLS[self.mode]
+
+        def step(x: Tensor, state: State) -> State:
+            state = cell(x, recurrent(state[0]), state)
+            return state if project is None else (project(state[0]), *state[1:])
+
+        return step
+
+    def _step_product(self, site: str, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """The product with a state; its weight, and its bias if the recipe says so, go on the grid once."""
+        own = self.bitcycle.sites[site]
+        raw = getattr(self, site)
+        weight = on_grid(own, raw, weight_dims(own.recipe.weights, raw), self.training)
+        if bias is not None and own.recipe.bias:
+            bias = on_grid(own, bias, None, self.training)
+
+        def product(h: Tensor) -> Tensor:
+            of_h = Operand(feature_dims(own.recipe.activations, h))
+            return self.multiply(site, Linear(), h, weight, bias, of_a=of_h, of_b=Operand(ready=True))
+
+        return product

@@ -1,0 +1,80 @@
+"""torch's Transformer encoder: its fused evaluation path would go around the sites inside it.
+
+In evaluation ``TransformerEncoderLayer`` hands all weights to one fused kernel and calls none of its children, and
+``TransformerEncoder`` packs padded batches for that kernel. Converted, both keep to their children, as in training.
+The decoder has no such path, and needs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from bitcycle.arithmetic import Site
+from bitcycle.nn.layer import QuantizedLayer
+from bitcycle.nn.registry import register
+from bitcycle.recipe import Recipe
+
+
+class KeepsToItsChildren(QuantizedLayer):
+    """A layer without a product of its own, whose float ``forward`` may go around its children."""
+
+    @classmethod
+    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
+        return []
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        if all(site.in_full_precision(self.training) for site in self._inner_sites()):
+            return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
+        return self.quantized_forward(*arguments, **keywords)
+
+    def _inner_sites(self) -> list[Site]:
+        layers = (module for module in self.modules() if isinstance(module, QuantizedLayer))  # type: ignore[attr-defined]
+        return [site for layer in layers for site in layer.bitcycle.sites.values()]
+
+
+@register(nn.TransformerEncoderLayer)
+class QuantizedTransformerEncoderLayer(KeepsToItsChildren):
+    """Attention and feed-forward block, each with its residual and norm, before or after."""
+
+    norm1: nn.Module
+    norm2: nn.Module
+    norm_first: bool
+
+    def quantized_forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        def attend(x: Tensor) -> Tensor:
+            return self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal)  # type: ignore[attr-defined, no-any-return]
+
+        feed: Any = self._ff_block  # type: ignore[attr-defined]
+        if self.norm_first:
+            x = src + attend(self.norm1(src))
+            return x + feed(self.norm2(x))  # type: ignore[no-any-return]
+        x = self.norm1(src + attend(src))
+        return self.norm2(x + feed(x))  # type: ignore[no-any-return]
+
+
+@register(nn.TransformerEncoder)
+class QuantizedTransformerEncoder(KeepsToItsChildren):
+    """A stack of layers and a norm."""
+
+    layers: nn.ModuleList
+    norm: nn.Module | None
+
+    def quantized_forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        for layer in self.layers:
+            # The hint is_causal would only let a fused kernel leave out the mask.
+            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask)
+        return src if self.norm is None else self.norm(src)

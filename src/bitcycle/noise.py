@@ -1,0 +1,48 @@
+"""Noise for stochastic rounding that is a pure function of (seed, site, step, how often the site has drawn in it).
+
+So a resumed training draws what the uninterrupted one would have drawn, whatever else uses torch's random state.
+One 64-bit draw serves four elements: 16 bits each resolve a grid step to 1/65536, and are symmetric around zero.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+_STEP = 2.0**-16
+_MASK = (1 << 64) - 1
+_GENERATORS: dict[torch.device, torch.Generator] = {}
+
+
+def site_key(seed: int, name: str) -> int:
+    """A number that stands for a seed and a site's name, the same in every process."""
+    digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def mix(*numbers: int) -> int:
+    """Numbers scrambled into one of 64 bits, so that neighbouring steps and sites share no noise."""
+    state = 0
+    for number in numbers:
+        state = (state ^ (number & _MASK)) * 0x9E3779B97F4A7C15 & _MASK
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _MASK
+        state ^= state >> 31
+    return state
+
+
+def uniform(like: Tensor, *key: int) -> Tensor:
+    """Uniform noise in (-1/2, 1/2), laid out in memory like the given tensor."""
+    generator = _GENERATORS.get(like.device)
+    if generator is None:
+        generator = _GENERATORS[like.device] = torch.Generator(like.device)
+    generator.manual_seed(mix(*key))
+    count = like.numel()
+    draws = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device)
+    draws.random_(-(2**63), None, generator=generator)
+    dtype = torch.float64 if like.dtype is torch.float64 else torch.float32
+    noise = torch.empty_like(like, dtype=dtype)  # without gaps in memory, whatever its order of dimensions
+    noise.as_strided((count,), (1,)).copy_(draws.view(torch.int16)[:count]).add_(0.5).mul_(_STEP)
+    return noise

@@ -1,0 +1,123 @@
+"""Rounding tensors onto integer grids: pure functions, no state.
+
+A grid of ``bits`` bits over the range of the tensor at hand is affine,
+
+    scale = (max - min) / (2^bits - 1)        code = round((x - min) / scale)        value = code * scale + min
+
+with half rounded to even, or, stochastically, ``round(t + u)`` with ``u`` uniform in (-1/2, 1/2), which is unbiased.
+``dims`` are the dimensions that one grid spans; ``None`` is the whole tensor. A width is an ``int``, or inside a
+compiled graph a tensor (so that a change of bits recompiles nothing); width 0 is full precision and changes nothing.
+
+A constant tensor stays what it is. A range that is not finite has no grid: such values pass through unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Width = int | Tensor
+Dims = tuple[int, ...] | None
+
+MOST_BITS = 16
+_BYTE_BITS = 8
+_BYTE_OFFSET = 128  # codes 0..255 are kept as signed bytes: converting to them is several times faster than to unsigned
+
+
+class Quantized(NamedTuple):
+    """A tensor on its grid, as values to compute with and as what is needed to have them back later."""
+
+    values: Tensor
+    codes: Tensor
+    scale: Tensor
+    zero: Tensor
+
+
+def quantize(x: Tensor, bits: Width, dims: Dims = None, noise: Tensor | None = None) -> Tensor:
+    """The values of ``x`` on a grid, nearest or, if noise is given, stochastically rounded.
+
+    >>> quantize(torch.tensor([0.0, 0.2, 0.7, 3.0]), bits=2)
+    tensor([0., 0., 1., 3.])
+    """
+    if _unchanged(x, bits):
+        return x
+    scale, zero = _grid(x, bits, dims)
+    codes = _codes(x, scale, zero, bits, noise)
+    return _where_on_grid(codes.mul_(scale).add_(zero).to(x.dtype), x, scale, bits)
+
+
+def quantize_and_keep(x: Tensor, bits: Width, dims: Dims = None) -> Quantized:
+    """Like :func:`quantize` to nearest, and what :func:`restore` needs: up to 8 bits, one byte an element."""
+    if _unchanged(x, bits):
+        return Quantized(x, x, x, x)
+    scale, zero = _grid(x, bits, dims)
+    codes = _codes(x, scale, zero, bits, None)
+    in_bytes = isinstance(bits, int) and bits <= _BYTE_BITS
+    kept = codes.sub(_BYTE_OFFSET).to(torch.int8) if in_bytes else None
+    values = _where_on_grid(codes.mul_(scale).add_(zero).to(x.dtype), x, scale, bits)
+    return Quantized(values, values if kept is None else kept, scale, zero)
+
+
+def restore(codes: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype) -> Tensor:
+    """The values that :func:`quantize_and_keep` gave, from what it kept."""
+    if codes.dtype is not torch.int8:
+        return codes
+    return codes.to(scale.dtype).add_(_BYTE_OFFSET).mul_(scale).add_(zero).to(dtype)
+
+
+def check_width(bits: object, what: str = "bits") -> int | None:
+    """Bits that the arithmetic has: 1 to 16, or ``None`` for full precision."""
+    if bits is None:
+        return None
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= MOST_BITS:
+        raise ValueError(f"{what} is a whole number from 1 to {MOST_BITS}, or None for full precision, not {bits!r}")
+    return bits
+
+
+def _unchanged(x: Tensor, bits: Width) -> bool:
+    if not x.is_floating_point():
+        raise TypeError(f"a quantised product needs floating-point operands, not {x.dtype}")
+    return (isinstance(bits, int) and bits == 0) or x.numel() == 0
+
+
+def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
+    if dims is None:
+        low, high = torch.aminmax(x)
+    elif len(dims) == 1:
+        low, high = torch.aminmax(x, dim=dims[0], keepdim=True)
+    else:
+        low, high = torch.amin(x, dims, keepdim=True), torch.amax(x, dims, keepdim=True)
+    low, high = low.to(_wide(x.dtype)), high.to(_wide(x.dtype))
+    if isinstance(bits, int):
+        levels: int | Tensor = 2**bits - 1
+    else:  # width 0 keeps a harmless grid here and is taken out at the end
+        levels = torch.exp2(bits.clamp(min=1).to(low.dtype)) - 1
+    scale = (high - low) / levels
+    return torch.where(scale == 0, 1, scale), low
+
+
+def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None) -> Tensor:
+    """Codes as floating-point numbers, in a tensor of their own that may be changed in place."""
+    codes = torch.sub(x, zero).div_(scale)
+    if noise is None:
+        return codes.round_()
+    if isinstance(bits, int):
+        return codes.add_(noise).round_().clamp_(0, 2**bits - 1)
+    return codes.add_(noise).round_().clamp_(torch.zeros_like(scale), torch.exp2(bits.to(scale.dtype)) - 1)
+
+
+def _where_on_grid(values: Tensor, x: Tensor, scale: Tensor, bits: Width) -> Tensor:
+    """The values, but ``x`` itself where there is no grid or none is wanted."""
+    finite = torch.isfinite(scale)
+    if not isinstance(bits, int):
+        return torch.where(finite & (bits > 0), values, x)
+    if x.device.type == "cpu" and bool(finite.all()):  # elsewhere the question would cost a synchronisation
+        return values
+    return torch.where(finite, values, x)
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """Grids of half-precision tensors are computed in single precision."""
+    return dtype if dtype is torch.float64 else torch.float32
