@@ -58,7 +58,7 @@ class Summary:
     measured: bool
 
     def __str__(self) -> str:
-        heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR a / b in dB"] if self.measured else [])
+        heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR in dB"] if self.measured else [])
         rows = [self._cells(row) for row in self.sites]
         table = _table(heads, rows) if rows else "no sites"
         plain = Counter((row.layer, row.reason) for row in self.left_alone if row.reason == "no product")
@@ -71,7 +71,7 @@ class Summary:
         bits = ["full" if b is None else str(b) for b in (row.forward, row.backward, row.evaluate)]
         if row.kept:
             bits[2] += f" ({row.kept})"
-        noise = " / ".join(_decibel(value) for value in row.snr.values()) if row.snr else "not run"
+        noise = ", ".join(f"{name} {_decibel(value)}" for name, value in row.snr.items()) or "not run"
         return [row.name or "(the model)", row.layer, *bits] + ([noise] if self.measured else [])
 
 
@@ -121,7 +121,7 @@ def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow], listed: se
 
     def observe(event: Event) -> None:
         rows[id(event.site)].calls += 1
-        for name, (before, after, _) in event.operands.items():
+        for name, (before, after) in event.operands.items():
             total = powers.setdefault((id(event.site), name), [0.0, 0.0])
             total[0] += float(before.double().square().sum())
             total[1] += float((before.double() - after.double()).square().sum())

@@ -16,12 +16,12 @@ PRODUCTS = {
 }  # fmt: skip
 """Functions and methods that multiply matrices."""
 
-_DEPTH = 2  # helper functions of the module's own package are looked into, and their helpers
+_DEPTH = 3  # how far to follow the methods and the package's own helpers that forward calls
 
 
 @lru_cache(maxsize=None)
 def visible_products(layer: type[nn.Module]) -> tuple[str, ...]:
-    """The products that show in the methods of a module's class, ``@`` included.
+    """The products that show in a module's ``forward`` and in what it calls, ``@`` included.
 
     >>> class Scores(nn.Module):
     ...     def forward(self, q, k):
@@ -29,30 +29,29 @@ def visible_products(layer: type[nn.Module]) -> tuple[str, ...]:
     >>> visible_products(Scores)
     ('@',)
     """
-    found: set[str] = set()
-    for base in layer.__mro__:
-        if base is nn.Module:
-            break
-        for member in vars(base).values():
-            function = inspect.unwrap(member) if callable(member) else member
-            if isinstance(function, FunctionType):
-                found |= _in_function(function, _DEPTH)
-    return tuple(sorted(found))
+    return tuple(sorted(_in_function(layer.forward, layer, _DEPTH, set())))
 
 
-def _in_function(function: FunctionType, depth: int) -> set[str]:
+def _in_function(function: object, layer: type, depth: int, done: set[object]) -> set[str]:
+    function = inspect.unwrap(function) if callable(function) else function
+    if not isinstance(function, FunctionType) or function in done:
+        return set()
+    done.add(function)
     found = _in_code(function.__code__)
     if depth:
         package = (function.__module__ or "").partition(".")[0]
-        for name in _names(function.__code__):
+        called = [getattr(layer, name, None) for name in _names(function.__code__, of_self=True)]
+        for name in _names(function.__code__, of_self=False):
             helper = function.__globals__.get(name)
             if isinstance(helper, FunctionType) and (helper.__module__ or "").partition(".")[0] == package != "torch":
-                found |= _in_function(helper, depth - 1)
+                called.append(helper)
+        for next_function in called:
+            found |= _in_function(next_function, layer, depth - 1, done)
     return found
 
 
 def _in_code(code: CodeType) -> set[str]:
-    found = {name for name in _names(code) if name in PRODUCTS}
+    found = {name for name in _names(code, of_self=False) if name in PRODUCTS}
     for instruction in dis.get_instructions(code):
         if instruction.opname == "BINARY_OP" and instruction.argrepr in ("@", "@="):
             found.add("@")
@@ -62,14 +61,14 @@ def _in_code(code: CodeType) -> set[str]:
     return found
 
 
-def _names(code: CodeType) -> set[str]:
-    """Global names and attributes that are called or read, but not those only ``self`` is asked for."""
+def _names(code: CodeType, of_self: bool) -> set[str]:
+    """The attributes that ``self`` is asked for, or all other names and attributes."""
     names = set()
     previous = None
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_METHOD", "LOAD_ATTR", "LOAD_NAME"):
-            of_self = previous is not None and previous.opname == "LOAD_FAST" and previous.argval == "self"
-            if not of_self:
+            asks_self = previous is not None and previous.opname == "LOAD_FAST" and previous.argval == "self"
+            if asks_self == of_self:
                 names.add(str(instruction.argval))
         previous = instruction
     return names

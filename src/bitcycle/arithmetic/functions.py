@@ -39,8 +39,7 @@ def multiply(
 ) -> Tensor:
     """A site's product of ``a`` and ``b`` at its bits of the moment, with its quantised backward."""
     bits = site.width(training)
-    if OBSERVERS and not torch.compiler.is_compiling():
-        _tell_observers(site, product, a, b, bits, of_a, of_b)
+    _tell_observers(site, product, bits, {"a": (a, of_a), "b": (b, of_b)})
     if torch.is_grad_enabled():
         rounding = site.recipe.gradients
         out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, of_a, of_b, rounding)  # type: ignore[no-untyped-call]
@@ -49,9 +48,11 @@ def multiply(
     return _forward(product, _values(a, bits, of_a), _values(b, bits, of_b), bias)
 
 
-def on_grid(site: Site, x: Tensor, dims: Dims, training: bool) -> Tensor:
-    """A tensor on the site's bits, its gradient passed straight through."""
-    out = _OnGrid.apply(x, site.width(training), dims)  # type: ignore[no-untyped-call]
+def on_grid(site: Site, x: Tensor, dims: Dims, training: bool, operand: str) -> Tensor:
+    """An operand on the site's bits, its gradient passed straight through."""
+    bits = site.width(training)
+    _tell_observers(site, None, bits, {operand: (x, Operand(dims))})
+    out = _OnGrid.apply(x, bits, dims)  # type: ignore[no-untyped-call]
     assert isinstance(out, Tensor)
     return out
 
@@ -191,12 +192,11 @@ def _refuse_second_order() -> None:
 
 
 def _tell_observers(
-    site: Site, product: Product, a: Tensor, b: Tensor, bits: Width, of_a: Operand, of_b: Operand
+    site: Site, product: Product | None, bits: Width, operands: dict[str, tuple[Tensor, Operand]]
 ) -> None:
+    if not OBSERVERS or torch.compiler.is_compiling():
+        return
     with torch.no_grad():
-        operands = {
-            name: (x.detach(), _values(x.detach(), bits, how), how.dims)
-            for name, x, how in (("a", a, of_a), ("b", b, of_b))
-        }
+        seen = {name: (x, _values(x, bits, how)) for name, (x, how) in operands.items() if not how.ready}
     for observer in list(OBSERVERS):
-        observer(Event(site, product, operands))
+        observer(Event(site, product, seen))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bitcycle.arithmetic.products import Product
 from bitcycle.noise import site_key
-from bitcycle.quantizers import Dims, Width
+from bitcycle.quantizers import Width
 from bitcycle.recipe import Recipe
 
 # The numbers of a site live in one small tensor that is changed in place: so a compiled graph reads them anew at each
@@ -83,11 +83,14 @@ def read(control: Tensor, place: int) -> Width:
 
 
 class Event(NamedTuple):
-    """What an observer sees of a product that runs: its operands before and after they went on the grid."""
+    """What an observer sees of a product that runs: its operands before and after they went on the grid.
+
+    Where a site is put together from parts, each operand comes in an event of its own, without the product.
+    """
 
     site: Site
     product: Product | None
-    operands: dict[str, tuple[Tensor, Tensor, Dims]]
+    operands: dict[str, tuple[Tensor, Tensor]]
 
 
 OBSERVERS: list[Callable[[Event], None]] = []

@@ -30,13 +30,13 @@ class ConvolutionLayer(QuantizedLayer):
         site = self.bitcycle.sites[""]
         bias = self.bias
         if bias is not None and site.recipe.bias:
-            bias = on_grid(site, bias, None, self.training)
+            bias = on_grid(site, bias, None, self.training, "bias")
         of_x = Operand(_activation_dims(site.recipe.activations, x))
         if pad_at_end is not None:
-            x, of_x = F.pad(on_grid(site, x, of_x.dims, self.training), pad_at_end), Operand(ready=True)
+            x, of_x = F.pad(on_grid(site, x, of_x.dims, self.training, "a"), pad_at_end), Operand(ready=True)
         if product.transposed and product.groups > 1 and site.recipe.weights == "channel":
             # An output channel is a pair (group, column) of the weight, which no choice of dimensions expresses.
-            weight = on_grid(site, self._by_group(), (1, *range(3, self.weight.dim() + 1)), self.training)
+            weight = on_grid(site, self._by_group(), (1, *range(3, self.weight.dim() + 1)), self.training, "b")
             out = self.multiply("", product, x, weight.flatten(0, 1), bias, of_a=of_x, of_b=Operand(ready=True))
         else:
             of_weight = Operand(weight_dims(site.recipe.weights, self.weight, 1 if product.transposed else 0))

@@ -25,4 +25,4 @@ class QuantizedEmbedding(QuantizedLayer):
     def quantized_forward(self, input: Tensor) -> Tensor:
         site = self.bitcycle.sites[""]
         vectors = super(QuantizedLayer, self).forward(input)  # type: ignore[misc]
-        return error_on_grid(site, on_grid(site, vectors, (-1,), self.training))
+        return error_on_grid(site, on_grid(site, vectors, (-1,), self.training, "a"))

@@ -32,7 +32,7 @@ class QuantizedGraphLinear(QuantizedLayer):
         site = self.bitcycle.sites[""]
         bias = self.bias
         if bias is not None and site.recipe.bias:
-            bias = on_grid(site, bias, None, self.training)
+            bias = on_grid(site, bias, None, self.training, "bias")
         of_x = Operand(feature_dims(site.recipe.features, x))
         of_weight = Operand(weight_dims(site.recipe.weights, self.weight))
         return self.multiply("", Linear(), x, self.weight, bias, of_a=of_x, of_b=of_weight)
@@ -81,4 +81,4 @@ class QuantizedMessagePassing(QuantizedLayer):
         if features.layout is not torch.strided:
             return features
         site = self.bitcycle.sites["aggregate"]
-        return on_grid(site, features, feature_dims(site.recipe.features, features), self.training)
+        return on_grid(site, features, feature_dims(site.recipe.features, features), self.training, "a")

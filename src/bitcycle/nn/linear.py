@@ -17,7 +17,7 @@ class LinearProduct(QuantizedLayer):
         """``x weight^T + bias`` at a site's bits."""
         own = self.bitcycle.sites[site]
         if bias is not None and own.recipe.bias:
-            bias = on_grid(own, bias, None, self.training)
+            bias = on_grid(own, bias, None, self.training, "bias")
         return self.multiply(
             site,
             Linear(),
@@ -50,9 +50,12 @@ class QuantizedBilinear(QuantizedLayer):
     def quantized_forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         site = self.bitcycle.sites[""]
         recipe = site.recipe
-        x1, x2 = (on_grid(site, x, feature_dims(recipe.activations, x), self.training) for x in (input1, input2))
-        weight = on_grid(site, self.weight, weight_dims(recipe.weights, self.weight), self.training)
+        x1, x2 = (
+            on_grid(site, x, feature_dims(recipe.activations, x), self.training, name)
+            for name, x in (("a", input1), ("a2", input2))
+        )
+        weight = on_grid(site, self.weight, weight_dims(recipe.weights, self.weight), self.training, "b")
         bias = self.bias
         if bias is not None and recipe.bias:
-            bias = on_grid(site, bias, None, self.training)
+            bias = on_grid(site, bias, None, self.training, "bias")
         return error_on_grid(site, F.bilinear(x1, x2, weight, bias))

@@ -187,9 +187,9 @@ class QuantizedRecurrent(LinearProduct):
         """The product with a state; its weight, and its bias if the recipe says so, go on the grid once."""
         own = self.bitcycle.sites[site]
         raw = getattr(self, site)
-        weight = on_grid(own, raw, weight_dims(own.recipe.weights, raw), self.training)
+        weight = on_grid(own, raw, weight_dims(own.recipe.weights, raw), self.training, "b")
         if bias is not None and own.recipe.bias:
-            bias = on_grid(own, bias, None, self.training)
+            bias = on_grid(own, bias, None, self.training, "bias")
 
         def product(h: Tensor) -> Tensor:
             of_h = Operand(feature_dims(own.recipe.activations, h))
