@@ -1,7 +1,7 @@
 """Noise for stochastic rounding that is a pure function of (seed, site, step, how often the site has drawn in it).
 
 So a resumed training draws what the uninterrupted one would have drawn, whatever else uses torch's random state.
-One 64-bit draw serves four elements: 16 bits each resolve a grid step to 1/65536, and are symmetric around zero.
+Noise is 16-bit integers, which resolve a grid step to 1/65536; one 64-bit draw serves four elements.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import torch
 from torch import Tensor
 
-_STEP = 2.0**-16
 _MASK = (1 << 64) - 1
 _GENERATORS: dict[torch.device, torch.Generator] = {}
 
@@ -34,7 +33,7 @@ def mix(*numbers: int) -> int:
 
 
 def uniform(like: Tensor, *key: int) -> Tensor:
-    """Uniform noise in (-1/2, 1/2), laid out in memory like the given tensor."""
+    """Integers uniform over all 16 bits, laid out in memory like the given tensor."""
     generator = _GENERATORS.get(like.device)
     if generator is None:
         generator = _GENERATORS[like.device] = torch.Generator(like.device)
@@ -42,7 +41,5 @@ def uniform(like: Tensor, *key: int) -> Tensor:
     count = like.numel()
     draws = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device)
     draws.random_(-(2**63), None, generator=generator)
-    dtype = torch.float64 if like.dtype is torch.float64 else torch.float32
-    noise = torch.empty_like(like, dtype=dtype)  # without gaps in memory, whatever its order of dimensions
-    noise.as_strided((count,), (1,)).copy_(draws.view(torch.int16)[:count]).add_(0.5).mul_(_STEP)
-    return noise
+    layout = torch.empty_like(like, device="meta")  # without gaps in memory, whatever its order of dimensions
+    return draws.view(torch.int16).as_strided(layout.shape, layout.stride())

@@ -4,7 +4,8 @@ A grid of ``bits`` bits over the range of the tensor at hand is affine,
 
     scale = (max - min) / (2^bits - 1)        code = round((x - min) / scale)        value = code * scale + min
 
-with half rounded to even, or, stochastically, ``round(t + u)`` with ``u`` uniform in (-1/2, 1/2), which is unbiased.
+with half rounded to even, or, stochastically, ``round(t + u)`` with ``u`` uniform in (-1/2, 1/2), which is unbiased;
+noise comes as 16-bit integers ``n``, of which ``u = (n + 1/2) / 2^16``.
 ``dims`` are the dimensions that one grid spans; ``None`` is the whole tensor. A width is an ``int``, or inside a
 compiled graph a tensor (so that a change of bits recompiles nothing); width 0 is full precision and changes nothing.
 
@@ -22,6 +23,7 @@ Width = int | Tensor
 Dims = tuple[int, ...] | None
 
 MOST_BITS = 16
+NOISE_STEP = 2.0**-16
 _BYTE_BITS = 8
 _BYTE_OFFSET = 128  # codes 0..255 are kept as signed bytes: converting to them is several times faster than to unsigned
 
@@ -55,7 +57,10 @@ def quantize_and_keep(x: Tensor, bits: Width, dims: Dims = None) -> Quantized:
     scale, zero = _grid(x, bits, dims)
     codes = _codes(x, scale, zero, bits, None)
     in_bytes = isinstance(bits, int) and bits <= _BYTE_BITS
-    kept = codes.sub(_BYTE_OFFSET).to(torch.int8) if in_bytes else None
+    kept = None
+    if in_bytes:  # in place, there and back: exact for integers, and cheaper than another tensor
+        kept = codes.sub_(_BYTE_OFFSET).to(torch.int8)
+        codes.add_(_BYTE_OFFSET)
     values = _where_on_grid(codes.mul_(scale).add_(zero).to(x.dtype), x, scale, bits)
     return Quantized(values, values if kept is None else kept, scale, zero)
 
@@ -103,9 +108,10 @@ def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | 
     codes = torch.sub(x, zero).div_(scale)
     if noise is None:
         return codes.round_()
+    codes.add_(noise, alpha=NOISE_STEP).add_(NOISE_STEP / 2).round_()
     if isinstance(bits, int):
-        return codes.add_(noise).round_().clamp_(0, 2**bits - 1)
-    return codes.add_(noise).round_().clamp_(torch.zeros_like(scale), torch.exp2(bits.to(scale.dtype)) - 1)
+        return codes.clamp_(0, 2**bits - 1)
+    return codes.clamp_(torch.zeros_like(scale), torch.exp2(bits.to(scale.dtype)) - 1)
 
 
 def _where_on_grid(values: Tensor, x: Tensor, scale: Tensor, bits: Width) -> Tensor:

@@ -61,12 +61,10 @@ class Convolution:
         return torch.convolution(a, b, bias, *self._geometry())
 
     def input_gradient(self, error: Tensor, b: Tensor, a: torch.Size) -> Tensor:
-        shape_of_a = error.new_empty(1).expand(a)  # only its shape is looked at
-        return self._backward(error, shape_of_a, b, 0)
+        return self._backward(error, error.new_empty(a), b, 0)  # of a only the shape is looked at
 
     def weight_gradient(self, error: Tensor, a: Tensor, b: torch.Size) -> Tensor:
-        shape_of_b = error.new_empty(1).expand(b)
-        return self._backward(error, a, shape_of_b, 1)
+        return self._backward(error, a, error.new_empty(b), 1)
 
     def bias_gradient(self, error: Tensor) -> Tensor:
         return error.sum(tuple(d for d in range(error.dim()) if d != 1))

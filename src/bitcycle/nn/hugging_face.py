@@ -113,7 +113,8 @@ def quantized_attention(
         mask = position_bias if mask is None else mask + position_bias
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     context, weights = module.attend(query, key, value, mask, scale, dropout)
-    return context.transpose(1, 2).contiguous(), weights
+    returns_weights = module.float_config._attn_implementation == "eager"  # as the other implementations do not
+    return context.transpose(1, 2).contiguous(), weights if returns_weights else None
 
 
 AttentionInterface.register(IMPLEMENTATION, quantized_attention)

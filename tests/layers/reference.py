@@ -1,0 +1,46 @@
+"""A plain re-computation of the numerics, independent of the package: numpy for the grid, autograd for the rest."""
+
+import numpy as np
+import torch
+
+
+def grid(x, bits, axes=None):
+    """Affine min-max rounding, half to even: scale = (max - min) / (2^bits - 1), zero point = min."""
+    if bits is None or x.numel() == 0:
+        return x
+    a = x.detach().numpy()
+    low, high = a.min(axis=axes, keepdims=True), a.max(axis=axes, keepdims=True)
+    scale = (high - low) / (2**bits - 1)
+    scale = np.where(scale == 0, 1.0, scale)
+    return torch.from_numpy(np.rint((a - low) / scale) * scale + low).to(x.dtype)
+
+
+class Plain:
+    """The recipe's default at given bits: operands straight through, errors to nearest on the backward bits."""
+
+    def __init__(self, forward, backward):
+        self.forward, self.backward = forward, backward
+
+    def operand(self, x, axes=None):
+        return x + (grid(x, self.forward, axes) - x).detach()
+
+    def row(self, x):
+        return self.operand(x, axes=-1)
+
+    def weight(self, w, channel=0):
+        return self.operand(w, axes=tuple(d for d in range(w.dim()) if d != channel))
+
+    def site(self, out):
+        """What leaves a site: the error that comes back to it is rounded once."""
+        if out.requires_grad:
+            out.register_hook(lambda error: grid(error, self.backward))
+        return out
+
+    def linear(self, x, w, b=None):
+        return self.site(torch.nn.functional.linear(self.operand(x), self.weight(w), b))
+
+    def attention(self, q, k, v, scale, mask=None):
+        """softmax(scale Q K^T + mask) V, each operand rounded along its last dimension."""
+        scores = self.site(self.row(q * scale) @ self.row(k).mT)
+        weights = torch.softmax(scores if mask is None else scores + mask, -1)
+        return self.site(self.row(weights) @ self.row(v)), weights
