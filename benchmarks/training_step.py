@@ -28,6 +28,8 @@ def image_model() -> tuple[nn.Module, Callable[[nn.Module], Tensor]]:
 
 
 class Language(nn.Module):
+    """Embedding, LSTM, decoder."""
+
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(2000, 200)

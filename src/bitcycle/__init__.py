@@ -1,11 +1,11 @@
 """bitcycle: numerical precision as a training schedule.
 
-    import bitcycle as bc
+import bitcycle as bc
 
-    model = bc.quantize(model)
-    precision = bc.PrecisionScheduler(model, bc.schedule("RTH", bits=(3, 8)), total_steps=T, backward_bits=8)
-    ...                        # after each optimizer.step():
-    precision.step()
+model = bc.quantize(model)
+precision = bc.PrecisionScheduler(model, bc.schedule("RTH", bits=(3, 8)), total_steps=T, backward_bits=8)
+...                        # after each optimizer.step():
+precision.step()
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
     from bitcycle.conversion import quantize, restore, set_bits
+    from bitcycle.inspection import summary
     from bitcycle.precision import PrecisionScheduler
     from bitcycle.recipe import Recipe
-    from bitcycle.inspection import summary
 
 __all__ = ["PrecisionScheduler", "Recipe", "quantize", "restore", "schedule", "set_bits", "summary"]
 

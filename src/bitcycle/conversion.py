@@ -11,7 +11,7 @@ from torch import nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.nn import load_families
-from bitcycle.nn.layer import Conversion, QuantizedLayer, quantized_class
+from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, quantized_class
 from bitcycle.nn.registry import LEFT, find, target_class
 from bitcycle.nn.transformer import KeepsToItsChildren
 from bitcycle.quantizers import check_width
@@ -43,8 +43,9 @@ def quantize(
     """Make a model compute its products on a few bits, in place; it stays in full precision until bits are set.
 
     ``keep`` and ``where`` are names with wildcards (a container stands for all inside it) or module classes: what stays
-    in full precision, and what alone is converted. ``keep`` may also name a single site of a layer that has several. ``policy`` names a model family of the paper, which keeps its first
-    or last layer. Parameters stay the same objects under the same names; :func:`restore` undoes it all.
+    in full precision, and what alone is converted; ``keep`` may also name one site of a layer that has several.
+    ``policy`` names a model family of the paper, which keeps its first or last layer. Parameters stay the same objects
+    under the same names; :func:`restore` undoes it all.
 
     >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
     >>> model = quantize(model, keep="2")
@@ -93,8 +94,8 @@ def restore(model: M) -> M:
     True
     """
     for module in list(model.modules()):
-        conversion = vars(module).get("bitcycle")
-        if not isinstance(conversion, Conversion):
+        conversion = conversion_of(module)
+        if conversion is None:
             continue
         made = quantized_class(conversion.mixin, conversion.original)
         if type(module) is made:
@@ -105,7 +106,7 @@ def restore(model: M) -> M:
                 f"{type(module).__name__} was wrapped or changed after conversion: undo that first, then restore"
             )
         vars(module).pop("cls_to_become", None)
-        del module.bitcycle
+        del vars(module)["bitcycle"]
     vars(model).pop(_REASONS, None)
     return model
 
@@ -152,7 +153,7 @@ def reasons_of(model: nn.Module) -> dict[str, str]:
     load_families()
     found = {}
     for name, module in model.named_modules():
-        if "bitcycle" not in vars(module):
+        if conversion_of(module) is None:
             mixin, almost = find(module)
             found[name] = "not converted" if mixin is not None else _why_left(module, almost)[0]
     return {name: reason for name, reason in found.items() if reason}
@@ -161,8 +162,8 @@ def reasons_of(model: nn.Module) -> dict[str, str]:
 def all_sites(model: nn.Module) -> Iterator[Site]:
     """Every site, those included that a rule keeps in full precision."""
     for module in model.modules():
-        conversion = vars(module).get("bitcycle")
-        if isinstance(conversion, Conversion):
+        conversion = conversion_of(module)
+        if conversion is not None:
             yield from conversion.sites.values()
 
 
@@ -173,12 +174,12 @@ def _site(name: str, recipe: Recipe, keep: tuple[Rule, ...]) -> Site:
 
 def _convert(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, made: dict[str, Site]) -> None:
     original = target_class(module)
-    module.bitcycle = Conversion(mixin, original, recipe, made)
+    vars(module)["bitcycle"] = Conversion(mixin, original, recipe, made)
     if type(module) is original:
         module.__class__ = quantized_class(mixin, original)
         mixin.attach(module)
     else:  # a lazy module takes this class, instead of the plain one, when it learns its shape
-        module.cls_to_become = quantized_class(mixin, original)
+        vars(module)["cls_to_become"] = quantized_class(mixin, original)
 
 
 def _decide(model: nn.Module, keep: tuple[Rule, ...], where: tuple[Rule, ...], policy: str | None) -> dict[str, str]:
@@ -186,7 +187,7 @@ def _decide(model: nn.Module, keep: tuple[Rule, ...], where: tuple[Rule, ...], p
     reasons: dict[str, str] = {}
     unmatched = {*keep, *where} - _rules_for_sites(model, keep)
     for name, module in model.named_modules():
-        if "bitcycle" in vars(module):
+        if conversion_of(module) is not None:
             raise ValueError(f"{name or 'the model'} is quantised already: bc.restore(model) first")
         kept = [rule for rule in keep if _rule_matches(rule, name, module, model)]
         chosen = [rule for rule in where if _rule_matches(rule, name, module, model)]

@@ -12,17 +12,18 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bitcycle.arithmetic import Event, observing
-from bitcycle.conversion import all_sites, reasons_of
-from bitcycle.nn.layer import QuantizedLayer
+from bitcycle.conversion import reasons_of
+from bitcycle.nn.layer import conversion_of
 
 Bits = int | None
 
 PRODUCT_OPERATIONS = {
-    "mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "convolution", "_convolution",
-    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable", "_trilinear", "_sparse_mm", "_sparse_addmm",
-    "_transformer_encoder_layer_fwd", "_native_multi_head_attention", "mkldnn_rnn_layer", "lstm", "gru",
-}  # fmt: skip
+    *("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "_trilinear"),
+    *("convolution", "_convolution", "_sparse_mm", "_sparse_addmm", "mkldnn_rnn_layer", "lstm", "gru"),
+    *("_transformer_encoder_layer_fwd", "_native_multi_head_attention", "_scaled_dot_product_flash_attention_for_cpu"),
+    *("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"),
+    *("_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable"),
+}
 """The operations of torch that multiply matrices, as a dispatcher sees them."""
 
 
@@ -92,17 +93,18 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
     left alone   layer  reason
     (1 of them)  ReLU   no product
     """
-    layer_of = {
-        id(site): module.bitcycle.original.__name__
-        for module in model.modules()
-        if isinstance(module, QuantizedLayer) or "bitcycle" in vars(module)
-        for site in module.bitcycle.sites.values()
-    }
     rows = {
         id(site): SiteRow(
-            site.name, layer_of[id(site)], site.forward_bits, site.backward_bits, site.evaluate_bits, site.kept
+            site.name,
+            conversion.original.__name__,
+            site.forward_bits,
+            site.backward_bits,
+            site.evaluate_bits,
+            site.kept,
         )
-        for site in all_sites(model)
+        for conversion in map(conversion_of, model.modules())
+        if conversion is not None
+        for site in conversion.sites.values()
     }
     modules = dict(model.named_modules())
     left = [
@@ -111,12 +113,15 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         if name in modules
     ]
     if inputs is not None:
-        left += _measure(model, inputs, rows, {row.name for row in left})
+        found = _measure(model, inputs, rows)
+        left = [row for row in left if "no product" not in row.reason or row.name not in found]
+        listed = {row.name for row in left}
+        left += [row for name, row in found.items() if name not in listed]
     return Summary(list(rows.values()), left, measured=inputs is not None)
 
 
-def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow], listed: set[str]) -> list[LeftRow]:
-    """Run the model once: fill in the ratios, and give back the products that nobody accounts for."""
+def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[str, LeftRow]:
+    """Run the model once: fill in the ratios, and give back the modules that multiply without a site."""
     powers: dict[tuple[int, str], list[float]] = {}
 
     def observe(event: Event) -> None:
@@ -131,11 +136,10 @@ def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow], listed: se
         _call(model, inputs)
     for (site, name), (signal, noise) in powers.items():
         rows[site].snr[name] = _ratio(signal, noise)
-    return [
-        LeftRow(name, layer, f"runs {operation}, which no site accounts for")
-        for (name, layer, operation) in watch.seen
-        if name not in listed
-    ]
+    return {
+        name: LeftRow(name, layer, f"runs {operation}, which no site accounts for")
+        for name, layer, operation in watch.seen
+    }
 
 
 class _Watch(TorchDispatchMode):
@@ -170,7 +174,8 @@ class _Watch(TorchDispatchMode):
 
 
 def _has_sites(module: nn.Module) -> bool:
-    return isinstance(module, QuantizedLayer) and bool(module.bitcycle.sites)
+    conversion = conversion_of(module)
+    return conversion is not None and bool(conversion.sites)
 
 
 def _call(model: nn.Module, inputs: Any) -> Any:
@@ -193,5 +198,3 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
     widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [heads, *rows]]
     return "\n".join(line.rstrip() for line in lines)
-
-

@@ -1,4 +1,4 @@
-"""The precision scheduler: puts ``schedule(step)`` into a model, as a learning-rate scheduler does for its optimiser."""
+"""The precision scheduler puts ``schedule(step)`` into a model, as a learning-rate scheduler does for an optimiser."""
 
 from __future__ import annotations
 

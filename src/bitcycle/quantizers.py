@@ -105,7 +105,7 @@ def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
 
 def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None) -> Tensor:
     """Codes as floating-point numbers, in a tensor of their own that may be changed in place."""
-    codes = torch.sub(x, zero).div_(scale)
+    codes = torch.sub(x.to(scale.dtype), zero).div_(scale)
     if noise is None:
         return codes.round_()
     codes.add_(noise, alpha=NOISE_STEP).add_(NOISE_STEP / 2).round_()

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import dis
 import inspect
-from functools import lru_cache
 from types import CodeType, FunctionType
 
 from torch import nn
 
 PRODUCTS = {
-    "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "inner", "outer", "ger", "chain_matmul",
-    "einsum", "tensordot", "bilinear", "linear", "multi_dot", "spmm", "scaled_dot_product_attention", "multi_head_attention_forward",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-}  # fmt: skip
+    *("matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "inner", "outer", "ger"),
+    *("einsum", "tensordot", "chain_matmul", "multi_dot", "linear", "bilinear", "spmm"),
+    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"),
+    *("scaled_dot_product_attention", "multi_head_attention_forward"),
+}
 """Functions and methods that multiply matrices."""
 
 _DEPTH = 3  # how far to follow the methods and the package's own helpers that forward calls
 
 
-@lru_cache(maxsize=None)
 def visible_products(layer: type[nn.Module]) -> tuple[str, ...]:
     """The products that show in a module's ``forward`` and in what it calls, ``@`` included.
 

@@ -92,7 +92,9 @@ def recurrent(layer, plain, x):
     for k in range(layer.num_layers):
         outputs = []
         for suffix in ["", "_reverse"][: 1 + layer.bidirectional]:
-            w_i, w_h, b_i, b_h = (getattr(layer, f"{p}_l{k}{suffix}") for p in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+            w_i, w_h, b_i, b_h = (
+                getattr(layer, f"{p}_l{k}{suffix}") for p in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
             gates = plain.linear(x, w_i, b_i)
             w_h = plain.weight(w_h)
             h = x.new_zeros(x.shape[1], layer.hidden_size)
@@ -164,7 +166,12 @@ EDGES = torch.tensor([[0, 1, 2, 3, 4, 0, 2, 5], [1, 2, 3, 4, 0, 3, 0, 5]])
 def sage(layer, plain, x, edges):
     """Mean aggregation of quantised features, then two linear layers."""
     features = plain.row(x)
-    mean = torch.stack([features[edges[0, edges[1] == node]].mean(0) if (edges[1] == node).any() else 0 * x[0] for node in range(len(x))])
+    mean = torch.stack(
+        [
+            features[edges[0, edges[1] == node]].mean(0) if (edges[1] == node).any() else 0 * x[0]
+            for node in range(len(x))
+        ]
+    )
     mean = plain.site(mean)
     return graph_linear(layer.lin_l, plain, mean) + graph_linear(layer.lin_r, plain, x)
 

@@ -42,7 +42,7 @@ def multiply(
     _tell_observers(site, product, bits, {"a": (a, of_a), "b": (b, of_b)})
     if torch.is_grad_enabled():
         rounding = site.recipe.gradients
-        out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, of_a, of_b, rounding)  # type: ignore[no-untyped-call]
+        out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, of_a, of_b, rounding)
         assert isinstance(out, Tensor)
         return out
     return _forward(product, _values(a, bits, of_a), _values(b, bits, of_b), bias)
@@ -52,14 +52,14 @@ def on_grid(site: Site, x: Tensor, dims: Dims, training: bool, operand: str) -> 
     """An operand on the site's bits, its gradient passed straight through."""
     bits = site.width(training)
     _tell_observers(site, None, bits, {operand: (x, Operand(dims))})
-    out = _OnGrid.apply(x, bits, dims)  # type: ignore[no-untyped-call]
+    out = _OnGrid.apply(x, bits, dims)
     assert isinstance(out, Tensor)
     return out
 
 
 def error_on_grid(site: Site, output: Tensor) -> Tensor:
     """The tensor itself; the error that arrives at it is put on the site's backward bits."""
-    out = _ErrorOnGrid.apply(output, site.control, site.recipe.gradients)  # type: ignore[no-untyped-call]
+    out = _ErrorOnGrid.apply(output, site.control, site.recipe.gradients)
     assert isinstance(out, Tensor)
     return out
 
@@ -90,7 +90,7 @@ class _QuantizedProduct(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, error: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, error: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_order()
         error = _rounded_error(error, ctx.control, ctx.rounding)
         codes_a, scale_a, zero_a, codes_b, scale_b, zero_b = ctx.saved_tensors
@@ -115,7 +115,7 @@ class _OnGrid(torch.autograd.Function):
         return values.view_as(values) if values is x else values
 
     @staticmethod
-    def backward(ctx: Any, error: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, error: Tensor) -> tuple[Tensor, None, None]:
         return error, None, None
 
 
@@ -126,7 +126,7 @@ class _ErrorOnGrid(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, error: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, error: Tensor) -> tuple[Tensor, None, None]:
         _refuse_second_order()
         return _rounded_error(error, ctx.control, ctx.rounding), None, None
 

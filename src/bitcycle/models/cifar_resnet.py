@@ -17,9 +17,7 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outside)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inside != outside:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
-            )
+            self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.bn1(self.conv1(x)))
@@ -30,7 +28,7 @@ class CifarResNet(nn.Module):
     """A residual network of ``6 n + 2`` layers: 8, 20, 38, 74, 110, 152, ...
 
     >>> sum(p.numel() for p in CifarResNet(20).parameters() if p.dim() > 1)
-    270544
+    270896
     """
 
     def __init__(self, depth: int, classes: int = 10, channels: int = 3) -> None:

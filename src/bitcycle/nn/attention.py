@@ -1,4 +1,4 @@
-"""MultiheadAttention: the projections, the scores QK^T and the context PV are sites; softmax stays in full precision."""
+"""MultiheadAttention: its projections, the scores QK^T and the context PV are sites; softmax is in full precision."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from bitcycle.recipe import Granularity
 class ConvolutionLayer(QuantizedLayer):
     """What the two kinds share."""
 
-    replaces = ("forward", "_conv_forward")
     weight: Tensor
     bias: Tensor | None
     stride: tuple[int, ...]
@@ -51,6 +50,7 @@ class ConvolutionLayer(QuantizedLayer):
 class QuantizedConv(ConvolutionLayer):
     """A convolution: x per tensor, W per output channel. Padding is added after quantising, so zeros stay zero."""
 
+    replaces = ("forward", "_conv_forward")
     padding: tuple[int, ...] | str
     padding_mode: str
     _reversed_padding_repeated_twice: list[int]
@@ -76,7 +76,6 @@ class QuantizedConv(ConvolutionLayer):
 class QuantizedConvTranspose(ConvolutionLayer):
     """A transposed convolution: x per tensor, W per output channel (its second dimension)."""
 
-    replaces = ("forward",)
     padding: tuple[int, ...]
     output_padding: tuple[int, ...]
 

@@ -60,9 +60,9 @@ class QuantizedAttention(AttentionProducts):
 
     @classmethod
     def attach(cls, module: nn.Module) -> None:
-        module.float_config = module.config
-        module.config = copy.deepcopy(module.config)
-        module.config._attn_implementation = IMPLEMENTATION
+        config: Any = copy.deepcopy(module.config)
+        config._attn_implementation = IMPLEMENTATION
+        module.float_config, module.config = module.config, config
 
     @classmethod
     def detach(cls, module: nn.Module) -> None:
@@ -75,7 +75,7 @@ class QuantizedAttention(AttentionProducts):
 
     def float_attention(self) -> Callable[..., tuple[Tensor, Tensor | None]]:
         """The implementation that the model had."""
-        eager = getattr(sys.modules[self.bitcycle.original.__module__], "eager_attention_forward", None)
+        eager: Any = getattr(sys.modules[self.bitcycle.original.__module__], "eager_attention_forward", None)
         found: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.float_config._attn_implementation, eager
         )

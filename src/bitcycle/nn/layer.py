@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from torch import Tensor, nn
@@ -85,10 +84,21 @@ class QuantizedLayer:
         return _rebuild, (self.bitcycle.mixin, self.bitcycle.original), self.__getstate__()
 
 
-@lru_cache(maxsize=None)
+_MADE: dict[tuple[type, type], type[nn.Module]] = {}
+
+
 def quantized_class(mixin: type[QuantizedLayer], original: type[nn.Module]) -> type[nn.Module]:
-    """The class of a quantised layer: the mixin in front of the layer's own class."""
-    return type(f"Quantized{original.__name__}", (mixin, original), {"__module__": original.__module__})
+    """The class of a quantised layer, always the same one: the mixin in front of the layer's own class."""
+    if (mixin, original) not in _MADE:
+        namespace = {"__module__": original.__module__}
+        _MADE[mixin, original] = type(f"Quantized{original.__name__}", (mixin, original), namespace)
+    return _MADE[mixin, original]
+
+
+def conversion_of(module: nn.Module) -> Conversion | None:
+    """What conversion left on a module; none if it was not converted."""
+    found = vars(module).get("bitcycle")
+    return found if isinstance(found, Conversion) else None
 
 
 def _rebuild(mixin: type[QuantizedLayer], original: type[nn.Module]) -> nn.Module:
@@ -112,4 +122,3 @@ def weight_dims(granularity: Granularity, weight: Tensor, channel: int = 0) -> D
     if granularity == "row":
         return (weight.dim() - 1,)
     return tuple(d for d in range(weight.dim()) if d != channel)
-

@@ -1,8 +1,8 @@
 """LSTM, GRU and RNN: both gate products of every layer and direction, and the projection of an LSTM.
 
-The product with the input runs once over the whole sequence, the product with the state step by step; the weights of a
-step go on the grid once a sequence. Nothing is changed in place between time steps. Sequences are treated as torch packs
-them (longest first, ``batch_sizes`` rows a step), which covers padded-free batches and plain ones alike.
+The product with the input runs once over the whole sequence, the product with the state step by step; the weights of
+a step go on the grid once a sequence. Nothing is changed in place between time steps. Sequences are treated as torch
+packs them (longest first, ``batch_sizes`` rows a step), which covers packed batches and plain ones alike.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which layer is quantised how: one decorator registers a layer.
 
-    @register(MyLayer)
-    class QuantizedMyLayer(QuantizedLayer):
-        def quantized_forward(self, x):
-            return self.multiply("", Linear(), x, self.weight, of_a=Operand(), of_b=Operand((1,)))
+@register(MyLayer)
+class QuantizedMyLayer(QuantizedLayer):
+    def quantized_forward(self, x):
+        return self.multiply("", Linear(), x, self.weight, of_a=Operand(), of_b=Operand((1,)))
 """
 
 from __future__ import annotations

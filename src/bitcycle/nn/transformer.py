@@ -50,14 +50,14 @@ class QuantizedTransformerEncoderLayer(KeepsToItsChildren):
         is_causal: bool = False,
     ) -> Tensor:
         def attend(x: Tensor) -> Tensor:
-            return self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal)  # type: ignore[attr-defined, no-any-return]
+            return self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal)  # type: ignore[attr-defined]
 
         feed: Any = self._ff_block  # type: ignore[attr-defined]
         if self.norm_first:
             x = src + attend(self.norm1(src))
-            return x + feed(self.norm2(x))  # type: ignore[no-any-return]
+            return x + feed(self.norm2(x))
         x = self.norm1(src + attend(src))
-        return self.norm2(x + feed(x))  # type: ignore[no-any-return]
+        return self.norm2(x + feed(x))
 
 
 @register(nn.TransformerEncoder)
