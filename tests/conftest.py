@@ -1,5 +1,10 @@
 """Settings shared by all tests."""
 
+import os
+
+# Several test processes share the cores; with a thread each they do not get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from hypothesis import settings
 
 # No timed assertions: a slow machine is not a failing test.
