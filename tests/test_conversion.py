@@ -255,7 +255,7 @@ def test_lazy_modules_learn_their_shape_and_are_quantised():
     bc.set_bits(model, forward=3, backward=8)
     x = torch.randn(2, 3, 6, 6)
     model(x).sum().backward()
-    assert all(row.calls for row in bc.summary(model, x).sites)
+    assert all(row.ran for row in bc.summary(model, x).sites)
     bc.restore(model)
     assert [type(module) for module in model] == [nn.Conv2d, nn.Flatten, nn.Linear]
     untouched = bc.restore(bc.quantize(nn.LazyLinear(3)))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bitcycle.arithmetic import Event, observing
+from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.conversion import reasons_of
 from bitcycle.nn.layer import conversion_of
 
@@ -38,7 +38,11 @@ class SiteRow:
     evaluate: Bits
     kept: str = ""
     snr: dict[str, float] = field(default_factory=dict)
-    calls: int = 0
+
+    @property
+    def ran(self) -> bool:
+        """Whether the site ran on the inputs that were given."""
+        return bool(self.snr)
 
 
 @dataclass
@@ -122,24 +126,29 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
 
 def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[str, LeftRow]:
     """Run the model once: fill in the ratios, and give back the modules that multiply without a site."""
-    powers: dict[tuple[int, str], list[float]] = {}
-
-    def observe(event: Event) -> None:
-        rows[id(event.site)].calls += 1
-        for name, (before, after) in event.operands.items():
-            total = powers.setdefault((id(event.site), name), [0.0, 0.0])
-            total[0] += float(before.double().square().sum())
-            total[1] += float((before.double() - after.double()).square().sum())
-
+    powers = _Powers()
     watch = _Watch(model)
-    with observing(observe), torch.no_grad(), watch:
-        _call(model, inputs)
-    for (site, name), (signal, noise) in powers.items():
-        rows[site].snr[name] = _ratio(signal, noise)
+    with observing(powers), torch.no_grad(), watch:
+        call(model, inputs)
+    for (site, operand), (signal, noise) in powers.seen.items():
+        rows[site].snr[operand] = _ratio(signal, noise)
     return {
         name: LeftRow(name, layer, f"runs {operation}, which no site accounts for")
         for name, layer, operation in watch.seen
     }
+
+
+class _Powers(Observer):
+    """Adds up the power of each operand, and of what rounding changed in it."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, str], tuple[float, float]] = {}
+
+    def rounded(self, site: Site, operand: str, before: Tensor, after: Tensor) -> None:
+        signal, noise = self.seen.get((id(site), operand), (0.0, 0.0))
+        signal += float(before.double().square().sum())
+        noise += float((before.double() - after.double()).square().sum())
+        self.seen[id(site), operand] = (signal, noise)
 
 
 class _Watch(TorchDispatchMode):
@@ -178,7 +187,8 @@ def _has_sites(module: nn.Module) -> bool:
     return conversion is not None and bool(conversion.sites)
 
 
-def _call(model: nn.Module, inputs: Any) -> Any:
+def call(model: nn.Module, inputs: Any) -> Any:
+    """Run a model on a tensor, a tuple of arguments or a dictionary of keywords."""
     if isinstance(inputs, dict):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.products import Product
-from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, OBSERVERS, STEP, Event, Site, read
+from bitcycle.arithmetic.products import Counted, Product
+from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, OBSERVERS, STEP, Site, read
 from bitcycle.noise import uniform
 from bitcycle.quantizers import Dims, Quantized, Width, quantize, quantize_and_keep, restore
 
@@ -39,19 +39,21 @@ def multiply(
 ) -> Tensor:
     """A site's product of ``a`` and ``b`` at its bits of the moment, with its quantised backward."""
     bits = site.width(training)
-    _tell_observers(site, product, bits, {"a": (a, of_a), "b": (b, of_b)})
+    _rounded(site, "a", a, of_a, bits)
+    _rounded(site, "b", b, of_b, bits)
     if torch.is_grad_enabled():
         rounding = site.recipe.gradients
         out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, of_a, of_b, rounding)
         assert isinstance(out, Tensor)
-        return out
-    return _forward(product, _values(a, bits, of_a), _values(b, bits, of_b), bias)
+    else:
+        out = _forward(product, _values(a, bits, of_a), _values(b, bits, of_b), bias)
+    return multiplied(site, product, a, b, out)
 
 
 def on_grid(site: Site, x: Tensor, dims: Dims, training: bool, operand: str) -> Tensor:
     """An operand on the site's bits, its gradient passed straight through."""
     bits = site.width(training)
-    _tell_observers(site, None, bits, {operand: (x, Operand(dims))})
+    _rounded(site, operand, x, Operand(dims), bits)
     out = _OnGrid.apply(x, bits, dims)
     assert isinstance(out, Tensor)
     return out
@@ -190,12 +192,19 @@ def _refuse_second_order() -> None:
         )
 
 
-def _tell_observers(
-    site: Site, product: Product | None, bits: Width, operands: dict[str, tuple[Tensor, Operand]]
-) -> None:
-    if not OBSERVERS or torch.compiler.is_compiling():
+def multiplied(site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> Tensor:
+    """Tell observers of a product that ran; gives back its output."""
+    if OBSERVERS and not torch.compiler.is_compiling():
+        for observer in list(OBSERVERS):
+            observer.multiplied(site, product, a, b, out)
+    return out
+
+
+def _rounded(site: Site, operand: str, x: Tensor, how: Operand, bits: Width) -> None:
+    """Tell observers of an operand that goes on the grid."""
+    if how.ready or not OBSERVERS or torch.compiler.is_compiling():
         return
     with torch.no_grad():
-        seen = {name: (x, _values(x, bits, how)) for name, (x, how) in operands.items() if not how.ready}
+        after = _values(x, bits, how)
     for observer in list(OBSERVERS):
-        observer(Event(site, product, seen))
+        observer.rounded(site, operand, x, after)

@@ -13,7 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-class Product(Protocol):
+class Counted(Protocol):
+    """Whatever multiplies, as far as its cost goes."""
+
+    def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
+        """Multiply-accumulates of the product; each of its two gradient products has as many."""
+
+
+class Product(Counted, Protocol):
     """A product of operands ``a`` (an activation) and ``b`` (a weight, or a second activation)."""
 
     def output(self, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
@@ -45,6 +52,9 @@ class Linear:
     def bias_gradient(self, error: Tensor) -> Tensor:
         return error.reshape(-1, error.shape[-1]).sum(0)
 
+    def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
+        return a.numel() * b[0]
+
 
 @dataclass(frozen=True)
 class Convolution:
@@ -68,6 +78,10 @@ class Convolution:
 
     def bias_gradient(self, error: Tensor) -> Tensor:
         return error.sum(tuple(d for d in range(error.dim()) if d != 1))
+
+    def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
+        # Each place of the output (of the input, if transposed) meets a whole kernel; padding counts like the rest.
+        return (a if self.transposed else out).numel() * b[1:].numel()
 
     def _backward(self, error: Tensor, a: Tensor, b: Tensor, wanted: int) -> Tensor:
         mask = [wanted == 0, wanted == 1, False]
@@ -105,3 +119,25 @@ class Matmul:
 
     def bias_gradient(self, error: Tensor) -> Tensor:
         raise AssertionError("a product of two activations has no bias")
+
+    def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
+        return out.numel() * a[-1]
+
+
+@dataclass(frozen=True)
+class Trilinear:
+    """``x1^T W_o x2`` for each output: first ``x1^T W``, then its product with ``x2``."""
+
+    def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
+        _, first, second = b
+        return out.numel() * second * (first + 1)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """Messages summed up along the edges of a graph: one multiply-accumulate for each edge and feature."""
+
+    edges: int
+
+    def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
+        return self.edges * a[1:].numel()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.products import Product
+from bitcycle.arithmetic.products import Counted
 from bitcycle.noise import site_key
 from bitcycle.quantizers import Width
 from bitcycle.recipe import Recipe
@@ -82,23 +81,22 @@ def read(control: Tensor, place: int) -> Width:
     return int(control[place])
 
 
-class Event(NamedTuple):
-    """What an observer sees of a product that runs: its operands before and after they went on the grid.
+class Observer:
+    """Sees, in eager mode, what the sites do inside of :func:`observing`; the default is not to look."""
 
-    Where a site is put together from parts, each operand comes in an event of its own, without the product.
-    """
+    def rounded(self, site: Site, operand: str, before: Tensor, after: Tensor) -> None:
+        """An operand went on the grid."""
 
-    site: Site
-    product: Product | None
-    operands: dict[str, tuple[Tensor, Tensor]]
+    def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
+        """A product ran."""
 
 
-OBSERVERS: list[Callable[[Event], None]] = []
+OBSERVERS: list[Observer] = []
 
 
 @contextmanager
-def observing(observer: Callable[[Event], None]) -> Iterator[None]:
-    """Call the observer at each product that runs inside, in eager mode."""
+def observing(observer: Observer) -> Iterator[None]:
+    """Let the observer see each product that runs inside; layers in full precision then compute on their sites too."""
     OBSERVERS.append(observer)
     try:
         yield

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense import Linear as GraphLinear
 
-from bitcycle.arithmetic import Linear, Operand, error_on_grid, on_grid
+from bitcycle.arithmetic import Aggregation, Linear, Operand, error_on_grid, multiplied, on_grid
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 from bitcycle.recipe import Recipe
@@ -63,15 +63,18 @@ class QuantizedMessagePassing(QuantizedLayer):
 
     def aggregate(self, inputs: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
         """Messages on the grid, then the layer's own aggregation."""
+        site = self.bitcycle.sites["aggregate"]
         out = super().aggregate(self._on_grid(inputs), *arguments, **keywords)  # type: ignore[misc]
-        return error_on_grid(self.bitcycle.sites["aggregate"], out)
+        return error_on_grid(site, multiplied(site, Aggregation(len(inputs)), inputs, None, out))
 
     def message_and_aggregate(self, edge_index: Any, *arguments: Any, **keywords: Any) -> Tensor:
         """The same where messages and aggregation are one sparse product."""
         arguments = tuple(self._on_grid(argument) for argument in arguments)
         keywords = {name: self._on_grid(argument) for name, argument in keywords.items()}
+        site = self.bitcycle.sites["aggregate"]
         out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
-        return error_on_grid(self.bitcycle.sites["aggregate"], out)
+        edges = edge_index.nnz() if hasattr(edge_index, "nnz") else edge_index._nnz()
+        return error_on_grid(site, multiplied(site, Aggregation(edges), out, None, out))
 
     def _on_grid(self, features: Any) -> Any:
         if isinstance(features, tuple):

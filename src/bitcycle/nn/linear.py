@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Linear, Operand, error_on_grid, on_grid
+from bitcycle.arithmetic import Linear, Operand, Trilinear, error_on_grid, multiplied, on_grid
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 
@@ -58,4 +58,5 @@ class QuantizedBilinear(QuantizedLayer):
         bias = self.bias
         if bias is not None and recipe.bias:
             bias = on_grid(site, bias, None, self.training, "bias")
-        return error_on_grid(site, F.bilinear(x1, x2, weight, bias))
+        out = F.bilinear(x1, x2, weight, bias)
+        return error_on_grid(site, multiplied(site, Trilinear(), input1, self.weight, out))
