@@ -17,11 +17,12 @@ from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
     from bitcycle.conversion import quantize, restore, set_bits
+    from bitcycle.costs import cost
     from bitcycle.inspection import summary
     from bitcycle.precision import PrecisionScheduler
     from bitcycle.recipe import Recipe
 
-__all__ = ["PrecisionScheduler", "Recipe", "quantize", "restore", "schedule", "set_bits", "summary"]
+__all__ = ["PrecisionScheduler", "Recipe", "cost", "quantize", "restore", "schedule", "set_bits", "summary"]
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 _HOME = {
     "PrecisionScheduler": "precision",
     "Recipe": "recipe",
+    "cost": "costs",
     "quantize": "conversion",
     "restore": "conversion",
     "set_bits": "conversion",

@@ -69,8 +69,8 @@ def quantize(
             reason = mixin.in_full_precision(module, recipe)
             names = mixin.site_names(module, recipe)
             if names or issubclass(mixin, KeepsToItsChildren):
-                made = {local: _site(_join(name, local), recipe, kept) for local in names}
-                _convert(module, mixin, recipe, made)
+                made = {local: _site(join_names(name, local), recipe, kept) for local in names}
+                convert_layer(module, mixin, recipe, made)
             if reason:
                 reasons[name] = reason
         else:
@@ -94,19 +94,7 @@ def restore(model: M) -> M:
     True
     """
     for module in list(model.modules()):
-        conversion = conversion_of(module)
-        if conversion is None:
-            continue
-        made = quantized_class(conversion.mixin, conversion.original)
-        if type(module) is made:
-            conversion.mixin.detach(module)
-            module.__class__ = conversion.original
-        elif vars(module).get("cls_to_become") is not made:
-            raise ValueError(
-                f"{type(module).__name__} was wrapped or changed after conversion: undo that first, then restore"
-            )
-        vars(module).pop("cls_to_become", None)
-        del vars(module)["bitcycle"]
+        restore_layer(module)
     vars(model).pop(_REASONS, None)
     return model
 
@@ -172,7 +160,8 @@ def _site(name: str, recipe: Recipe, keep: tuple[Rule, ...]) -> Site:
     return Site(name, recipe, kept="" if rule is None else f"kept by rule {rule!r}")
 
 
-def _convert(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, made: dict[str, Site]) -> None:
+def convert_layer(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, made: dict[str, Site]) -> None:
+    """Put a mixin in front of a layer's class, with its sites by their local names."""
     original = target_class(module)
     vars(module)["bitcycle"] = Conversion(mixin, original, recipe, made)
     if type(module) is original:
@@ -180,6 +169,21 @@ def _convert(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, mad
         mixin.attach(module)
     else:  # a lazy module takes this class, instead of the plain one, when it learns its shape
         vars(module)["cls_to_become"] = quantized_class(mixin, original)
+
+
+def restore_layer(module: nn.Module) -> None:
+    """Take the mixin away again, if the layer has one."""
+    conversion = conversion_of(module)
+    if conversion is None:
+        return
+    made = quantized_class(conversion.mixin, conversion.original)
+    if type(module) is made:
+        conversion.mixin.detach(module)
+        module.__class__ = conversion.original
+    elif vars(module).get("cls_to_become") is not made:
+        raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
+    vars(module).pop("cls_to_become", None)
+    del vars(module)["bitcycle"]
 
 
 def _decide(model: nn.Module, keep: tuple[Rule, ...], where: tuple[Rule, ...], policy: str | None) -> dict[str, str]:
@@ -192,7 +196,7 @@ def _decide(model: nn.Module, keep: tuple[Rule, ...], where: tuple[Rule, ...], p
         kept = [rule for rule in keep if _rule_matches(rule, name, module, model)]
         chosen = [rule for rule in where if _rule_matches(rule, name, module, model)]
         unmatched -= {*kept, *chosen}
-        owner = _owner(name, model)
+        owner = owner_of(name, model)
         if owner is not None:
             reasons[name] = reasons.get(owner, "")
             continue
@@ -218,7 +222,7 @@ def _rules_for_sites(model: nn.Module, keep: tuple[Rule, ...]) -> set[Rule]:
     for name, module in model.named_modules():
         mixin, _ = find(module)
         for local in mixin.site_names(module, recipe) if mixin is not None else []:
-            found |= {rule for rule in keep if isinstance(rule, str) and _matches(_join(name, local), rule)}
+            found |= {rule for rule in keep if isinstance(rule, str) and _matches(join_names(name, local), rule)}
     return found
 
 
@@ -235,7 +239,7 @@ def _policy_reasons(model: nn.Module, policy: str, reasons: dict[str, str]) -> d
     return {name: f"the {end} layer, kept by policy {policy!r}" for end in POLICIES[policy] for name in ends[end]}
 
 
-def _owner(name: str, model: nn.Module) -> str | None:
+def owner_of(name: str, model: nn.Module) -> str | None:
     """The name of the module that multiplies this one's parameters by itself, if there is one."""
     parent_name, _, child = name.rpartition(".")
     if not name:
@@ -308,5 +312,6 @@ def _show(rule: Rule) -> str:
     return repr(rule) if isinstance(rule, str) else rule.__name__
 
 
-def _join(*parts: str) -> str:
+def join_names(*parts: str) -> str:
+    """Names of modules and sites put together; empty ones vanish."""
     return ".".join(part for part in parts if part)

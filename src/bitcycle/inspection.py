@@ -9,22 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.conversion import reasons_of
 from bitcycle.nn.layer import conversion_of
+from bitcycle.tables import table
+from bitcycle.watching import Watch, call
 
 Bits = int | None
-
-PRODUCT_OPERATIONS = {
-    *("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "_trilinear"),
-    *("convolution", "_convolution", "_sparse_mm", "_sparse_addmm", "mkldnn_rnn_layer", "lstm", "gru"),
-    *("_transformer_encoder_layer_fwd", "_native_multi_head_attention", "_scaled_dot_product_flash_attention_for_cpu"),
-    *("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"),
-    *("_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable"),
-}
-"""The operations of torch that multiply matrices, as a dispatcher sees them."""
 
 
 @dataclass
@@ -65,12 +57,12 @@ class Summary:
     def __str__(self) -> str:
         heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR in dB"] if self.measured else [])
         rows = [self._cells(row) for row in self.sites]
-        table = _table(heads, rows) if rows else "no sites"
+        text = table(heads, rows) if rows else "no sites"
         plain = Counter((row.layer, row.reason) for row in self.left_alone if row.reason == "no product")
         others = [row for row in self.left_alone if row.reason != "no product"]
         left = [[row.name or "(the model)", row.layer, row.reason] for row in others]
         left += [[f"({count} of them)", layer, reason] for (layer, reason), count in plain.items()]
-        return table + ("\n\n" + _table(["left alone", "layer", "reason"], left) if left else "")
+        return text + ("\n\n" + table(["left alone", "layer", "reason"], left) if left else "")
 
     def _cells(self, row: SiteRow) -> list[str]:
         bits = ["full" if b is None else str(b) for b in (row.forward, row.backward, row.evaluate)]
@@ -127,15 +119,16 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
 def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[str, LeftRow]:
     """Run the model once: fill in the ratios, and give back the modules that multiply without a site."""
     powers = _Powers()
-    watch = _Watch(model)
-    with observing(powers), torch.no_grad(), watch:
+    found: dict[str, LeftRow] = {}
+
+    def seen(name: str, module: nn.Module, operation: str, *_: Any) -> None:
+        found[name] = LeftRow(name, type(module).__name__, f"runs {operation}, which no site accounts for")
+
+    with observing(powers), torch.no_grad(), Watch(model, seen):
         call(model, inputs)
     for (site, operand), (signal, noise) in powers.seen.items():
         rows[site].snr[operand] = _ratio(signal, noise)
-    return {
-        name: LeftRow(name, layer, f"runs {operation}, which no site accounts for")
-        for name, layer, operation in watch.seen
-    }
+    return found
 
 
 class _Powers(Observer):
@@ -151,49 +144,6 @@ class _Powers(Observer):
         self.seen[id(site), operand] = (signal, noise)
 
 
-class _Watch(TorchDispatchMode):
-    """Notes the products that run in modules which have no site."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.names = {id(module): name for name, module in model.named_modules()}
-        self.stack: list[nn.Module] = [model]
-        self.seen: dict[tuple[str, str, str], int] = {}
-        self.handles: list[Any] = []
-        self.modules = list(model.modules())
-
-    def __enter__(self) -> Any:
-        for module in self.modules:
-            self.handles.append(module.register_forward_pre_hook(lambda module, _: self.stack.append(module)))
-            self.handles.append(module.register_forward_hook(lambda *_: self.stack.pop() and None, always_call=True))
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        for handle in self.handles:
-            handle.remove()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        operation = func._schema.name.partition("::")[2]
-        module = self.stack[-1]
-        if operation in PRODUCT_OPERATIONS and not _has_sites(module):
-            key = (self.names.get(id(module), "?"), type(module).__name__, operation)
-            self.seen[key] = self.seen.get(key, 0) + 1
-        return func(*args, **(kwargs or {}))
-
-
-def _has_sites(module: nn.Module) -> bool:
-    conversion = conversion_of(module)
-    return conversion is not None and bool(conversion.sites)
-
-
-def call(model: nn.Module, inputs: Any) -> Any:
-    """Run a model on a tensor, a tuple of arguments or a dictionary of keywords."""
-    if isinstance(inputs, dict):
-        return model(**inputs)
-    return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
-
-
 def _ratio(signal: float, noise: float) -> float:
     if noise == 0:
         return math.inf
@@ -202,9 +152,3 @@ def _ratio(signal: float, noise: float) -> float:
 
 def _decibel(value: float) -> str:
     return "exact" if value == math.inf else f"{value:.1f}"
-
-
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [heads, *rows]]
-    return "\n".join(line.rstrip() for line in lines)

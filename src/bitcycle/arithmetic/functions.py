@@ -135,7 +135,7 @@ class _ErrorOnGrid(torch.autograd.Function):
 
 def _forward(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
     device = a.device.type
-    if torch.is_autocast_enabled(device) and a.dtype is not torch.float64:
+    if a.dtype is not torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         a, b, bias = a.to(dtype), b.to(dtype), bias if bias is None else bias.to(dtype)
     return product.output(a, b, bias)

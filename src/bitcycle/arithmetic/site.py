@@ -32,7 +32,7 @@ class Site:
         self.recipe = recipe
         self.kept = kept
         """Why this site stays in full precision, if a rule says so."""
-        self.control = torch.tensor([0, 0, 0, 0, 0, site_key(recipe.seed, name)])
+        self.control = torch.tensor([0, 0, 0, 0, 0, site_key(recipe.seed, name)], device="cpu")
 
     def set(self, **bits: int | None) -> None:
         """Set any of ``forward``, ``backward`` and ``evaluate``; evaluation follows forward unless it is named."""

@@ -26,6 +26,7 @@ def application() -> typer.Typer:
     """All commands as one typer application."""
     import typer
 
+    from bitcycle.cli.cost import cost
     from bitcycle.cli.schedules import schedules
 
     app = typer.Typer(
@@ -49,4 +50,5 @@ def application() -> typer.Typer:
         """Numerical precision as a training schedule."""
 
     app.command()(schedules)
+    app.command()(cost)
     return app

@@ -11,7 +11,12 @@ from bitcycle.nn.registry import LAYERS, register, register_where
 
 __all__ = ["LAYERS", "QuantizedLayer", "register", "register_where"]
 
-OPTIONAL = {"torch_geometric": "bitcycle.nn.graph", "transformers.modeling_utils": "bitcycle.nn.hugging_face"}
+OPTIONAL = {
+    "torch_geometric": "bitcycle.nn.graph",
+    "transformers.modeling_utils": "bitcycle.nn.hugging_face",
+    "transformers.pytorch_utils": "bitcycle.nn.hugging_face",
+}
+"""Modules of optional libraries that bring layers, and the family that registers those."""
 
 
 def load_families() -> None:

@@ -50,13 +50,18 @@ class QuantizedMessagePassing(QuantizedLayer):
 
     @classmethod
     def in_full_precision(cls, module: nn.Module, recipe: Recipe) -> str:
-        own = [name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1]
         reasons = []
         if recipe.aggregation == "full":
             reasons.append("aggregation in full precision (FP-Agg) unless Recipe(aggregation='quantized')")
+        own = cls.uncounted(module)
         if own:
-            reasons.append(f"message weights in full precision: {', '.join(own)}")
+            reasons.append(f"{own} in full precision")
         return "; ".join(reasons)
+
+    @classmethod
+    def uncounted(cls, module: nn.Module) -> str:
+        own = [name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1]
+        return f"message weights {', '.join(own)}" if own else ""
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]

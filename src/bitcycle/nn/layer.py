@@ -47,6 +47,11 @@ class QuantizedLayer:
         return ""
 
     @classmethod
+    def uncounted(cls, module: nn.Module) -> str:
+        """What of the module multiplies and has no place in a count of products; empty if nothing does."""
+        return ""
+
+    @classmethod
     def attach(cls, module: nn.Module) -> None:
         """Change on the module what its class cannot; called once it is converted."""
 

@@ -56,7 +56,7 @@ class Schedule(ABC):
 
     def over(self, total: int) -> NDArray[Any]:
         """Bits at every step of a training: integers, or objects if some steps are full precision (``None``)."""
-        widths = self._all_widths(total)
+        widths = self.all_widths(total)
         if (widths == FULL).any():
             bits = widths.astype(object)
             bits[widths == FULL] = None
@@ -67,7 +67,7 @@ class Schedule(ABC):
         """Mean width over the first part of training; full precision counts as 32."""
         if not 0 < first <= 1:
             raise ValueError(f"the part of training to average over is a fraction above 0 and up to 1, not {first!r}")
-        counts = _counts(self._all_widths(total)[: max(1, round(first * total))])
+        counts = _counts(self.all_widths(total)[: max(1, round(first * total))])
         return sum(width * n for width, n in counts.items()) / sum(counts.values())
 
     def relative_cost(self, total: int, backward_bits: Bits | str = "max") -> float:
@@ -77,7 +77,7 @@ class Schedule(ABC):
         are q_max unless given; ``None`` is full precision.
         """
         _, high, backward = self._widths_to_count(total, backward_bits)
-        cost = sum(_step_cost(width, backward) * n for width, n in _counts(self._all_widths(total)).items())
+        cost = sum(_step_cost(width, backward) * n for width, n in _counts(self.all_widths(total)).items())
         return cost / (total * _step_cost(high, backward))
 
     def saving(self, total: int, backward_bits: Bits | str = "max") -> float:
@@ -103,7 +103,8 @@ class Schedule(ABC):
         backward = high if backward_bits == "max" else width_of(checked_bits(backward_bits, "backward_bits"))
         return low, high, backward
 
-    def _all_widths(self, total: int) -> NDArray[np.int64]:
+    def all_widths(self, total: int) -> NDArray[np.int64]:
+        """Widths at every step; :data:`FULL` stands for full precision."""
         total = positive(total, "the total number of steps")
         widths = np.empty(total, dtype=np.int64)
         for start in range(0, total, _CHUNK):

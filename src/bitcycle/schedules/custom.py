@@ -50,7 +50,7 @@ class Custom(Schedule):
         return np.array([self._width(int(step), total) for step in steps], dtype=np.int64)
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        widths = self._all_widths(total)
+        widths = self.all_widths(total)
         given = widths[widths != FULL]
         if not given.size:
             return None, None

@@ -1,0 +1,106 @@
+"""Multiply-accumulates of torch's own operations, for products that no layer accounts for.
+
+Each rule takes the arguments of an operation, as a dispatcher sees them, and its result, and gives the products inside:
+their operands and their multiply-accumulates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+
+class Part(NamedTuple):
+    """One product of an operation."""
+
+    a: Tensor
+    b: Tensor
+    macs: int
+
+
+Rule = Callable[[tuple[Any, ...], Any], list[Part]]
+
+
+def _matrix(first: int) -> Rule:
+    """(..., n, k) x (..., k, m), the two operands beginning at a position of the arguments."""
+
+    def rule(args: tuple[Any, ...], out: Any) -> list[Part]:
+        a, b = args[first], args[first + 1]
+        return [Part(a, b, out.numel() * a.shape[-1])]
+
+    return rule
+
+
+def _summed_over_batch(args: tuple[Any, ...], out: Any) -> list[Part]:
+    a, b = args[1], args[2]
+    return [Part(a, b, a.numel() * b.shape[-1])]
+
+
+def _vector(first: int) -> Rule:
+    def rule(args: tuple[Any, ...], out: Any) -> list[Part]:
+        a, b = args[first], args[first + 1]
+        return [Part(a, b, a.numel())]
+
+    return rule
+
+
+def _linear(args: tuple[Any, ...], out: Any) -> list[Part]:
+    a, b = args[0], args[1]
+    return [Part(a, b, a.numel() * b.shape[0])]
+
+
+def _convolution(args: tuple[Any, ...], out: Any) -> list[Part]:
+    a, b, transposed = args[0], args[1], args[6]
+    places = a if transposed else out
+    return [Part(a, b, places.numel() * b.shape[1:].numel())]
+
+
+def _attention(args: tuple[Any, ...], out: Any) -> list[Part]:
+    query, key, value = args[:3]
+    scores = query.shape[:-1].numel() * key.shape[-2]
+    return [Part(query, key, scores * query.shape[-1]), Part(query, value, scores * value.shape[-1])]
+
+
+def _sparse(first: int) -> Rule:
+    def rule(args: tuple[Any, ...], out: Any) -> list[Part]:
+        a, b = args[first], args[first + 1]
+        return [Part(b, a, a._nnz() * b.shape[-1])]
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("mm", "bmm", "matmul"), _matrix(0)),
+    **dict.fromkeys(("addmm", "baddbmm"), _matrix(1)),
+    "addbmm": _summed_over_batch,
+    **dict.fromkeys(("mv", "dot", "vdot"), _vector(0)),
+    "addmv": _vector(1),
+    "linear": _linear,
+    "convolution": _convolution,
+    **dict.fromkeys(
+        (
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "_scaled_dot_product_flash_attention",
+            "_scaled_dot_product_efficient_attention",
+            "_scaled_dot_product_cudnn_attention",
+            "_scaled_dot_product_fused_attention_overrideable",
+        ),
+        _attention,
+    ),
+    "_sparse_mm": _sparse(0),
+    "_sparse_addmm": _sparse(1),
+}
+"""Operations that can be counted, by name."""
+
+OTHERS = {
+    *("_convolution", "_trilinear", "mkldnn_rnn_layer", "lstm", "gru", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"),
+    *("_transformer_encoder_layer_fwd", "_native_multi_head_attention", "_cdist_forward", "_grouped_mm"),
+}
+"""Operations that multiply and have no rule: they are named wherever they run."""
+
+
+def multiplies(operation: str) -> bool:
+    """Whether an operation multiplies matrices."""
+    return operation in RULES or operation in OTHERS
