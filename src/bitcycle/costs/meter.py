@@ -42,8 +42,16 @@ class Meter:
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
 
     def close(self) -> None:
-        """Stop counting."""
+        """Stop counting for good."""
         self._handle.remove()
+
+    def pause(self) -> None:
+        """Do not count until :meth:`resume`."""
+        self._busy = True
+
+    def resume(self) -> None:
+        """Count again."""
+        self._busy = False
 
     def __enter__(self) -> Meter:
         return self

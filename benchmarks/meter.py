@@ -1,0 +1,46 @@
+"""Does a meter slow training down?
+
+    python benchmarks/meter.py
+
+Steps with and without a meter alternate in one process, on one thread; the figure is the ratio of the medians.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import torch
+import torch.nn.functional as F
+
+import bitcycle as bc
+from bitcycle.costs import Meter
+from bitcycle.models.cifar_resnet import CifarResNet
+
+
+def main(rounds: int = 30) -> None:
+    torch.set_num_threads(1)
+    model = bc.quantize(CifarResNet(20))
+    bc.set_bits(model, forward=4, backward=8)
+    x, y = torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))
+    meter = Meter(model)
+    F.cross_entropy(model(x), y)  # the extra pass that counts this shape
+    seconds: dict[str, list[float]] = {"with": [], "without": []}
+    for _ in range(rounds):
+        for kind in seconds:
+            if kind == "without":
+                meter.pause()
+            start = time.perf_counter()
+            F.cross_entropy(model(x), y).backward()
+            seconds[kind].append(time.perf_counter() - start)
+            meter.resume()
+    ratio = statistics.median(seconds["with"]) / statistics.median(seconds["without"])
+    start = time.perf_counter()
+    for _ in range(1000):
+        meter._before(model, (x,), {})
+    microseconds = 1000 * (time.perf_counter() - start)
+    print(f"a step with a meter takes {ratio:.3f} of one without; the meter itself {microseconds:.0f} microseconds a step")
+
+
+if __name__ == "__main__":
+    main()
