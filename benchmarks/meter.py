@@ -39,7 +39,7 @@ def main(rounds: int = 30) -> None:
     for _ in range(1000):
         meter._before(model, (x,), {})
     microseconds = 1000 * (time.perf_counter() - start)
-    print(f"a step with a meter takes {ratio:.3f} of one without; the meter itself {microseconds:.0f} microseconds a step")
+    print(f"a step with a meter takes {ratio:.3f} of one without; the meter takes {microseconds:.0f} microseconds")
 
 
 if __name__ == "__main__":
