@@ -9,12 +9,13 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.conversion import POLICIES, sites
 from bitcycle.models.cifar_resnet import CifarResNet
+from bitcycle.rules import POLICIES
+from bitcycle.sites import sites
 
 
 def names(model):
-    return [site.name for site in sites(model)]
+    return list(sites(model))
 
 
 def mlp():
@@ -93,7 +94,7 @@ def test_policies_of_the_paper():
     ("arguments", "told"),
     [
         ({"policy": "imagenet"}, "did you mean 'imagenet-resnet'"),
-        ({"keep": 3}, "not iterable"),
+        ({"keep": 3}, "a rule is a name"),
         ({"keep": (3,)}, "a rule is a name such as 'fc'"),
         ({"recipe": "paper"}, "recipe is a bc.Recipe"),
     ],
@@ -120,7 +121,7 @@ def test_widths_out_of_range(bits):
     model = bc.quantize(mlp())
     with pytest.raises(ValueError, match="from 1 to 16, or None"):
         bc.set_bits(model, forward=bits)
-    assert sites(model)[0].forward_bits is None
+    assert sites(model)["0"].forward_bits is None
 
 
 def test_bits_of_some_sites():
@@ -128,7 +129,7 @@ def test_bits_of_some_sites():
     bc.set_bits(model, forward=8, backward=8)
     bc.set_bits(model, forward=3, where="body.*")
     bc.set_bits(model, backward=None, where=["head", "attention.scores"])
-    bits = {site.name: (site.forward_bits, site.backward_bits) for site in sites(model)}
+    bits = {name: (site.forward_bits, site.backward_bits) for name, site in sites(model).items()}
     assert bits["body.0"] == (3, 8)
     assert bits["head"] == (8, None)
     assert bits["attention.scores"] == (8, None)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.conversion import sites
+from bitcycle.sites import sites
 
 
 def model_of_two():
@@ -30,9 +30,9 @@ def test_it_follows_the_schedule(name):
     p = bc.PrecisionScheduler(model, s, total_steps=40, backward_bits=6)
     for step in range(45):
         assert p.bits == s(step, 40)
-        assert {site.forward_bits for site in sites(model)} == {s(step, 40)}
-        assert {site.backward_bits for site in sites(model)} == {6}
-        assert {site.evaluate_bits for site in sites(model)} == {8}
+        assert {site.forward_bits for site in sites(model).values()} == {s(step, 40)}
+        assert {site.backward_bits for site in sites(model).values()} == {6}
+        assert {site.evaluate_bits for site in sites(model).values()} == {8}
         p.step()
 
 
@@ -75,7 +75,7 @@ def test_several_schedules_for_several_parts():
     first = bc.PrecisionScheduler(model, "static:3", total_steps=10, where="0")
     second = bc.PrecisionScheduler(model, "linear-rise:4-8", total_steps=10, where="2")
     for step in range(10):
-        by_name = {site.name: site.forward_bits for site in sites(model)}
+        by_name = {name: site.forward_bits for name, site in sites(model).items()}
         assert by_name == {"0": 3, "2": bc.schedule("linear-rise:4-8")(step, 10)}
         first.step()
         second.step()
@@ -102,7 +102,7 @@ def test_gradient_accumulation_steps_once_for_all_micro_batches():
     for _ in range(4):
         for _ in range(3):
             model(torch.randn(2, 6)).sum().backward()
-            seen.append(sites(model)[0].forward_bits)
+            seen.append(next(iter(sites(model).values())).forward_bits)
         p.step()
     assert seen == [bits for bits in bc.schedule("linear-rise:3-8").over(4) for _ in range(3)]
 

@@ -111,9 +111,13 @@ def test_what_is_not_finite_passes_through(bad, width):
     assert torch.equal(quantize(x, width, None, uniform(x, 1)).nan_to_num(9e9), x.nan_to_num(9e9))
 
 
-def test_what_is_not_finite_is_kept_as_such():
-    kept = quantize_and_keep(torch.tensor([0.0, math.inf, 2.0]), 4)
-    assert not restore(kept.codes, kept.scale, kept.zero, torch.float32).isfinite().any()
+@pytest.mark.parametrize("x", [[0.0, math.inf, 2.0], [3e38, -3e38, 1.0], [0.0, 1e-44, 5e-44]])
+def test_what_has_no_grid_is_kept_as_it_is(x):
+    """Not finite, a range that overflows, and one that cannot be divided."""
+    x = torch.tensor(x)
+    kept = quantize_and_keep(x, 4)
+    assert torch.equal(kept.values, x)
+    assert torch.equal(restore(kept.codes, kept.scale, kept.zero, torch.float32), x)
 
 
 def test_rows_are_independent_of_one_another():

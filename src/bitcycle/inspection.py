@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.conversion import reasons_of
-from bitcycle.nn.layer import conversion_of
+from bitcycle.sites import conversions, join_names
 from bitcycle.tables import table
-from bitcycle.watching import Watch, call
+from bitcycle.watching import Watch, call, undisturbed
 
 Bits = int | None
 
@@ -75,7 +75,7 @@ class Summary:
 def summary(model: nn.Module, inputs: Any = None) -> Summary:
     """Every site with its bits, and every layer left alone with the reason; ``print`` it.
 
-    With example inputs (a tensor, a tuple of arguments, or a dictionary of keywords) the model runs once, in the mode
+    With example inputs (a tensor, a tuple of arguments, or a mapping of keywords) the model runs once, in the mode
     it is in and without gradients: each site then shows the signal-to-noise ratio of its operands at the bits it
     computed at, ``10 log10(sum x^2 / sum (x - q)^2)``, and products that no layer accounts for are found and listed.
 
@@ -91,16 +91,15 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
     """
     rows = {
         id(site): SiteRow(
-            site.name,
+            join_names(name, local),
             conversion.original.__name__,
             site.forward_bits,
             site.backward_bits,
             site.evaluate_bits,
             site.kept,
         )
-        for conversion in map(conversion_of, model.modules())
-        if conversion is not None
-        for site in conversion.sites.values()
+        for name, conversion in conversions(model)
+        for local, site in conversion.sites.items()
     }
     modules = dict(model.named_modules())
     left = [
@@ -124,10 +123,11 @@ def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[st
     def seen(name: str, module: nn.Module, operation: str, *_: Any) -> None:
         found[name] = LeftRow(name, type(module).__name__, f"runs {operation}, which no site accounts for")
 
-    with observing(powers), torch.no_grad(), Watch(model, seen):
+    with undisturbed(model), observing(powers), torch.no_grad(), Watch(model, seen):
         call(model, inputs)
     for (site, operand), (signal, noise) in powers.seen.items():
-        rows[site].snr[operand] = _ratio(signal, noise)
+        if site in rows:
+            rows[site].snr[operand] = _ratio(signal, noise)
     return found
 
 

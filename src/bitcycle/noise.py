@@ -34,6 +34,8 @@ def mix(*numbers: int) -> int:
 
 def uniform(like: Tensor, *key: int) -> Tensor:
     """Integers uniform over all 16 bits, laid out in memory like the given tensor."""
+    if like.is_meta:
+        return torch.empty_like(like, dtype=torch.int16)
     generator = _GENERATORS.get(like.device)
     if generator is None:
         generator = _GENERATORS[like.device] = torch.Generator(like.device)

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from bitcycle.conversion import sites
 from bitcycle.quantizers import check_width
 from bitcycle.schedules import Bits, Schedule, schedule
 from bitcycle.schedules.base import positive, whole
+from bitcycle.sites import sites
 
 
 class PrecisionScheduler:
@@ -42,10 +42,12 @@ class PrecisionScheduler:
         where: str | Iterable[str] | None = None,
     ) -> None:
         self.schedule = schedule(s)
-        self._sites = sites(model, where)
-        self._total_steps = positive(total_steps, "total_steps")
-        q_max = self._q_max()
-        self.backward_bits: Bits = q_max if backward_bits == "max" else check_width(backward_bits, "backward_bits")
+        self._sites = list(sites(model, where).values())
+        self.current_step = 0
+        self.total_steps = total_steps
+        self.backward_bits: Bits = (
+            self._q_max if backward_bits == "max" else check_width(backward_bits, "backward_bits")
+        )
         self._go_to(0)
 
     @property
@@ -60,8 +62,12 @@ class PrecisionScheduler:
 
     @total_steps.setter
     def total_steps(self, total: int) -> None:
-        self._total_steps = positive(total, "total_steps")
-        self._go_to(self.current_step)
+        total = positive(total, "total_steps")
+        self._q_max = check_width(self.schedule.limits(total)[1], "q_max")
+        self.schedule(0, total)  # a schedule that does not fit into so many steps says so, before anything changes
+        self._total_steps = total
+        if self.current_step:
+            self._go_to(self.current_step)
 
     def step(self) -> None:
         """Go on to the next step: call it after the optimiser's."""
@@ -88,12 +94,9 @@ class PrecisionScheduler:
             raise ValueError(f"the step of a checkpoint is 0 or more, not {step}")
         self._go_to(step)
 
-    def _q_max(self) -> Bits:
-        return check_width(self.schedule.limits(self.total_steps)[1], "q_max")
-
     def _go_to(self, step: int) -> None:
         self.current_step = step
-        forward, evaluate = check_width(self.bits), self._q_max()
+        forward = check_width(self.bits)
         for site in self._sites:
-            site.set(forward=forward, backward=self.backward_bits, evaluate=evaluate)
+            site.set(forward=forward, backward=self.backward_bits, evaluate=self._q_max)
             site.begin_step(step)

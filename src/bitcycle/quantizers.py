@@ -9,11 +9,13 @@ noise comes as 16-bit integers ``n``, of which ``u = (n + 1/2) / 2^16``.
 ``dims`` are the dimensions that one grid spans; ``None`` is the whole tensor. A width is an ``int``, or inside a
 compiled graph a tensor (so that a change of bits recompiles nothing); width 0 is full precision and changes nothing.
 
-A constant tensor stays what it is. A range that is not finite has no grid: such values pass through unchanged.
+A constant tensor stays what it is. A range that is not finite, or too small to be divided, has no grid: such values
+pass through unchanged.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 import torch
@@ -47,21 +49,29 @@ def quantize(x: Tensor, bits: Width, dims: Dims = None, noise: Tensor | None = N
         return x
     scale, zero = _grid(x, bits, dims)
     codes = _codes(x, scale, zero, bits, noise)
-    return _where_on_grid(codes.mul_(scale).add_(zero).to(x.dtype), x, scale, bits)
+    values = codes.mul_(scale).add_(zero).to(x.dtype)
+    return values if _all_have_a_grid(scale, bits) else torch.where(_has_a_grid(scale, bits), values, x)
 
 
 def quantize_and_keep(x: Tensor, bits: Width, dims: Dims = None) -> Quantized:
-    """Like :func:`quantize` to nearest, and what :func:`restore` needs: up to 8 bits, one byte an element."""
+    """Like :func:`quantize` to nearest, and what :func:`restore` needs: up to 8 bits, one byte an element.
+
+    In compiled graphs values are kept instead, and on the CPU where some of them have no grid. On other devices it
+    would take a synchronisation to know: there, such values come back as not finite.
+    """
     if _unchanged(x, bits):
         return Quantized(x, x, x, x)
     scale, zero = _grid(x, bits, dims)
     codes = _codes(x, scale, zero, bits, None)
-    in_bytes = isinstance(bits, int) and bits <= _BYTE_BITS
+    everywhere = _all_have_a_grid(scale, bits)
     kept = None
-    if in_bytes:  # in place, there and back: exact for integers, and cheaper than another tensor
+    if isinstance(bits, int) and bits <= _BYTE_BITS and (everywhere or scale.device.type != "cpu"):
+        # In place, there and back: exact for integers, and cheaper than another tensor.
         kept = codes.sub_(_BYTE_OFFSET).to(torch.int8)
         codes.add_(_BYTE_OFFSET)
-    values = _where_on_grid(codes.mul_(scale).add_(zero).to(x.dtype), x, scale, bits)
+    values = codes.mul_(scale).add_(zero).to(x.dtype)
+    if not everywhere:
+        values = torch.where(_has_a_grid(scale, bits), values, x)
     return Quantized(values, values if kept is None else kept, scale, zero)
 
 
@@ -76,9 +86,13 @@ def check_width(bits: object, what: str = "bits") -> int | None:
     """Bits that the arithmetic has: 1 to 16, or ``None`` for full precision."""
     if bits is None:
         return None
-    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= MOST_BITS:
+    try:
+        width = 0 if isinstance(bits, bool) else operator.index(bits)  # type: ignore[arg-type]
+    except TypeError:
+        width = 0
+    if not 1 <= width <= MOST_BITS:
         raise ValueError(f"{what} is a whole number from 1 to {MOST_BITS}, or None for full precision, not {bits!r}")
-    return bits
+    return width
 
 
 def _unchanged(x: Tensor, bits: Width) -> bool:
@@ -100,7 +114,7 @@ def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
     else:  # width 0 keeps a harmless grid here and is taken out at the end
         levels = torch.exp2(bits.clamp(min=1).to(low.dtype)) - 1
     scale = (high - low) / levels
-    return torch.where(scale == 0, 1, scale), low
+    return torch.where(high == low, 1, scale), low
 
 
 def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None) -> Tensor:
@@ -114,14 +128,15 @@ def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | 
     return codes.clamp_(torch.zeros_like(scale), torch.exp2(bits.to(scale.dtype)) - 1)
 
 
-def _where_on_grid(values: Tensor, x: Tensor, scale: Tensor, bits: Width) -> Tensor:
-    """The values, but ``x`` itself where there is no grid or none is wanted."""
-    finite = torch.isfinite(scale)
-    if not isinstance(bits, int):
-        return torch.where(finite & (bits > 0), values, x)
-    if x.device.type == "cpu" and bool(finite.all()):  # elsewhere the question would cost a synchronisation
-        return values
-    return torch.where(finite, values, x)
+def _has_a_grid(scale: Tensor, bits: Width) -> Tensor:
+    """Where values are on a grid: not in full precision, nor where the range is not finite or next to nothing."""
+    usable = torch.isfinite(scale) & (scale >= torch.finfo(scale.dtype).tiny)
+    return usable if isinstance(bits, int) else usable & (bits > 0)
+
+
+def _all_have_a_grid(scale: Tensor, bits: Width) -> bool:
+    """Whether all values are, as far as that can be known without a compiled graph's or a device's values."""
+    return isinstance(bits, int) and scale.device.type == "cpu" and bool(_has_a_grid(scale, bits).all())
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

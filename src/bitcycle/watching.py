@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bitcycle.nn.layer import conversion_of
+from bitcycle.arithmetic.site import COMPUTING
 from bitcycle.operations import multiplies
 
 Seen = Callable[[str, nn.Module, str, tuple[Any, ...], Any], None]
@@ -16,7 +19,7 @@ Seen = Callable[[str, nn.Module, str, tuple[Any, ...], Any], None]
 
 
 class Watch(TorchDispatchMode):
-    """Calls a function for each product that runs in a module without sites, while it is entered."""
+    """Calls a function for each product that runs outside of sites, while it is entered; sites must be observed too."""
 
     def __init__(self, model: nn.Module, seen: Seen) -> None:
         super().__init__()
@@ -46,16 +49,38 @@ class Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         operation = func._schema.name.partition("::")[2]
-        module = self._running[-1]
-        if multiplies(operation):
-            conversion = conversion_of(module)
-            if conversion is None or not conversion.sites:
-                self._seen(self._names.get(id(module), "?"), module, operation, args, out)
+        if multiplies(operation) and not COMPUTING:
+            module = self._running[-1]
+            self._seen(self._names.get(id(module), "?"), module, operation, args, out)
         return out
 
 
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Put the buffers of a model and the random state back after a run."""
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers() if not buffer.is_meta]
+    accelerators = sorted({parameter.get_device() for parameter in model.parameters() if parameter.is_cuda})
+    with torch.random.fork_rng(devices=accelerators):
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for buffer, before in buffers:
+                    buffer.copy_(before)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Positional arguments and keywords of a call."""
+
+    positional: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
 def call(model: nn.Module, inputs: Any) -> Any:
-    """Run a model on a tensor, a tuple of arguments or a dictionary of keywords."""
-    if isinstance(inputs, dict):
+    """Run a model on a tensor, a tuple of arguments, a mapping of keywords, or both as :class:`Arguments`."""
+    if isinstance(inputs, Arguments):
+        return model(*inputs.positional, **inputs.keywords)
+    if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)

@@ -2,7 +2,7 @@
 
 from bitcycle.arithmetic.functions import Operand, error_on_grid, multiplied, multiply, on_grid
 from bitcycle.arithmetic.products import Aggregation, Convolution, Counted, Linear, Matmul, Product, Trilinear
-from bitcycle.arithmetic.site import Observer, Site, observing
+from bitcycle.arithmetic.site import Observer, Site, computing, observing
 
 __all__ = [
     "Aggregation",
@@ -15,6 +15,7 @@ __all__ = [
     "Product",
     "Site",
     "Trilinear",
+    "computing",
     "error_on_grid",
     "multiplied",
     "multiply",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.products import Counted, Product
-from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, OBSERVERS, STEP, Site, read
+from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, OBSERVERS, STEP, Site, computing, read
 from bitcycle.noise import uniform
 from bitcycle.quantizers import Dims, Quantized, Width, quantize, quantize_and_keep, restore
 
@@ -41,13 +41,28 @@ def multiply(
     bits = site.width(training)
     _rounded(site, "a", a, of_a, bits)
     _rounded(site, "b", b, of_b, bits)
-    if torch.is_grad_enabled():
-        rounding = site.recipe.gradients
-        out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, of_a, of_b, rounding)
-        assert isinstance(out, Tensor)
-    else:
-        out = _forward(product, _values(a, bits, of_a), _values(b, bits, of_b), bias)
+    if not OBSERVERS or torch.compiler.is_compiling():
+        return _multiply(site, product, a, b, bias, bits, of_a, of_b)
+    with computing(site):
+        out = _multiply(site, product, a, b, bias, bits, of_a, of_b)
     return multiplied(site, product, a, b, out)
+
+
+def _multiply(
+    site: Site,
+    product: Product,
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    bits: Width,
+    of_a: Operand,
+    of_b: Operand,
+) -> Tensor:
+    if not torch.is_grad_enabled():
+        return _forward(product, _values(a, bits, of_a), _values(b, bits, of_b), bias)
+    out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, of_a, of_b, site.recipe.gradients)
+    assert isinstance(out, Tensor)
+    return out
 
 
 def on_grid(site: Site, x: Tensor, dims: Dims, training: bool, operand: str) -> Tensor:
@@ -125,7 +140,7 @@ class _ErrorOnGrid(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, control: Tensor, rounding: str) -> Tensor:
         ctx.control, ctx.rounding = control, rounding
-        return x.view_as(x)
+        return x.clone()  # a view could not be changed in place by what comes after
 
     @staticmethod
     def backward(ctx: Any, error: Tensor) -> tuple[Tensor, None, None]:

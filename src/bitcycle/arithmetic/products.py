@@ -47,13 +47,17 @@ class Linear:
         return error.matmul(b)
 
     def weight_gradient(self, error: Tensor, a: Tensor, b: torch.Size) -> Tensor:
-        return error.reshape(-1, b[0]).t().mm(a.reshape(-1, b[1]))
+        return _rows(error).t().mm(_rows(a))
 
     def bias_gradient(self, error: Tensor) -> Tensor:
-        return error.reshape(-1, error.shape[-1]).sum(0)
+        return _rows(error).sum(0)
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         return a.numel() * b[0]
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.flatten(0, -2) if x.dim() > 1 else x.unsqueeze(0)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,16 @@ class Site:
         self.control[DRAWS] = 0
 
     @property
+    def key(self) -> int:
+        """What the noise of this site is drawn from, beside the step."""
+        return int(self.control[KEY])
+
+    def rename(self, name: str) -> None:
+        """Another name, and the noise that goes with it."""
+        self.name = name
+        self.control[KEY] = site_key(self.recipe.seed, name)
+
+    @property
     def forward_bits(self) -> int | None:
         return int(self.control[FORWARD]) or None
 
@@ -92,6 +102,18 @@ class Observer:
 
 
 OBSERVERS: list[Observer] = []
+COMPUTING: list[Site] = []
+"""The site whose product runs at the moment, while somebody observes."""
+
+
+@contextmanager
+def computing(site: Site) -> Iterator[None]:
+    """Mark what runs inside as the product of a site."""
+    COMPUTING.append(site)
+    try:
+        yield
+    finally:
+        COMPUTING.pop()
 
 
 @contextmanager

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Aggregation, Counted, Observer, Site, observing
-from bitcycle.conversion import all_sites, convert_layer, join_names, owner_of, restore_layer
+from bitcycle.conversion import convert_layer, restore_layer
 from bitcycle.costs.cost import Cost, Row
 from bitcycle.nn import load_families
 from bitcycle.nn.layer import conversion_of
-from bitcycle.nn.registry import find
+from bitcycle.nn.registry import find, owner_of
 from bitcycle.nn.transformer import KeepsToItsChildren
 from bitcycle.operations import RULES
 from bitcycle.recipe import Recipe
-from bitcycle.watching import Watch, call
+from bitcycle.sites import conversions, join_names, named_sites
+from bitcycle.watching import Watch, call, undisturbed
 
 EVERYTHING = Recipe(aggregation="quantized")
 """The recipe under which every product of a model is a site, so that it can be counted."""
@@ -40,7 +41,8 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
     load_families()
     with ExitStack() as stack:
         own, counted = stack.enter_context(_everything_a_site(model))
-        stack.enter_context(_undisturbed(model))
+        stack.enter_context(undisturbed(model))
+        stack.enter_context(_in_full_precision(model))
         tally = _Tally(counted, quantized=own)
         normalised = stack.enter_context(_normalised_elements(model))
         stack.enter_context(observing(tally))
@@ -84,14 +86,15 @@ class _Entry:
 class _Tally(Observer):
     """Adds up the products of sites, and those that run outside of them."""
 
-    def __init__(self, layers: dict[int, str], quantized: set[int]) -> None:
-        self.layers, self.quantized = layers, quantized
+    def __init__(self, known: dict[int, tuple[str, str]], quantized: set[int]) -> None:
+        self.known, self.quantized = known, quantized
         self.entries: dict[Any, _Entry] = {}
         self.uncounted: list[str] = []
 
     def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
         kind = type(product).__name__
-        entry = _Entry(site.name, self.layers[id(site)], kind, id(site) in self.quantized)
+        name, layer = self.known.get(id(site), (site.name, "?"))
+        entry = _Entry(name, layer, kind, id(site) in self.quantized)
         shape_of_b = torch.Size() if b is None else b.shape
         self.entries.setdefault(id(site), entry).add(product.macs(a.shape, shape_of_b, out.shape), a, b)
 
@@ -109,13 +112,13 @@ class _Tally(Observer):
 
 
 @contextmanager
-def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, str]]]:
-    """Convert for the time being what is not; yields the sites that are quantised, and the layer of every site.
+def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, tuple[str, str]]]]:
+    """Convert for the time being what is not; yields the sites that are quantised, and name and layer of every site.
 
     A float model is counted as if it were converted; in a converted one, what was left alone is full precision.
     """
-    was_converted = any(True for _ in all_sites(model))
-    quantized = {id(site) for site in all_sites(model) if not site.kept}
+    own = {id(site): not site.kept for site in named_sites(model).values()}
+    quantized = {site for site, moves in own.items() if moves}
     added: list[nn.Module] = []
     try:
         for name, module in list(model.named_modules()):
@@ -127,30 +130,30 @@ def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, s
                 sites = {local: Site(join_names(name, local), EVERYTHING) for local in names}
                 convert_layer(module, mixin, EVERYTHING, sites)
                 added.append(module)
-                if not was_converted and "aggregate" not in sites:
+                if not own and "aggregate" not in sites:
                     quantized |= {id(site) for site in sites.values()}
-        conversions = [conversion for module in model.modules() if (conversion := conversion_of(module)) is not None]
-        yield quantized, {id(s): c.original.__name__ for c in conversions for s in c.sites.values()}
+        known = {
+            id(site): (join_names(name, local), conversion.original.__name__)
+            for name, conversion in conversions(model)
+            for local, site in conversion.sites.items()
+        }
+        yield quantized, known
     finally:
         for module in added:
             restore_layer(module)
 
 
 @contextmanager
-def _undisturbed(model: nn.Module) -> Iterator[None]:
-    """Run in full precision, and put buffers, bits and random state back afterwards."""
-    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers() if not buffer.is_meta]
-    controls = [(site.control, site.control.clone()) for site in all_sites(model)]
-    accelerators = sorted({t.get_device() for t in model.parameters() if t.is_cuda})
-    with torch.random.fork_rng(devices=accelerators):
-        for control, _ in controls:
-            control[:3] = 0
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for tensor, before in [*buffers, *controls]:
-                    tensor.copy_(before)
+def _in_full_precision(model: nn.Module) -> Iterator[None]:
+    """Set all sites to full precision, and put their bits back afterwards."""
+    controls = [(site.control, site.control.clone()) for site in named_sites(model).values()]
+    for control, _ in controls:
+        control[:3] = 0
+    try:
+        yield
+    finally:
+        for control, before in controls:
+            control.copy_(before)
 
 
 @contextmanager

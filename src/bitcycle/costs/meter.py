@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bitcycle.conversion import all_sites
 from bitcycle.costs.cost import Cost
 from bitcycle.costs.counting import cost
 from bitcycle.schedules.base import FULL_WIDTH, width_of
+from bitcycle.sites import named_sites
+from bitcycle.watching import Arguments
 
 
 class Meter:
@@ -36,7 +37,7 @@ class Meter:
         """Training passes so far."""
         self.uncounted: set[str] = set()
         self._model = model
-        self._sites = {site.name: site for site in all_sites(model)}
+        self._sites = named_sites(model)
         self._costs: dict[Any, Cost] = {}
         self._busy = False
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
@@ -83,7 +84,7 @@ class Meter:
     def _count(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Cost:
         self._busy = True
         try:
-            counted = cost(_Bound(self._model, keywords), arguments) if keywords else cost(self._model, arguments)
+            counted = cost(self._model, Arguments(arguments, keywords))
         finally:
             self._busy = False
         self.uncounted |= set(counted.uncounted)
@@ -98,17 +99,6 @@ class Meter:
         for row in counted.rows:
             total += row.bitops(*widths.get(row.name, (FULL_WIDTH, FULL_WIDTH)))
         return total
-
-
-class _Bound(nn.Module):
-    """A model with some of its keywords given."""
-
-    def __init__(self, model: nn.Module, keywords: dict[str, Any]) -> None:
-        super().__init__()
-        self.model, self.keywords = model, keywords
-
-    def forward(self, *arguments: Any) -> Any:
-        return self.model(*arguments, **self.keywords)
 
 
 def _shapes(nest: Any) -> Any:

@@ -19,13 +19,32 @@ class AttentionProducts(QuantizedLayer):
     """The two products of attention, each operand on a grid for each of its last-dimension vectors."""
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, dropout: float
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        scale: float,
+        dropout: float,
+        softcap: float | None = None,
+        sinks: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """``softmax(scale Q K^T + mask) V`` and the attention weights; the mask is added as it is."""
+        """``softmax(scale Q K^T + mask) V`` and the attention weights; the mask is added as it is.
+
+        ``softcap`` bounds the scores by ``softcap * tanh(scores / softcap)``; ``sinks`` are a score for each head that
+        takes its part of the softmax and has no value.
+        """
         scores = self._product("scores", Matmul(transpose_b=True), query * scale, key)
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
         if mask is not None:
             scores = scores + mask
-        weights = F.dropout(scores.softmax(dim=-1), dropout, self.training)
+        if sinks is not None:
+            scores = torch.cat([scores, sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)], dim=-1)
+        weights = scores.softmax(dim=-1)
+        if sinks is not None:
+            weights = weights[..., :-1]
+        weights = F.dropout(weights, dropout, self.training)
         return self._product("context", Matmul(), weights, value), weights
 
     def _product(self, site: str, product: Matmul, a: Tensor, b: Tensor) -> Tensor:
@@ -68,19 +87,25 @@ class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
     ) -> tuple[Tensor, Tensor | None]:
         if is_causal and attn_mask is None:
             raise RuntimeError("is_causal is a hint about attn_mask, which must be given with it")
+        if key.dim() != query.dim() or value.shape[:-1] != key.shape[:-1]:
+            raise ValueError(f"query {query.shape}, key {key.shape} and value {value.shape} do not go together")
         unbatched = query.dim() == 2
         if unbatched:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        if len(key) != len(query):
+            raise ValueError(f"query has a batch of {len(query)}, key and value one of {len(key)}")
+        mask = self._merge(attn_mask, key_padding_mask, query, key)
         q, k, v = self._project(query, key, value)
         if self.bias_k is not None and self.bias_v is not None:
             k, v = (torch.cat([x, b.expand(len(x), 1, -1)], 1) for x, b in ((k, self.bias_k), (v, self.bias_v)))
         q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (q, k, v))
         if self.add_zero_attn:
             k, v = (torch.cat([x, torch.zeros_like(x[:, :, :1])], 2) for x in (k, v))
-        mask = self._merge(attn_mask, key_padding_mask, q, keys=k.shape[2])
+        if mask is not None:  # keys that were appended may always be attended to
+            mask = F.pad(mask, (0, k.shape[2] - key.shape[1]))
         context, weights = self.attend(q, k, v, mask, 1 / math.sqrt(self.head_dim), self.dropout)
         out = self.linear("out_proj", context.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
         returned = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
@@ -97,23 +122,27 @@ class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
         operands = zip("qkv", inputs, weights, biases, strict=True)
         return [self.linear(f"{name}_proj", x, weight, bias) for name, x, weight, bias in operands]
 
-    def _merge(self, mask: Tensor | None, padding: Tensor | None, q: Tensor, keys: int) -> Tensor | None:
+    def _merge(self, mask: Tensor | None, padding: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
         """Both masks as one that is added to scores of shape (batch, heads, queries, keys)."""
+        batch, queries, keys = *query.shape[:2], key.shape[1]
         merged = None
         if mask is not None:
-            merged = _additive(mask, q.dtype)
+            shapes = [(queries, keys), (batch * self.num_heads, queries, keys)]
+            merged = _additive(mask, "attn_mask", shapes, query.dtype)
             if merged.dim() == 3:  # one for each sample and head
-                merged = merged.unflatten(0, (-1, self.num_heads))
+                merged = merged.unflatten(0, (batch, self.num_heads))
         if padding is not None:
-            added = _additive(padding, q.dtype)[:, None, None, :]
+            added = _additive(padding, "key_padding_mask", [(batch, keys)], query.dtype)[:, None, None, :]
             merged = added if merged is None else merged + added
-        if merged is not None and merged.shape[-1] < keys:  # keys that were appended may always be attended to
-            merged = F.pad(merged, (0, keys - merged.shape[-1]))
         return merged
 
 
-def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A mask to add: minus infinity where a Boolean one is true."""
+def _additive(mask: Tensor, name: str, shapes: list[tuple[int, ...]], dtype: torch.dtype) -> Tensor:
+    """A mask to add, of one of the shapes: minus infinity where a Boolean one is true."""
+    if tuple(mask.shape) not in shapes:
+        raise ValueError(f"{name} has the shape {' or '.join(map(str, shapes))}, not {tuple(mask.shape)}")
     if mask.dtype is torch.bool:
         return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)
+    if not mask.is_floating_point():
+        raise TypeError(f"{name} is Boolean or floating-point, not {mask.dtype}")
     return mask.to(dtype)

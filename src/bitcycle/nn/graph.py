@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense import Linear as GraphLinear
 
-from bitcycle.arithmetic import Aggregation, Linear, Operand, error_on_grid, multiplied, on_grid
+from bitcycle.arithmetic import Aggregation, Linear, Operand, computing, error_on_grid, multiplied, on_grid
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 from bitcycle.recipe import Recipe
+from bitcycle.visible_products import visible_products
 
 
 @register(GraphLinear)
@@ -59,6 +60,11 @@ class QuantizedMessagePassing(QuantizedLayer):
         return "; ".join(reasons)
 
     @classmethod
+    def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
+        own = ("forward", "message", "edge_update", "update")
+        return visible_products(type(module), own, skip=("propagate", "aggregate", "message_and_aggregate"))
+
+    @classmethod
     def uncounted(cls, module: nn.Module) -> str:
         own = [name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1]
         return f"message weights {', '.join(own)}" if own else ""
@@ -69,7 +75,8 @@ class QuantizedMessagePassing(QuantizedLayer):
     def aggregate(self, inputs: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
         """Messages on the grid, then the layer's own aggregation."""
         site = self.bitcycle.sites["aggregate"]
-        out = super().aggregate(self._on_grid(inputs), *arguments, **keywords)  # type: ignore[misc]
+        with computing(site):
+            out = super().aggregate(self._on_grid(inputs), *arguments, **keywords)  # type: ignore[misc]
         return error_on_grid(site, multiplied(site, Aggregation(len(inputs)), inputs, None, out))
 
     def message_and_aggregate(self, edge_index: Any, *arguments: Any, **keywords: Any) -> Tensor:
@@ -77,7 +84,8 @@ class QuantizedMessagePassing(QuantizedLayer):
         arguments = tuple(self._on_grid(argument) for argument in arguments)
         keywords = {name: self._on_grid(argument) for name, argument in keywords.items()}
         site = self.bitcycle.sites["aggregate"]
-        out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
+        with computing(site):
+            out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
         edges = edge_index.nnz() if hasattr(edge_index, "nnz") else edge_index._nnz()
         return error_on_grid(site, multiplied(site, Aggregation(edges), out, None, out))
 

@@ -73,6 +73,17 @@ class QuantizedAttention(AttentionProducts):
         # The module itself runs; at its attention it calls the function below.
         return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
 
+    @property
+    def was_eager(self) -> bool:
+        """Whether the model computed attention step by step, which also gives back the attention weights."""
+        return bool(self.float_config._attn_implementation == "eager")
+
+    def masks_the_future(self, asked: bool | None) -> bool:
+        """Whether a missing mask means a causal one: fused implementations take it so, the eager one never does."""
+        if self.was_eager:
+            return False
+        return getattr(self, "is_causal", True) if asked is None else asked
+
     def float_attention(self) -> Callable[..., tuple[Tensor, Tensor | None]]:
         """The implementation that the model had."""
         eager: Any = getattr(sys.modules[self.bitcycle.original.__module__], "eager_attention_forward", None)
@@ -102,19 +113,16 @@ def quantized_attention(
         return module.float_attention()(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
         )
-    if others.get("s_aux") is not None or softcap is not None:
-        raise ValueError(f"{type(module).__name__}: attention sinks and soft-capped scores have no quantised form yet")
     groups = getattr(module, "num_key_value_groups", 1)
     if groups > 1:
         key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    mask = _additive(attention_mask, query, key, causal)
+    mask = _additive(attention_mask, query, key, causal=module.masks_the_future(is_causal))
     if position_bias is not None:
         mask = position_bias if mask is None else mask + position_bias
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    context, weights = module.attend(query, key, value, mask, scale, dropout)
-    returns_weights = module.float_config._attn_implementation == "eager"  # as the other implementations do not
-    return context.transpose(1, 2).contiguous(), weights if returns_weights else None
+    sinks = others.get("s_aux")
+    context, weights = module.attend(query, key, value, mask, scale, dropout, softcap=softcap, sinks=sinks)
+    return context.transpose(1, 2).contiguous(), weights if module.was_eager else None
 
 
 AttentionInterface.register(IMPLEMENTATION, quantized_attention)

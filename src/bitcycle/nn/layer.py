@@ -47,6 +47,11 @@ class QuantizedLayer:
         return ""
 
     @classmethod
+    def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
+        """Products that show in the module's code and are none of its sites."""
+        return ()
+
+    @classmethod
     def uncounted(cls, module: nn.Module) -> str:
         """What of the module multiplies and has no place in a count of products; empty if nothing does."""
         return ""

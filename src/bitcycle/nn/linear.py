@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Linear, Operand, Trilinear, error_on_grid, multiplied, on_grid
+from bitcycle.arithmetic import Linear, Operand, Trilinear, computing, error_on_grid, multiplied, on_grid
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 
@@ -58,5 +58,6 @@ class QuantizedBilinear(QuantizedLayer):
         bias = self.bias
         if bias is not None and recipe.bias:
             bias = on_grid(site, bias, None, self.training, "bias")
-        out = F.bilinear(x1, x2, weight, bias)
+        with computing(site):
+            out = F.bilinear(x1, x2, weight, bias)
         return error_on_grid(site, multiplied(site, Trilinear(), input1, self.weight, out))

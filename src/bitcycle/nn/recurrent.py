@@ -66,7 +66,7 @@ class QuantizedRecurrentCell(LinearProduct):
         if hx is None:
             state: State = (x.new_zeros(len(x), self.hidden_size),) * (2 if is_lstm else 1)
         else:
-            given = hx if isinstance(hx, tuple) else (hx,)
+            given = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
             state = tuple(s.unsqueeze(0) for s in given) if unbatched else given
         mode = "LSTM" if is_lstm else "GRU" if isinstance(self, nn.GRUCell) else f"RNN_{self.nonlinearity.upper()}"  # type: ignore[attr-defined]
         gates_x, gates_h = self._gates("ih", x), self._gates("hh", state[0])
@@ -95,13 +95,18 @@ class QuantizedRecurrent(LinearProduct):
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return [name for name, _ in module.named_parameters(recurse=False) if name.startswith("weight_")]
+        layer: Any = module
+        kinds = ["ih", "hh", "hr"] if layer.proj_size else ["ih", "hh"]
+        places = [f"l{k}{suffix}" for k in range(layer.num_layers) for suffix in _suffixes(layer.bidirectional)]
+        return [f"weight_{kind}_{place}" for place in places for kind in kinds]
 
     def quantized_forward(
         self, input: Tensor | PackedSequence, hx: Tensor | State | None = None
     ) -> tuple[Tensor | PackedSequence, Any]:
+        hx = tuple(hx) if isinstance(hx, (tuple, list)) else hx
         if isinstance(input, PackedSequence):
             data, sizes, in_order, back = input
+            self._check(data, hx, sizes)
             out, final = self._run(data, sizes.tolist(), self._initial(hx, data, int(sizes[0]), in_order))
             final = tuple(state if back is None else state.index_select(1, back) for state in final)
             return PackedSequence(out, sizes, in_order, back), self._as_given(final)
@@ -109,6 +114,7 @@ class QuantizedRecurrent(LinearProduct):
         x = input.unsqueeze(1) if unbatched else input.transpose(0, 1) if self.batch_first else input
         if unbatched and hx is not None:
             hx = tuple(s.unsqueeze(1) for s in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
+        self._check(x.transpose(0, 1) if self.batch_first else x, hx, None)
         steps, batch = x.shape[:2]
         out, final = self._run(x.flatten(0, 1), [batch] * steps, self._initial(hx, x, batch, None))
         out = out.unflatten(0, (steps, batch))
@@ -127,16 +133,23 @@ class QuantizedRecurrent(LinearProduct):
         given = hx if isinstance(hx, tuple) else (hx,)
         return tuple(state if order is None else state.index_select(1, order) for state in given)
 
+    def _check(self, x: Tensor, hx: Tensor | State | None, sizes: Tensor | None) -> None:
+        """torch's own check of shapes."""
+        layer: Any = self
+        if hx is None:
+            layer.check_input(x, sizes)
+        else:
+            layer.check_forward_args(x, hx if self.mode == "LSTM" or not isinstance(hx, tuple) else hx[0], sizes)
+
     def _as_given(self, final: State) -> Tensor | State:
         return final if self.mode == "LSTM" else final[0]
 
     def _run(self, data: Tensor, sizes: list[int], initial: State) -> tuple[Tensor, State]:
         """All layers over packed data: the output of the last, and the final states."""
-        directions = ["", "_reverse"] if self.bidirectional else [""]
         finals: list[State] = []
         for layer in range(self.num_layers):
             outputs = []
-            for suffix in directions:
+            for suffix in _suffixes(self.bidirectional):
                 start = tuple(state[len(finals)] for state in initial)
                 out, final = self._direction(data, sizes, start, f"_l{layer}{suffix}", reverse=bool(suffix))
                 outputs.append(out)
@@ -196,3 +209,7 @@ class QuantizedRecurrent(LinearProduct):
             return self.multiply(site, Linear(), h, weight, bias, of_a=of_h, of_b=Operand(ready=True))
 
         return product
+
+
+def _suffixes(bidirectional: bool) -> list[str]:
+    return ["", "_reverse"] if bidirectional else [""]

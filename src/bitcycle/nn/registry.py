@@ -58,10 +58,22 @@ def find(module: nn.Module) -> tuple[type[QuantizedLayer] | None, str]:
         if mixin is None:
             continue
         changed = [name for name in mixin.replaces if getattr(kind, name) is not getattr(base, name)]
+        patched = [name for name in mixin.replaces if name in vars(module)]
         if changed:
             return None, f"{kind.__name__} has its own {' and '.join(changed)}, unlike {base.__name__}"
+        if patched:
+            return None, f"its {' and '.join(patched)} was replaced on the module itself"
         return mixin, ""
     return next((mixin for condition, mixin in CONDITIONS if condition(kind)), None), ""
+
+
+def owner_of(name: str, model: nn.Module) -> str | None:
+    """The name of the module that multiplies this one's parameters by itself, if there is one."""
+    if not name:
+        return None
+    parent, _, child = name.rpartition(".")
+    bases = target_class(model.get_submodule(parent)).__mro__
+    return parent if any(child in LAYERS[base].owns for base in bases if base in LAYERS) else None
 
 
 def target_class(module: nn.Module) -> type[nn.Module]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import CodeType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,7 @@ FUNCTIONS: dict[str, Function] = {}
 
 @dataclass(frozen=True)
 class Custom(Schedule):
-    """A user's function, named in specs as ``call:name``.
+    """A user's function, named in specs as ``call:name``; equal names mean equal content.
 
     >>> def warm(step, total):
     ...     return 8 if step < 10 else 4
@@ -30,17 +32,21 @@ class Custom(Schedule):
     """
 
     name: str
-    function: Function = field(repr=False)
+    function: Function = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, function: Function) -> Custom:
-        """The schedule of a function, under its own name; the latest function of a name is the one a spec means."""
-        name = _name(function)
+        """The schedule of a function, under its own name, or, if that is none or taken, with its content added."""
+        name = getattr(function, "__name__", type(function).__name__)
+        taken = FUNCTIONS.get(name)
+        if not name.isidentifier() or isinstance(function, functools.partial) or _differ(taken, function):
+            name = f"{name.strip('<>')}_{_digest(function)}"
         FUNCTIONS[name] = function
         return cls(name, function)
 
     @classmethod
     def named(cls, name: str) -> Custom:
+        """The schedule of a function that is known already."""
         if name not in FUNCTIONS:
             hint = nearest(name, FUNCTIONS) if FUNCTIONS else "none is known yet"
             raise ValueError(f"no function {name!r} is known here: call bc.schedule({name}) once first; {hint}")
@@ -64,12 +70,23 @@ class Custom(Schedule):
         return f"call:{self.name}"
 
 
-def _name(function: Function) -> str:
-    name = getattr(function, "__name__", type(function).__name__)
-    code = getattr(function, "__code__", None)
-    if name != "<lambda>" or code is None:
-        return name
-    # A lambda has no name of its own: its content gives one, so that two of them do not meet under one spec.
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    content = repr((code.co_code, code.co_consts, code.co_names, cells, function.__defaults__))
-    return f"lambda_{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+def _differ(one: Function | None, other: Function) -> bool:
+    """Whether two functions do different things; one that was defined again, as notebooks do, is the same."""
+    return one is not None and one is not other and _digest(one) != _digest(other)
+
+
+def _digest(function: object) -> str:
+    return hashlib.sha256(repr(_content(function)).encode()).hexdigest()[:12]
+
+
+def _content(value: object) -> object:
+    """What a function does, as far as its code, its defaults and what it closes over tell."""
+    if isinstance(value, CodeType):
+        return (value.co_code, value.co_names, tuple(_content(constant) for constant in value.co_consts))
+    if isinstance(value, functools.partial):
+        return (_content(value.func), value.args, sorted(value.keywords.items()))
+    code = getattr(value, "__code__", None)
+    if code is None:
+        return (type(value).__qualname__, sorted(vars(value).items())) if hasattr(value, "__dict__") else value
+    cells = tuple(_content(cell.cell_contents) for cell in getattr(value, "__closure__", None) or ())
+    return (_content(code), getattr(value, "__defaults__", None), cells)

@@ -160,7 +160,11 @@ def _leaf(text: str, open_parts: _Open) -> Schedule:
 def _cyclic(name: str, fields: list[str], text: str, open_parts: _Open) -> Schedule:
     profile, shape, single = _parts_of_name(name)
     low_high = _bits(fields.pop(0), text) if fields and "=" not in fields[0] else open_parts.take_bits(name)
-    settings = dict(_setting(field, text) for field in fields)
+    settings: dict[str, str] = {}
+    for key, value in (_setting(field, text) for field in fields):
+        if key in settings:
+            raise ValueError(f"{text!r} says {key} twice")
+        settings[key] = value
     if single:
         if "cycles" in settings:
             raise ValueError(f"{text!r}: a single rise or fall has no cycles to set")
