@@ -195,8 +195,8 @@ def test_a_run_finds_products_that_the_code_hides():
     model = bc.quantize(Outer())
     assert bc.summary(model).left_alone[0].reason == "owns weight, and no product shows in its code"
     reasons = {row.name: row.reason for row in bc.summary(model, torch.randn(3, 4)).left_alone}
-    assert "runs mm, which no site accounts for" in reasons["hidden"]
-    assert "runs mm, which no site accounts for" in reasons[""]
+    assert "runs mm outside of sites" in reasons["hidden"]
+    assert "runs mm outside of sites" in reasons[""]
 
 
 def test_signal_to_noise_grows_by_six_decibels_a_bit():

@@ -110,8 +110,10 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
     if inputs is not None:
         found = _measure(model, inputs, rows)
         left = [row for row in left if "no product" not in row.reason or row.name not in found]
-        listed = {row.name for row in left}
-        left += [row for name, row in found.items() if name not in listed]
+        for row in left:
+            if row.name in found:
+                row.reason += f"; {found.pop(row.name).reason}"
+        left += found.values()
     return Summary(list(rows.values()), left, measured=inputs is not None)
 
 
@@ -121,7 +123,7 @@ def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[st
     found: dict[str, LeftRow] = {}
 
     def seen(name: str, module: nn.Module, operation: str, *_: Any) -> None:
-        found[name] = LeftRow(name, type(module).__name__, f"runs {operation}, which no site accounts for")
+        found[name] = LeftRow(name, type(module).__name__, f"runs {operation} outside of sites")
 
     with undisturbed(model), observing(powers), torch.no_grad(), Watch(model, seen):
         call(model, inputs)
