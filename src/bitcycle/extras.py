@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from types import ModuleType
 
 
@@ -13,7 +14,9 @@ class MissingExtraError(ImportError):
 def need(module: str, extra: str, purpose: str) -> ModuleType:
     """Import an optional module, or say which extra brings it."""
     try:
-        return importlib.import_module(module)
+        with warnings.catch_warnings():  # what an extra says about its own imports is not for the user
+            warnings.simplefilter("ignore")
+            return importlib.import_module(module)
     except ImportError as error:
         if error.name != module.partition(".")[0]:
             raise

@@ -28,6 +28,7 @@ def application() -> typer.Typer:
 
     from bitcycle.cli.cost import cost
     from bitcycle.cli.schedules import schedules
+    from bitcycle.cli.train import tasks, train
 
     app = typer.Typer(
         name="bitcycle",
@@ -51,4 +52,6 @@ def application() -> typer.Typer:
 
     app.command()(schedules)
     app.command()(cost)
+    app.command()(tasks)
+    app.command()(train)
     return app

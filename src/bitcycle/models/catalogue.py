@@ -44,7 +44,7 @@ def _mobilenet(small: bool) -> Callable[[int], Built]:
 
 def _gcn_arxiv(batch: int) -> Built:
     """The graph network of OGBN-Arxiv: 169,343 nodes, 1,166,243 citations used in both directions, self-loops."""
-    from bitcycle.models.gcn import GCN
+    from bitcycle.models.graph_networks import GCN
 
     nodes, citations = 169_343, 1_166_243
     edges = torch.zeros(2, 2 * citations + nodes, dtype=torch.long)

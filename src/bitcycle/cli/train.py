@@ -1,0 +1,117 @@
+"""``bitcycle train`` and ``bitcycle tasks``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bitcycle.schedules import complete
+
+if TYPE_CHECKING:
+    from bitcycle.training import Progress, Result
+
+
+def train(
+    task: Annotated[str, typer.Argument(help="image, graph, language, ...: see 'bitcycle tasks'.")],
+    schedule: Annotated[str, typer.Option(help="A precision schedule, by name or as a spec.")] = "CR",
+    bits: Annotated[
+        tuple[int, int] | None, typer.Option(help="q_min and q_max if the schedule does not say; else the task's own.")
+    ] = None,
+    cycles: Annotated[int | None, typer.Option(help="Number of cycles, likewise.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of training; the task's own if not given.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    data: Annotated[str, typer.Option(help="A folder with official data; the embedded data if not given.")] = "",
+    model: Annotated[str, typer.Option(help="One of the task's models; its first if not given.")] = "",
+    backward_bits: Annotated[int | None, typer.Option(help="Width of the gradients; q_max if not given.")] = None,
+    batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
+    aggregation: Annotated[str, typer.Option(help="Of graph networks: 'full' or 'quantized'.")] = "full",
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for checkpoints and the result; the same command goes on from there.")
+    ] = None,
+    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    autocast: Annotated[bool, typer.Option(help="Sums and everything else in bfloat16.")] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="torch.compile the model.")] = False,
+    threads: Annotated[int, typer.Option(help="Threads of torch; 0 leaves its own choice.")] = 0,
+) -> None:
+    """Train a task on a precision schedule, with a live progress bar, a result line and a results file."""
+    import torch
+
+    from bitcycle.tasks import Run, task_named
+    from bitcycle.training import train as train_run
+
+    if threads:
+        torch.set_num_threads(threads)
+    kind = task_named(task)
+    spec = str(complete(schedule, bits or kind.bits, cycles or kind.cycles))
+    backward = "max" if backward_bits is None else backward_bits
+    run = Run(task, spec, steps or kind.steps, seed, backward, model, data, batch_size, aggregation)
+    with _Bar(run.steps, kind.metric) as bar:
+        result, _ = train_run(run, out, bar.update, checkpoint_every, device, autocast, compiled)
+    print(_line(result))
+    if out is not None:
+        path = out / "result.json"
+        path.write_text(json.dumps(result.as_dict(), indent=2) + "\n")
+        print(f"written: {path}")
+
+
+def tasks() -> None:
+    """List the tasks: their models, their metric, the embedded data and the official data they read."""
+    from rich.console import Console
+
+    from bitcycle.tasks import TASKS, task_named
+
+    console = Console(highlight=False)
+    for name in sorted(TASKS):
+        task = task_named(name)
+        better = "higher" if task.higher_is_better else "lower"
+        console.print(f"[bold]{name}[/]: {task.about}; {task.metric}, {better} is better")
+        for heading, text in (
+            ("models", ", ".join(task.models)),
+            ("embedded data", task.embedded),
+            ("with --data FOLDER", task.official),
+            ("default", f"{task.steps} steps, {task.bits[0]}-{task.bits[1]} bits, {task.cycles} cycles"),
+        ):
+            console.print(f"  {heading + ':':19} {text}", soft_wrap=True)
+
+
+def _line(result: Result) -> str:
+    effective = result.bitops / 32**2 / 1e9
+    return (
+        f"{result.run.task} {result.run.schedule} seed {result.run.seed}: test {result.metric} {result.test:.4f} "
+        f"(validation {result.validation:.4f} at step {result.best_step}), {effective:,.2f} effective GMACs, "
+        f"{result.seconds:.1f} s"
+    )
+
+
+class _Bar:
+    """A live progress bar with loss, metric, bits and cost so far."""
+
+    def __init__(self, steps: int, metric: str) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.metric = metric
+        self.progress = Progress(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            transient=True,
+        )
+        self.task = self.progress.add_task("", total=steps)
+
+    def __enter__(self) -> _Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+    def update(self, now: Progress) -> None:
+        metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
+        bits = "full" if now.bits is None else f"{now.bits} bits"
+        cost = f"{now.bitops / 32**2 / 1e9:,.1f} GMACs"
+        self.progress.update(self.task, completed=now.step, description=f"loss {now.loss:.4f}{metric}  {bits}  {cost}")

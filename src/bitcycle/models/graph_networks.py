@@ -1,0 +1,60 @@
+"""Graph networks: GCN (Kipf and Welling, 2017), GraphSAGE (Hamilton et al., 2017), GAT (Velickovic et al., 2018)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bitcycle.extras import need
+
+
+class GraphNetwork(nn.Module):
+    """Graph convolutions; between them layer norm over each node's features, ReLU and dropout. Gives logits."""
+
+    def __init__(
+        self, features: int, hidden: int, classes: int, layers: int = 3, dropout: float = 0.2, **options: Any
+    ) -> None:
+        super().__init__()
+        sizes = [features, *[hidden] * (layers - 1), classes]
+        self.convolutions = nn.ModuleList(
+            self.convolution(inside, outside, **options) for inside, outside in pairwise(sizes)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers - 1))
+        self.dropout = dropout
+
+    def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:
+        """One graph convolution."""
+        raise AssertionError(f"{type(self).__name__} does not say which convolution it is made of")
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        for convolution, norm in zip(self.convolutions, self.norms, strict=False):
+            x = F.dropout(F.relu(norm(convolution(x, edges))), self.dropout, self.training)
+        return self.convolutions[-1](x, edges)
+
+
+class GCN(GraphNetwork):
+    """Sums over neighbours, normalised by degrees."""
+
+    def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:
+        return _layers().GCNConv(inside, outside, **options)
+
+
+class SAGE(GraphNetwork):
+    """Means over neighbours, beside the node itself."""
+
+    def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:
+        return _layers().SAGEConv(inside, outside, **options)
+
+
+class GAT(GraphNetwork):
+    """Attention over neighbours, the mean of four heads."""
+
+    def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:
+        return _layers().GATConv(inside, outside, heads=4, concat=False, **options)
+
+
+def _layers() -> Any:
+    return need("torch_geometric.nn", "graph", "a graph network")

@@ -1,0 +1,16 @@
+"""The paper's domains: one readable file per task."""
+
+from __future__ import annotations
+
+from bitcycle.schedules.names import nearest
+from bitcycle.tasks import entailment, graph, image, language  # noqa: F401
+from bitcycle.tasks.task import TASKS, Run, Task, Training
+
+__all__ = ["TASKS", "Run", "Task", "Training", "task_named"]
+
+
+def task_named(name: str) -> Task:
+    """The task of that name."""
+    if name not in TASKS:
+        raise ValueError(f"unknown task {name!r}; {nearest(name, TASKS)}")
+    return TASKS[name]()

@@ -1,0 +1,103 @@
+"""Entailment: does one sentence follow from another? A BERT-style encoder, from a configuration or pretrained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bitcycle.data.entailment import Pair, PairData, read_pairs
+from bitcycle.data.natural_logic import natural_logic
+from bitcycle.extras import need
+from bitcycle.tasks.task import Batches, Run, Task, Training, register_task
+from bitcycle.tasks.words import WordPieces, Words
+
+LONGEST = 128
+
+
+@register_task
+class EntailmentTask(Task):
+    """Pairs of sentences: entailment, neutral or contradiction."""
+
+    name = "entailment"
+    about = "natural language inference"
+    metric = "accuracy"
+    bits = (3, 8)
+    cycles = 2
+    steps = 400
+    evaluate_every = 100
+    models = ("bert-tiny", "bert-mini")
+    embedded = "sentences with labels from a small natural-logic generator"
+    official = "XNLI, SNLI, GLUE (RTE, MNLI) tsv and jsonl"
+
+    def chosen_model(self, run: Run) -> str:
+        """One of the named sizes, or a folder with a pretrained model (config.json, safetensors, tokenizer)."""
+        return run.model if Path(run.model).is_dir() and run.model else super().chosen_model(run)
+
+    def prepare(self, run: Run) -> Training:
+        data = read_pairs(run.data) if run.data else natural_logic()
+        transformers = need("transformers", "text", "the entailment task")
+        name = self.chosen_model(run)
+        if Path(name).is_dir():
+            words: Words | WordPieces = WordPieces(name)
+            model = transformers.AutoModelForSequenceClassification.from_pretrained(
+                name, num_labels=len(data.labels), local_files_only=True
+            )
+            return EntailmentTraining(run, data, model, words, rate=1e-5)
+        words = Words(text for pair in data.train for text in (pair.premise, pair.hypothesis))
+        width, layers = (64, 2) if name == "bert-tiny" else (128, 4)
+        config = transformers.BertConfig(
+            vocab_size=len(words),
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            intermediate_size=4 * width,
+            max_position_embeddings=LONGEST,
+            num_labels=len(data.labels),
+            pad_token_id=words.pad,
+        )
+        return EntailmentTraining(run, data, transformers.BertForSequenceClassification(config), words, rate=1e-3)
+
+
+class EntailmentTraining(Training):
+    """AdamW with a linear warm-up over a tenth of training and a linear fall after it."""
+
+    policy = "bert"
+    clip = 1.0
+
+    def __init__(self, run: Run, data: PairData, model: nn.Module, words: Words | WordPieces, rate: float) -> None:
+        self.model, self.data, self.words = model, data, words
+        self.optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.01)
+        self.batch = run.batch_size or 64
+        self.batches = Batches(len(data.train), self.batch, run.seed)
+
+    def learning_rate(self, step: int, total: int) -> float:
+        warm = max(1, total // 10)
+        return min((step + 1) / warm, (total - step) / max(1, total - warm))
+
+    def loss(self, step: int) -> Tensor:
+        pairs = [self.data.train[row] for row in self.batches(step).tolist()]
+        labels = torch.tensor([pair.label for pair in pairs], device=self._device())
+        return nn.functional.cross_entropy(self.model(**self._inputs(pairs)).logits, labels)
+
+    @torch.no_grad()
+    def evaluate(self, part: str) -> float:
+        pairs: list[Pair] = getattr(self.data, part)
+        right = 0
+        for start in range(0, len(pairs), 256):
+            some = pairs[start : start + 256]
+            found = self.model(**self._inputs(some)).logits.argmax(1).tolist()
+            right += sum(label == pair.label for label, pair in zip(found, some, strict=True))
+        return right / len(pairs)
+
+    def example(self) -> dict[str, Tensor]:
+        return self._inputs(self.data.train[: self.batch])
+
+    def _inputs(self, pairs: list[Pair]) -> dict[str, Any]:
+        encoded = self.words([(pair.premise, pair.hypothesis) for pair in pairs], LONGEST)
+        return {name: tensor.to(self._device()) for name, tensor in encoded.items()}
+
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device

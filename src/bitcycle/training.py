@@ -1,0 +1,184 @@
+"""The one training loop, for all tasks: train on a schedule, watch validation, look at the test part once.
+
+Everything random is a function of (seed, step), everything else is in the checkpoint: a run that is killed at any
+moment and started again ends with the very same weights and figures as one that was not.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bitcycle.checkpoints import load_checkpoint, save_checkpoint
+from bitcycle.conversion import quantize, restore
+from bitcycle.costs import Meter
+from bitcycle.noise import mix
+from bitcycle.precision import PrecisionScheduler
+from bitcycle.tasks import Run, Task, Training, task_named
+
+
+@dataclass
+class Progress:
+    """Where a run is."""
+
+    step: int
+    steps: int
+    loss: float
+    metric: float | None
+    bits: int | None
+    bitops: int
+
+
+@dataclass
+class Result:
+    """What came of a run. The test part is looked at once, with the weights that did best on validation."""
+
+    run: Run
+    metric: str
+    test: float
+    validation: float
+    best_step: int
+    bitops: int
+    seconds: float
+    curve: list[dict[str, float]] = field(default_factory=list)
+    """Step, bits, training loss and validation metric at each evaluation."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for a results file."""
+        return asdict(self)
+
+
+def train(
+    run: Run,
+    folder: Path | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    checkpoint_every: int = 100,
+    device: str = "cpu",
+    autocast: bool = False,
+    compiled: bool = False,
+) -> tuple[Result, nn.Module]:
+    """Train a run; with a folder, keep a checkpoint there and go on from it if there is one.
+
+    Gives the result and the trained model, restored to the float model with its best weights.
+    """
+    begun = time.perf_counter()
+    task = task_named(run.task)
+    torch.manual_seed(mix(run.seed, 0) >> 1)
+    training = task.prepare(run)
+    model = training.model.to(device)
+    quantize(model, training.recipe, policy=training.policy)
+    scheduler = PrecisionScheduler(model, run.schedule, run.steps, run.backward_bits)
+    if compiled:
+        model.compile()
+    with Meter(model) as meter:
+        state = _State(run, task, training, scheduler, meter)
+        if folder is not None:
+            state.load(folder)
+        for step in range(scheduler.current_step, run.steps):
+            model.train()
+            torch.manual_seed(mix(run.seed, step, 2) >> 1)
+            with torch.autocast(device, torch.bfloat16, enabled=autocast):
+                loss = training.loss(step)
+            _update(training, loss, training.learning_rate(step, run.steps))
+            state.losses.append(loss.item())
+            bits = scheduler.bits
+            scheduler.step()
+            last = step + 1 == run.steps
+            if last or (step + 1) % task.evaluate_every == 0:
+                with _evaluating(model):
+                    state.validated(step, bits, training.evaluate("validation"))
+            report(Progress(step + 1, run.steps, loss.item(), state.latest, bits, meter.bitops))
+            if folder is not None and (last or (step + 1) % checkpoint_every == 0):
+                state.save(folder)
+    model.load_state_dict(state.best_weights)
+    with _evaluating(model):
+        test = training.evaluate("test")
+    restore(model)
+    seconds = state.seconds + time.perf_counter() - begun
+    result = Result(run, task.metric, test, state.best, state.best_step, meter.bitops, seconds, state.curve)
+    return result, model
+
+
+def _update(training: Training, loss: torch.Tensor, factor: float) -> None:
+    """One step of the optimiser, at a factor of its learning rate."""
+    training.optimizer.zero_grad()
+    loss.backward()
+    if training.clip is not None:
+        nn.utils.clip_grad_norm_(training.model.parameters(), training.clip)
+    groups = training.optimizer.param_groups
+    rates = [group["lr"] for group in groups]
+    for group in groups:
+        group["lr"] *= factor
+    training.optimizer.step()
+    for group, rate in zip(groups, rates, strict=True):
+        group["lr"] = rate
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
+class _State:
+    """What a checkpoint holds, and the choice by validation."""
+
+    def __init__(self, run: Run, task: Task, training: Training, scheduler: PrecisionScheduler, meter: Meter) -> None:
+        self.run, self.task, self.training = run, task, training
+        self.parts: dict[str, Any] = {
+            "model": training.model,
+            "optimizer": training.optimizer,
+            "task": training,
+            "precision": scheduler,
+            "meter": meter,
+        }
+        self.curve: list[dict[str, float]] = []
+        self.losses: list[float] = []  # since the last evaluation
+        self.best = float("-inf") if task.higher_is_better else float("inf")
+        self.best_step = -1
+        self.best_weights: dict[str, Any] = {}
+        self.seconds = 0.0
+        self.begun = time.perf_counter()
+
+    @property
+    def latest(self) -> float | None:
+        return self.curve[-1]["validation"] if self.curve else None
+
+    def validated(self, step: int, bits: int | None, metric: float) -> None:
+        """Note an evaluation; the best weights so far are kept, of equally good ones the later."""
+        loss = sum(self.losses) / len(self.losses)
+        self.losses.clear()
+        self.curve.append({"step": step + 1, "bits": float(bits or 32), "loss": loss, "validation": metric})
+        better = metric >= self.best if self.task.higher_is_better else metric <= self.best
+        if better or not self.best_weights:
+            self.best, self.best_step = metric, step + 1
+            self.best_weights = copy.deepcopy(self.training.model.state_dict())
+        self.training.validated(metric)
+
+    def save(self, folder: Path) -> None:
+        """Write the checkpoint, whole or not at all."""
+        own = {name: getattr(self, name) for name in ("curve", "losses", "best", "best_step", "best_weights")}
+        own["seconds"] = self.seconds + time.perf_counter() - self.begun
+        parts = {name: part.state_dict() for name, part in self.parts.items()}
+        save_checkpoint(folder, asdict(self.run), {"own": own, **parts})
+
+    def load(self, folder: Path) -> None:
+        """Go on from the checkpoint in the folder, if there is one."""
+        found = load_checkpoint(folder, asdict(self.run))
+        if found is None:
+            return
+        for name, part in self.parts.items():
+            part.load_state_dict(found[name])
+        vars(self).update(found["own"])
