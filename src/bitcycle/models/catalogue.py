@@ -58,11 +58,21 @@ def _lstm_ptb(batch: int) -> Built:
     return LSTMLanguageModel(10_000, 800), torch.zeros(35, batch, dtype=torch.long)
 
 
+def _retinanet(depth: int) -> Callable[[int], Built]:
+    def build(batch: int) -> Built:
+        from bitcycle.models.retinanet import RetinaNet
+
+        return RetinaNet(20, depth), torch.zeros(batch, 3, 512, 512)
+
+    return build
+
+
 CATALOGUE: dict[str, Callable[[int], Built]] = {
     **{f"cifar-resnet-{depth}": _cifar(depth) for depth in (8, 20, 38, 74, 110, 152)},
     **{f"imagenet-resnet-{depth}": _imagenet(depth) for depth in (18, 34, 50)},
     "mobilenet-v2-cifar": _mobilenet(small=True),
     "mobilenet-v2-imagenet": _mobilenet(small=False),
+    "retinanet-18": _retinanet(18),
     "gcn-arxiv": _gcn_arxiv,
     "lstm-ptb": _lstm_ptb,
 }

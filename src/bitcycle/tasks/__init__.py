@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitcycle.schedules.names import nearest
-from bitcycle.tasks import entailment, graph, image, language  # noqa: F401
+from bitcycle.tasks import detection, entailment, graph, image, language  # noqa: F401
 from bitcycle.tasks.task import TASKS, Run, Task, Training
 
 __all__ = ["TASKS", "Run", "Task", "Training", "task_named"]

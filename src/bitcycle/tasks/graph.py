@@ -24,7 +24,7 @@ class GraphTask(Task):
     name = "graph"
     about = "node classification"
     metric = "accuracy"
-    bits = (2, 8)
+    bits = (1, 8)
     steps = 150
     evaluate_every = 15
     models = ("gcn", "sage", "gat")

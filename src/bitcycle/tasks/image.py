@@ -25,8 +25,8 @@ class ImageTask(Task):
     about = "image classification"
     metric = "accuracy"
     bits = (2, 8)
-    steps = 600
-    evaluate_every = 100
+    steps = 400
+    evaluate_every = 50
     models = (
         *(f"resnet-{depth}" for depth in (8, 20, 38, 74, 110, 152)),
         *(f"imagenet-resnet-{depth}" for depth in (18, 34, 50)),

@@ -26,7 +26,7 @@ class LanguageTask(Task):
     metric = "perplexity"
     higher_is_better = False
     bits = (3, 8)
-    steps = 600
+    steps = 400
     evaluate_every = 100
     models = ("lstm", "lstm-2", "transformer")
     embedded = "the English text of Python's own reference"
