@@ -24,11 +24,11 @@ FUNCTIONS: dict[str, Function] = {}
 class Custom(Schedule):
     """A user's function, named in specs as ``call:name``; equal names mean equal content.
 
-    >>> def warm(step, total):
+    >>> def gentle(step, total):
     ...     return 8 if step < 10 else 4
-    >>> s = Custom.of(warm)
+    >>> s = Custom.of(gentle)
     >>> s(9, 100), s(10, 100), str(s)
-    (8, 4, 'call:warm')
+    (8, 4, 'call:gentle')
     """
 
     name: str
