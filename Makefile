@@ -15,6 +15,8 @@ install: .venv/.installed
 demo: install
 	mkdir -p out
 	$(BIN)/bitcycle schedules --bits 3 8 --cycles 8 --plot out/schedules.png
+	$(BIN)/bitcycle cost cifar-resnet-8 --schedules all --policy cifar-resnet
+	$(BIN)/bitcycle train image --schedule RTH --steps 200 --out out/digits
 
 test: install
 	$(BIN)/pytest -n 2

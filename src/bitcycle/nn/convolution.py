@@ -27,9 +27,7 @@ class ConvolutionLayer(QuantizedLayer):
         if unbatched:
             x = x.unsqueeze(0)
         site = self.bitcycle.sites[""]
-        bias = self.bias
-        if bias is not None and site.recipe.bias:
-            bias = on_grid(site, bias, None, self.training, "bias")
+        bias = self.bias_on_grid("", self.bias)
         of_x = Operand(_activation_dims(site.recipe.activations, x))
         if pad_at_end is not None:
             x, of_x = F.pad(on_grid(site, x, of_x.dims, self.training, "a"), pad_at_end), Operand(ready=True)

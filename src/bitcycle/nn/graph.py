@@ -30,12 +30,10 @@ class QuantizedGraphLinear(QuantizedLayer):
     bias: Tensor | None
 
     def quantized_forward(self, x: Tensor) -> Tensor:
-        site = self.bitcycle.sites[""]
-        bias = self.bias
-        if bias is not None and site.recipe.bias:
-            bias = on_grid(site, bias, None, self.training, "bias")
-        of_x = Operand(feature_dims(site.recipe.features, x))
-        of_weight = Operand(weight_dims(site.recipe.weights, self.weight))
+        recipe = self.bitcycle.recipe
+        of_x = Operand(feature_dims(recipe.features, x))
+        of_weight = Operand(weight_dims(recipe.weights, self.weight))
+        bias = self.bias_on_grid("", self.bias)
         return self.multiply("", Linear(), x, self.weight, bias, of_a=of_x, of_b=of_weight)
 
 

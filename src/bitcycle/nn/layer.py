@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Operand, Product, Site, multiply
+from bitcycle.arithmetic import Operand, Product, Site, multiply, on_grid
 from bitcycle.quantizers import Dims
 from bitcycle.recipe import Granularity, Recipe
 
@@ -88,6 +88,13 @@ class QuantizedLayer:
         """The product of one of this layer's sites."""
         own = self.bitcycle.sites[site]
         return multiply(own, product, a, b, bias, of_a=of_a, of_b=of_b, training=self.training)
+
+    def bias_on_grid(self, site: str, bias: Tensor | None) -> Tensor | None:
+        """A bias on the site's bits if the recipe says so, else as it is."""
+        own = self.bitcycle.sites[site]
+        if bias is None or not own.recipe.bias:
+            return bias
+        return on_grid(own, bias, None, self.training, "bias")
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # The class was made on the fly, so a pickle (and a deep copy) names what it was made of.

@@ -15,18 +15,10 @@ class LinearProduct(QuantizedLayer):
 
     def linear(self, site: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """``x weight^T + bias`` at a site's bits."""
-        own = self.bitcycle.sites[site]
-        if bias is not None and own.recipe.bias:
-            bias = on_grid(own, bias, None, self.training, "bias")
-        return self.multiply(
-            site,
-            Linear(),
-            x,
-            weight,
-            bias,
-            of_a=Operand(feature_dims(own.recipe.activations, x)),
-            of_b=Operand(weight_dims(own.recipe.weights, weight)),
-        )
+        recipe = self.bitcycle.recipe
+        of_x = Operand(feature_dims(recipe.activations, x))
+        of_weight = Operand(weight_dims(recipe.weights, weight))
+        return self.multiply(site, Linear(), x, weight, self.bias_on_grid(site, bias), of_a=of_x, of_b=of_weight)
 
 
 @register(nn.Linear)
@@ -55,9 +47,7 @@ class QuantizedBilinear(QuantizedLayer):
             for name, x in (("a", input1), ("a2", input2))
         )
         weight = on_grid(site, self.weight, weight_dims(recipe.weights, self.weight), self.training, "b")
-        bias = self.bias
-        if bias is not None and recipe.bias:
-            bias = on_grid(site, bias, None, self.training, "bias")
+        bias = self.bias_on_grid("", self.bias)
         with computing(site):
             out = F.bilinear(x1, x2, weight, bias)
         return error_on_grid(site, multiplied(site, Trilinear(), input1, self.weight, out))

@@ -201,8 +201,7 @@ class QuantizedRecurrent(LinearProduct):
         own = self.bitcycle.sites[site]
         raw = getattr(self, site)
         weight = on_grid(own, raw, weight_dims(own.recipe.weights, raw), self.training, "b")
-        if bias is not None and own.recipe.bias:
-            bias = on_grid(own, bias, None, self.training, "bias")
+        bias = self.bias_on_grid(site, bias)
 
         def product(h: Tensor) -> Tensor:
             of_h = Operand(feature_dims(own.recipe.activations, h))

@@ -65,7 +65,7 @@ class DetectionTraining(Training):
             generator = torch.Generator().manual_seed(mix(self.seed, step, 1) >> 1)
             flip = torch.rand(self.batch, generator=generator) < 0.5
         batch = self._batch(self.data.train, self.batches(step).tolist(), flip)
-        return retinanet_loss(self.model(batch.images.to(self._device())), batch.targets).total
+        return retinanet_loss(self.model(batch.images.to(self.device)), batch.targets).total
 
     @torch.no_grad()
     def evaluate(self, part: str) -> float:
@@ -73,15 +73,12 @@ class DetectionTraining(Training):
         found, truth = [], []
         for start in range(0, len(split), 32):
             batch = self._batch(split, list(range(start, min(start + 32, len(split)))))
-            found += detect(self.model(batch.images.to(self._device())))
+            found += detect(self.model(batch.images.to(self.device)))
             truth += batch.targets
         return voc_map(found, truth)
 
     def example(self) -> Tensor:
-        return torch.zeros(self.batch, 3, self.size, self.size, device=self._device())
+        return torch.zeros(self.batch, 3, self.size, self.size, device=self.device)
 
     def _batch(self, split: DetectionSplit, rows: list[int], flip: Tensor | None = None) -> DetectionBatch:
         return collate([split.sample(row) for row in rows], self.size, flip)
-
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device

@@ -79,7 +79,7 @@ class EntailmentTraining(Training):
 
     def loss(self, step: int) -> Tensor:
         pairs = [self.data.train[row] for row in self.batches(step).tolist()]
-        labels = torch.tensor([pair.label for pair in pairs], device=self._device())
+        labels = torch.tensor([pair.label for pair in pairs], device=self.device)
         return nn.functional.cross_entropy(self.model(**self._inputs(pairs)).logits, labels)
 
     @torch.no_grad()
@@ -97,7 +97,4 @@ class EntailmentTraining(Training):
 
     def _inputs(self, pairs: list[Pair]) -> dict[str, Any]:
         encoded = self.words([(pair.premise, pair.hypothesis) for pair in pairs], LONGEST)
-        return {name: tensor.to(self._device()) for name, tensor in encoded.items()}
-
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return {name: tensor.to(self.device) for name, tensor in encoded.items()}

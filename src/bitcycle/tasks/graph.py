@@ -56,7 +56,7 @@ class GraphTraining(Training):
 
     def loss(self, step: int) -> Tensor:
         rows = self.data.train
-        return F.cross_entropy(self.model(*self.example())[rows], self.data.y[rows].to(self._device()))
+        return F.cross_entropy(self.model(*self.example())[rows], self.data.y[rows].to(self.device))
 
     @torch.no_grad()
     def evaluate(self, part: str) -> float:
@@ -65,10 +65,7 @@ class GraphTraining(Training):
         return float((found == self.data.y[rows]).float().mean())
 
     def example(self) -> tuple[Tensor, Tensor]:
-        return self.data.x.to(self._device()), self.data.edges.to(self._device())
-
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return self.data.x.to(self.device), self.data.edges.to(self.device)
 
 
 def read_graph(folder: str) -> GraphData:

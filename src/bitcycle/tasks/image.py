@@ -74,16 +74,13 @@ class ImageTraining(Training):
         return right / len(split)
 
     def example(self) -> Tensor:
-        return torch.zeros(self.batch, self.data.channels, self.data.size, self.data.size, device=self._device())
+        return torch.zeros(self.batch, self.data.channels, self.data.size, self.data.size, device=self.device)
 
     def _normalised(self, x: Tensor) -> Tensor:
-        return ((x - self.mean) / self.std).to(self._device())
+        return ((x - self.mean) / self.std).to(self.device)
 
     def _labels(self, split: ImageSplit, rows: Tensor) -> Tensor:
-        return split.labels[rows].to(self._device())
-
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return split.labels[rows].to(self.device)
 
 
 def crop_and_flip(x: Tensor, generator: torch.Generator) -> Tensor:

@@ -91,7 +91,7 @@ class LanguageTraining(Training):
         return math.exp(min(total / (len(columns) - 1) / columns.shape[1], 100.0))
 
     def example(self) -> Tensor:
-        return torch.zeros(LENGTH, self.batch, dtype=torch.long, device=self._device())
+        return torch.zeros(LENGTH, self.batch, dtype=torch.long, device=self.device)
 
     def state_dict(self) -> dict[str, Any]:
         return {"carried": self.carried, "factor": self.factor, "best": self.best}
@@ -102,10 +102,7 @@ class LanguageTraining(Training):
     def _piece(self, columns: Tensor, place: int) -> tuple[Tensor, Tensor]:
         length = min(LENGTH, len(columns) - 1 - place)
         words, following = columns[place : place + length], columns[place + 1 : place + 1 + length]
-        return words.to(self._device()), following.to(self._device())
-
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return words.to(self.device), following.to(self.device)
 
 
 def _columns(words: Tensor, batch: int) -> Tensor:

@@ -45,6 +45,11 @@ class Training(ABC):
     clip: float | None = None
     """The largest norm of the gradient."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model is, and its inputs have to go."""
+        return next(self.model.parameters()).device
+
     @abstractmethod
     def loss(self, step: int) -> Tensor:
         """The loss on the batch of a step; batches are a pure function of (seed, step)."""
