@@ -82,6 +82,7 @@ def train(
         state = _State(run, task, training, scheduler, meter)
         if folder is not None:
             state.load(folder)
+        interval = training.evaluation_interval(task.evaluate_every, run.steps)
         for step in range(scheduler.current_step, run.steps):
             model.train()
             torch.manual_seed(mix(run.seed, step, 2) >> 1)
@@ -92,7 +93,7 @@ def train(
             bits = scheduler.bits
             scheduler.step()
             last = step + 1 == run.steps
-            if last or (step + 1) % task.evaluate_every == 0:
+            if last or (step + 1) % interval == 0:
                 with _evaluating(model):
                     state.validated(step, bits, training.evaluate("validation"))
             report(Progress(step + 1, run.steps, loss.item(), state.latest, bits, meter.bitops))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ from bitcycle.schedules import complete
 if TYPE_CHECKING:
     from bitcycle.training import Progress, Result
 
+ENOUGH = 5  # steps after which the time of a training can be estimated
+
 
 def train(
     task: Annotated[str, typer.Argument(help="image, graph, language, ...: see 'bitcycle tasks'.")],
@@ -22,6 +25,7 @@ def train(
     ] = None,
     cycles: Annotated[int | None, typer.Option(help="Number of cycles, likewise.")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of training; the task's own if not given.")] = None,
+    preset: Annotated[str, typer.Option(help="Settings by name, such as 'paper': see 'bitcycle tasks'.")] = "",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     data: Annotated[str, typer.Option(help="A folder with official data; the embedded data if not given.")] = "",
     model: Annotated[str, typer.Option(help="One of the task's models; its first if not given.")] = "",
@@ -41,11 +45,19 @@ def train(
     import torch
 
     from bitcycle.tasks import Run, task_named
+    from bitcycle.tasks.presets import preset_named
     from bitcycle.training import train as train_run
 
     if threads:
         torch.set_num_threads(threads)
     kind = task_named(task)
+    if preset:
+        chosen = preset_named(task, preset)
+        bits, cycles = bits or chosen.bits, cycles or chosen.cycles
+        model, batch_size, steps = model or chosen.model, batch_size or chosen.batch_size, steps or chosen.steps
+        if not steps:
+            once = Run(task, "full", 1, model=model, data=data, batch_size=batch_size)
+            steps = chosen.epochs * kind.prepare(once).steps_per_epoch
     spec = str(complete(schedule, bits or kind.bits, cycles or kind.cycles))
     backward = "max" if backward_bits is None else backward_bits
     run = Run(task, spec, steps or kind.steps, seed, backward, model, data, batch_size, aggregation)
@@ -63,6 +75,7 @@ def tasks() -> None:
     from rich.console import Console
 
     from bitcycle.tasks import TASKS, task_named
+    from bitcycle.tasks.presets import PRESETS
 
     console = Console(highlight=False)
     for name in sorted(TASKS):
@@ -73,6 +86,7 @@ def tasks() -> None:
             ("models", ", ".join(task.models)),
             ("embedded data", task.embedded),
             ("with --data FOLDER", task.official),
+            *(("preset", f"{key}: {preset.about}") for key, preset in PRESETS.get(name, {}).items()),
             ("default", f"{task.steps} steps, {task.bits[0]}-{task.bits[1]} bits, {task.cycles} cycles"),
         ):
             console.print(f"  {heading + ':':19} {text}", soft_wrap=True)
@@ -94,6 +108,7 @@ class _Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.metric = metric
+        self.seen: list[tuple[float, int]] = []
         self.progress = Progress(
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
@@ -111,6 +126,12 @@ class _Bar:
         self.progress.stop()
 
     def update(self, now: Progress) -> None:
+        self.seen.append((time.monotonic(), now.step))
+        if len(self.seen) == ENOUGH:
+            (begun, first), (ended, last) = self.seen[0], self.seen[-1]
+            minutes = (ended - begun) / (last - first) * (now.steps - last) / 60
+            if minutes >= 1:
+                self.progress.console.print(f"estimated time: {minutes / 60:.1f} hours ({now.steps:,} steps)")
         metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
         bits = "full" if now.bits is None else f"{now.bits} bits"
         cost = f"{now.bitops / 32**2 / 1e9:,.1f} GMACs"

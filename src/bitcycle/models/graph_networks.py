@@ -12,17 +12,27 @@ from bitcycle.extras import need
 
 
 class GraphNetwork(nn.Module):
-    """Graph convolutions; between them layer norm over each node's features, ReLU and dropout. Gives logits."""
+    """Graph convolutions; between them layer norm over each node's features, ReLU and dropout. Gives logits.
+
+    Small citation graphs do better without the norm: ``normalised=False``.
+    """
 
     def __init__(
-        self, features: int, hidden: int, classes: int, layers: int = 3, dropout: float = 0.2, **options: Any
+        self,
+        features: int,
+        hidden: int,
+        classes: int,
+        layers: int = 3,
+        dropout: float = 0.2,
+        normalised: bool = True,
+        **options: Any,
     ) -> None:
         super().__init__()
         sizes = [features, *[hidden] * (layers - 1), classes]
         self.convolutions = nn.ModuleList(
             self.convolution(inside, outside, **options) for inside, outside in pairwise(sizes)
         )
-        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers - 1))
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) if normalised else nn.Identity() for _ in range(layers - 1))
         self.dropout = dropout
 
     def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:

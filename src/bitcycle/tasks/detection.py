@@ -54,6 +54,7 @@ class DetectionTraining(Training):
         self.optimizer = torch.optim.Adam(model.parameters(), rate)
         self.batch = run.batch_size or (8 if run.data else 12)
         self.batches = Batches(len(data.train), self.batch, run.seed)
+        self.steps_per_epoch = self.batches.per_epoch
 
     def learning_rate(self, step: int, total: int) -> float:
         """A short warm-up, then down along a cosine."""

@@ -72,6 +72,7 @@ class EntailmentTraining(Training):
         self.optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.01)
         self.batch = run.batch_size or 64
         self.batches = Batches(len(data.train), self.batch, run.seed)
+        self.steps_per_epoch = self.batches.per_epoch
 
     def learning_rate(self, step: int, total: int) -> float:
         warm = max(1, total // 10)

@@ -36,7 +36,8 @@ class GraphTask(Task):
         small = len(data.train) < 1000
         hidden, dropout = (64, 0.5) if small else (512, 0.2)
         network = NETWORKS[self.chosen_model(run)]
-        model = network(data.x.shape[1], hidden, data.classes, layers=2 if small else 3, dropout=dropout)
+        layers = 2 if small else 3
+        model = network(data.x.shape[1], hidden, data.classes, layers, dropout, normalised=not small)
         return GraphTraining(run, data, model, rate=1e-2 if small else 1e-3, decay=5e-4 if small else 0.0)
 
 

@@ -50,6 +50,7 @@ class ImageTraining(Training):
         self.optimizer = torch.optim.SGD(model.parameters(), rate, momentum=0.9, weight_decay=1e-4)
         self.batch = run.batch_size or 128
         self.batches = Batches(len(data.train), self.batch, run.seed)
+        self.steps_per_epoch = self.batches.per_epoch
         some = data.train.images(torch.arange(min(1000, len(data.train))))
         self.mean, self.std = some.mean((0, 2, 3), keepdim=True), some.std((0, 2, 3), keepdim=True)
         self.augments = 28 < data.size <= SMALL_IMAGES and data.channels == 3

@@ -59,12 +59,17 @@ class LanguageTraining(Training):
         self.model, self.data, self.optimizer = model, data, optimizer
         self.batch = run.batch_size or 20
         self.columns = _columns(data.train, self.batch)
-        self.per_epoch = math.ceil((len(self.columns) - 1) / LENGTH)
+        self.steps_per_epoch = math.ceil((len(self.columns) - 1) / LENGTH)
+        self.official = bool(run.data)
         self.carried: tuple[Tensor, ...] | None = None
         self.factor, self.best = 1.0, math.inf
 
     def learning_rate(self, step: int, total: int) -> float:
         return self.factor
+
+    def evaluation_interval(self, least: int, total: int) -> int:
+        """Official data is judged after each epoch, which is when the learning rate may fall."""
+        return self.steps_per_epoch if self.official else least
 
     def validated(self, metric: float) -> None:
         if metric >= self.best:
@@ -72,7 +77,7 @@ class LanguageTraining(Training):
         self.best = min(self.best, metric)
 
     def loss(self, step: int) -> Tensor:
-        place = step % self.per_epoch * LENGTH
+        place = step % self.steps_per_epoch * LENGTH
         if place == 0:
             self.carried = None
         words, following = self._piece(self.columns, place)

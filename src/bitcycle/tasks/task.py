@@ -44,6 +44,8 @@ class Training(ABC):
     policy: str | None = None
     clip: float | None = None
     """The largest norm of the gradient."""
+    steps_per_epoch: int = 1
+    """Steps of one pass through the training data."""
 
     @property
     def device(self) -> torch.device:
@@ -61,6 +63,10 @@ class Training(ABC):
     def learning_rate(self, step: int, total: int) -> float:
         """The factor on the optimiser's learning rate at a step."""
         return 1.0
+
+    def evaluation_interval(self, least: int, total: int) -> int:
+        """Steps between two looks at validation: some forty of them in a long training."""
+        return max(least, total // 40)
 
     def validated(self, metric: float) -> None:  # noqa: B027 - most recipes have no use for it
         """Called with each validation metric, for recipes that depend on it."""
@@ -129,6 +135,11 @@ class Batches:
     def __call__(self, step: int) -> Tensor:
         places = range(step * self.size, (step + 1) * self.size)
         return torch.stack([self._permutation(place // self.rows)[place % self.rows] for place in places])
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps that it takes to go through all rows."""
+        return -(-self.rows // self.size)
 
     def _permutation(self, epoch: int) -> Tensor:
         if epoch != self._epoch:
