@@ -12,11 +12,15 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.conversion import reasons_of
+from bitcycle.rules import is_chosen
 from bitcycle.sites import conversions, join_names
 from bitcycle.tables import table
 from bitcycle.watching import Watch, call, undisturbed
 
 Bits = int | None
+
+PLAIN = ("no product", "normalisation stays in full precision")
+"""Reasons that are printed once for all layers of a class."""
 
 
 @dataclass
@@ -58,8 +62,8 @@ class Summary:
         heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR in dB"] if self.measured else [])
         rows = [self._cells(row) for row in self.sites]
         text = table(heads, rows) if rows else "no sites"
-        plain = Counter((row.layer, row.reason) for row in self.left_alone if row.reason == "no product")
-        others = [row for row in self.left_alone if row.reason != "no product"]
+        plain = Counter((row.layer, row.reason) for row in self.left_alone if row.reason in PLAIN)
+        others = [row for row in self.left_alone if row.reason not in PLAIN]
         left = [[row.name or "(the model)", row.layer, row.reason] for row in others]
         left += [[f"({count} of them)", layer, reason] for (layer, reason), count in plain.items()]
         return text + ("\n\n" + table(["left alone", "layer", "reason"], left) if left else "")
@@ -112,7 +116,8 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         left = [row for row in left if "no product" not in row.reason or row.name not in found]
         for row in left:
             if row.name in found:
-                row.reason += f"; {found.pop(row.name).reason}"
+                run = found.pop(row.name)
+                row.reason += "" if is_chosen(row.reason) else f"; {run.reason}"
         left += found.values()
     return Summary(list(rows.values()), left, measured=inputs is not None)
 

@@ -64,6 +64,11 @@ def excluded(
     return reasons
 
 
+def is_chosen(reason: str) -> bool:
+    """Whether a reason says that the user, or a policy, wants a layer to stay in full precision."""
+    return reason.startswith(("kept by rule", "outside of where", "the first layer", "the last layer"))
+
+
 def rule_for_site(name: str, keep: tuple[Rule, ...]) -> str:
     """The reason for which a single site stays in full precision, if a rule names it."""
     rule = next((rule for rule in keep if isinstance(rule, str) and matches(name, rule)), None)

@@ -63,7 +63,6 @@ def train(
     checkpoint_every: int = 100,
     device: str = "cpu",
     autocast: bool = False,
-    compiled: bool = False,
 ) -> tuple[Result, nn.Module]:
     """Train a run; with a folder, keep a checkpoint there and go on from it if there is one.
 
@@ -76,8 +75,6 @@ def train(
     model = training.model.to(device)
     quantize(model, training.recipe, policy=training.policy)
     scheduler = PrecisionScheduler(model, run.schedule, run.steps, run.backward_bits)
-    if compiled:
-        model.compile()
     with Meter(model) as meter:
         state = _State(run, task, training, scheduler, meter)
         if folder is not None:

@@ -109,6 +109,11 @@ def test_the_trained_model_is_a_float_model(tmp_path):
     json.dumps(result.as_dict())
 
 
+def test_autocast():
+    result, _ = train(Run("image", "static:8", 30), autocast=True)
+    assert result.test > 0.5
+
+
 @pytest.mark.parametrize(
     ("run", "told"),
     [

@@ -38,7 +38,6 @@ def train(
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     autocast: Annotated[bool, typer.Option(help="Sums and everything else in bfloat16.")] = False,
-    compiled: Annotated[bool, typer.Option("--compile", help="torch.compile the model.")] = False,
     threads: Annotated[int, typer.Option(help="Threads of torch; 0 leaves its own choice.")] = 0,
 ) -> None:
     """Train a task on a precision schedule, with a live progress bar, a result line and a results file."""
@@ -62,7 +61,7 @@ def train(
     backward = "max" if backward_bits is None else backward_bits
     run = Run(task, spec, steps or kind.steps, seed, backward, model, data, batch_size, aggregation)
     with _Bar(run.steps, kind.metric) as bar:
-        result, _ = train_run(run, out, bar.update, checkpoint_every, device, autocast, compiled)
+        result, _ = train_run(run, out, bar.update, checkpoint_every, device, autocast)
     print(_line(result))
     if out is not None:
         path = out / "result.json"
