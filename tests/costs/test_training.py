@@ -137,6 +137,17 @@ def test_a_float_model_is_metered_in_full_precision_and_left_alone():
     assert not model._forward_pre_hooks
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_model_is_metered_from_outside():
+    model, s = small_model(), "CR:3-8:cycles=2"
+    predicted = bc.cost(model, torch.zeros(3, 6)).training(s, 6, 8)
+    scheduler = bc.PrecisionScheduler(model, s, 6, 8)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with Meter(compiled) as meter:
+        train(compiled, meter, scheduler, [3] * 6)
+    assert meter.bitops == predicted
+
+
 def test_keywords():
     model = bc.quantize(nn.TransformerDecoderLayer(8, 2, 16))
     bc.set_bits(model, forward=4, backward=8)

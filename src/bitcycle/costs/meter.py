@@ -19,7 +19,8 @@ class Meter:
 
     Every forward pass in training mode with gradients enabled counts as a forward and a backward pass. Products are
     counted once for each shape of inputs, by an extra pass; after that a pass costs a look-up. If something else than
-    shapes changes what is computed (a layer is frozen, say), call :meth:`forget`.
+    shapes changes what is computed (a layer is frozen, say), call :meth:`forget`. Of a compiled model give it what
+    ``torch.compile`` returned: inside of the compiled graph there is no place for a meter.
 
     >>> from bitcycle import quantize, set_bits
     >>> model = quantize(nn.Linear(8, 4, bias=False))
@@ -36,8 +37,8 @@ class Meter:
         self.passes = 0
         """Training passes so far."""
         self.uncounted: set[str] = set()
-        self._model = model
-        self._sites = named_sites(model)
+        self._model: nn.Module = getattr(model, "_orig_mod", model)
+        self._sites = named_sites(self._model)
         self._costs: dict[Any, Cost] = {}
         self._busy = False
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
@@ -73,7 +74,7 @@ class Meter:
         self.bitops, self.passes = int(state["bitops"]), int(state["passes"])
 
     def _before(self, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        if self._busy or not model.training or not torch.is_grad_enabled():
+        if self._busy or not self._model.training or not torch.is_grad_enabled():
             return
         shapes = _shapes((arguments, keywords))
         if shapes not in self._costs:
