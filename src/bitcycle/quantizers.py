@@ -45,12 +45,7 @@ def quantize(x: Tensor, bits: Width, dims: Dims = None, noise: Tensor | None = N
     >>> quantize(torch.tensor([0.0, 0.2, 0.7, 3.0]), bits=2)
     tensor([0., 0., 1., 3.])
     """
-    if _unchanged(x, bits):
-        return x
-    scale, zero = _grid(x, bits, dims)
-    codes = _codes(x, scale, zero, bits, noise)
-    values = codes.mul_(scale).add_(zero).to(x.dtype)
-    return values if _all_have_a_grid(scale, bits) else torch.where(_has_a_grid(scale, bits), values, x)
+    return _quantized(x, bits, dims, noise, keep=False).values
 
 
 def quantize_and_keep(x: Tensor, bits: Width, dims: Dims = None) -> Quantized:
@@ -59,13 +54,18 @@ def quantize_and_keep(x: Tensor, bits: Width, dims: Dims = None) -> Quantized:
     In compiled graphs values are kept instead, and on the CPU where some of them have no grid. On other devices it
     would take a synchronisation to know: there, such values come back as not finite.
     """
+    return _quantized(x, bits, dims, None, keep=True)
+
+
+def _quantized(x: Tensor, bits: Width, dims: Dims, noise: Tensor | None, keep: bool) -> Quantized:
     if _unchanged(x, bits):
         return Quantized(x, x, x, x)
     scale, zero = _grid(x, bits, dims)
-    codes = _codes(x, scale, zero, bits, None)
+    codes = _codes(x, scale, zero, bits, noise)
     everywhere = _all_have_a_grid(scale, bits)
+    in_bytes = keep and isinstance(bits, int) and bits <= _BYTE_BITS and (everywhere or scale.device.type != "cpu")
     kept = None
-    if isinstance(bits, int) and bits <= _BYTE_BITS and (everywhere or scale.device.type != "cpu"):
+    if in_bytes:
         # In place, there and back: exact for integers, and cheaper than another tensor.
         kept = codes.sub_(_BYTE_OFFSET).to(torch.int8)
         codes.add_(_BYTE_OFFSET)
