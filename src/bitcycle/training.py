@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,9 +20,12 @@ from torch import nn
 from bitcycle.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.conversion import quantize, restore
 from bitcycle.costs import Meter
+from bitcycle.loggers import open_loggers
 from bitcycle.noise import mix
 from bitcycle.precision import PrecisionScheduler
-from bitcycle.tasks import Run, Task, Training, task_named
+from bitcycle.rates import Course
+from bitcycle.runs import Run
+from bitcycle.tasks import Task, Training, task_named
 
 
 @dataclass
@@ -48,12 +51,14 @@ class Result:
     best_step: int
     bitops: int
     seconds: float
+    extra: dict[str, float] = field(default_factory=dict)
+    """Further metrics of the test part."""
     curve: list[dict[str, float]] = field(default_factory=list)
     """Step, bits, training loss and validation metric at each evaluation."""
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for a results file."""
-        return asdict(self)
+        return {**asdict(self), "run": self.run.as_dict()}
 
 
 def train(
@@ -62,11 +67,12 @@ def train(
     report: Callable[[Progress], None] = lambda progress: None,
     checkpoint_every: int = 100,
     device: str = "cpu",
-    autocast: bool = False,
+    log: Iterable[str] = (),
 ) -> tuple[Result, nn.Module]:
     """Train a run; with a folder, keep a checkpoint there and go on from it if there is one.
 
-    Gives the result and the trained model, restored to the float model with its best weights.
+    ``log`` names loggers (see :mod:`bitcycle.loggers`). Gives the result and the trained model, restored to the float
+    model with its best weights.
     """
     begun = time.perf_counter()
     task = task_named(run.task)
@@ -75,17 +81,24 @@ def train(
     model = training.model.to(device)
     quantize(model, training.recipe, policy=training.policy)
     scheduler = PrecisionScheduler(model, run.schedule, run.steps, run.backward_bits)
-    with Meter(model) as meter:
-        state = _State(run, task, training, scheduler, meter)
+    if run.compiled:
+        training.model = torch.compile(model)  # type: ignore[assignment]
+    course = Course.of(run.rate, run.steps)
+    with Meter(training.model) as meter:
+        state = _State(run, task, training, model, scheduler, meter)
         if folder is not None:
             state.load(folder)
+        logger = open_loggers(log, run, folder, resumed=scheduler.current_step > 0)
         interval = training.evaluation_interval(task.evaluate_every, run.steps)
         for step in range(scheduler.current_step, run.steps):
             model.train()
             torch.manual_seed(mix(run.seed, step, 2) >> 1)
-            with torch.autocast(device, torch.bfloat16, enabled=autocast):
+            if course.restarts(step):
+                training.optimizer.state.clear()
+                training.restarted()
+            with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=run.autocast):
                 loss = training.loss(step)
-            _update(training, loss, training.learning_rate(step, run.steps))
+            _update(training, loss, training.learning_rate(*course.place(step)))
             state.losses.append(loss.item())
             bits = scheduler.bits
             scheduler.step()
@@ -93,15 +106,20 @@ def train(
             if last or (step + 1) % interval == 0:
                 with _evaluating(model):
                     state.validated(step, bits, training.evaluate("validation"))
+                if not course.held(step):
+                    training.validated(state.curve[-1]["validation"])
+                logger.log(step + 1, {**state.curve[-1], "bitops": meter.bitops})
             report(Progress(step + 1, run.steps, loss.item(), state.latest, bits, meter.bitops))
             if folder is not None and (last or (step + 1) % checkpoint_every == 0):
                 state.save(folder)
     model.load_state_dict(state.best_weights)
     with _evaluating(model):
-        test = training.evaluate("test")
+        test, extra = training.evaluate("test"), training.extra_metrics("test")
+    logger.log(run.steps, {"test": test, **extra})
+    logger.close()
     restore(model)
     seconds = state.seconds + time.perf_counter() - begun
-    result = Result(run, task.metric, test, state.best, state.best_step, meter.bitops, seconds, state.curve)
+    result = Result(run, task.metric, test, state.best, state.best_step, meter.bitops, seconds, extra, state.curve)
     return result, model
 
 
@@ -133,10 +151,18 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
 class _State:
     """What a checkpoint holds, and the choice by validation."""
 
-    def __init__(self, run: Run, task: Task, training: Training, scheduler: PrecisionScheduler, meter: Meter) -> None:
-        self.run, self.task, self.training = run, task, training
+    def __init__(
+        self,
+        run: Run,
+        task: Task,
+        training: Training,
+        model: nn.Module,
+        scheduler: PrecisionScheduler,
+        meter: Meter,
+    ) -> None:
+        self.run, self.task, self.model = run, task, model
         self.parts: dict[str, Any] = {
-            "model": training.model,
+            "model": model,
             "optimizer": training.optimizer,
             "task": training,
             "precision": scheduler,
@@ -162,19 +188,18 @@ class _State:
         better = metric >= self.best if self.task.higher_is_better else metric <= self.best
         if better or not self.best_weights:
             self.best, self.best_step = metric, step + 1
-            self.best_weights = copy.deepcopy(self.training.model.state_dict())
-        self.training.validated(metric)
+            self.best_weights = copy.deepcopy(self.model.state_dict())
 
     def save(self, folder: Path) -> None:
         """Write the checkpoint, whole or not at all."""
         own = {name: getattr(self, name) for name in ("curve", "losses", "best", "best_step", "best_weights")}
         own["seconds"] = self.seconds + time.perf_counter() - self.begun
         parts = {name: part.state_dict() for name, part in self.parts.items()}
-        save_checkpoint(folder, asdict(self.run), {"own": own, **parts})
+        save_checkpoint(folder, self.run.as_dict(), {"own": own, **parts})
 
     def load(self, folder: Path) -> None:
         """Go on from the checkpoint in the folder, if there is one."""
-        found = load_checkpoint(folder, asdict(self.run))
+        found = load_checkpoint(folder, self.run.as_dict())
         if found is None:
             return
         for name, part in self.parts.items():

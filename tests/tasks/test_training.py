@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -110,7 +111,7 @@ def test_the_trained_model_is_a_float_model(tmp_path):
 
 
 def test_autocast():
-    result, _ = train(Run("image", "static:8", 30), autocast=True)
+    result, _ = train(Run("image", "static:8", 30, autocast=True))
     assert result.test > 0.5
 
 
@@ -122,9 +123,20 @@ def test_autocast():
         (Run("image", "static:8", 4, data="/nowhere"), "/nowhere"),
         (Run("image", "static:99", 4), "from 1 to 16"),
         (Run("image", "static:8", 0), "total_steps is 1 or more"),
-        (Run("graph", "static:8", 4, aggregation="half"), "'full' or 'quantized'"),
+        (Run("graph", "static:8", 4, options={"agregation": "full"}), "no option 'agregation'; did you mean"),
+        (Run("graph", "static:8", 4, options={"aggregation": "half"}), "'full' or 'quantized'"),
     ],
 )
 def test_misuse(run, told):
     with pytest.raises(ValueError, match=told):
         train(run)
+
+
+def test_compiled():
+    """The same training by torch.compile, but for the order of sums: same bits, same noise, same cost."""
+    run = Run("graph", "CR:3-8:cycles=2", 6)
+    (plain, _), (compiled, model) = train(run), train(replace(run, compiled=True))
+    assert compiled.bitops == plain.bitops
+    assert [point["bits"] for point in compiled.curve] == [point["bits"] for point in plain.curve]
+    assert compiled.curve[-1]["loss"] == pytest.approx(plain.curve[-1]["loss"], rel=0.05)
+    assert not any(key.startswith("_orig_mod") for key in model.state_dict())

@@ -31,13 +31,17 @@ def train(
     model: Annotated[str, typer.Option(help="One of the task's models; its first if not given.")] = "",
     backward_bits: Annotated[int | None, typer.Option(help="Width of the gradients; q_max if not given.")] = None,
     batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
-    aggregation: Annotated[str, typer.Option(help="Of graph networks: 'full' or 'quantized'.")] = "full",
+    option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE, an option of the task; can be repeated.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A folder for checkpoints and the result; the same command goes on from there.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
     autocast: Annotated[bool, typer.Option(help="Sums and everything else in bfloat16.")] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="Train the model by torch.compile.")] = False,
+    log: Annotated[list[str] | None, typer.Option(help="tensorboard, mlflow or wandb; can be repeated.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of torch; 0 leaves its own choice.")] = 0,
 ) -> None:
     """Train a task on a precision schedule, with a live progress bar, a result line and a results file."""
@@ -59,9 +63,21 @@ def train(
             steps = chosen.epochs * kind.prepare(once).steps_per_epoch
     spec = str(complete(schedule, bits or kind.bits, cycles or kind.cycles))
     backward = "max" if backward_bits is None else backward_bits
-    run = Run(task, spec, steps or kind.steps, seed, backward, model, data, batch_size, aggregation)
+    run = Run(
+        task,
+        spec,
+        steps or kind.steps,
+        seed,
+        backward,
+        model,
+        data,
+        batch_size,
+        autocast,
+        compiled,
+        options=options_of(option),
+    )
     with _Bar(run.steps, kind.metric) as bar:
-        result, _ = train_run(run, out, bar.update, checkpoint_every, device, autocast)
+        result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or ())
     print(_line(result))
     if out is not None:
         path = out / "result.json"
@@ -83,12 +99,28 @@ def tasks() -> None:
         console.print(f"[bold]{name}[/]: {task.about}; {task.metric}, {better} is better")
         for heading, text in (
             ("models", ", ".join(task.models)),
+            *(("option", f"{key}={o.default}: {o.about}") for key, o in task.options.items()),
             ("embedded data", task.embedded),
             ("with --data FOLDER", task.official),
             *(("preset", f"{key}: {preset.about}") for key, preset in PRESETS.get(name, {}).items()),
             ("default", f"{task.steps} steps, {task.bits[0]}-{task.bits[1]} bits, {task.cycles} cycles"),
         ):
             console.print(f"  {heading + ':':19} {text}", soft_wrap=True)
+
+
+def options_of(given: list[str] | None) -> dict[str, str]:
+    """Options from their form on the command line.
+
+    >>> options_of(["aggregation=quantized"])
+    {'aggregation': 'quantized'}
+    """
+    options = {}
+    for text in given or []:
+        name, sign, value = text.partition("=")
+        if not (name and sign):
+            raise ValueError(f"an option is NAME=VALUE, not {text!r}")
+        options[name] = value
+    return options
 
 
 def _line(result: Result) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bitcycle.runs import Run
 from bitcycle.schedules.names import nearest
 from bitcycle.tasks import detection, entailment, graph, image, language  # noqa: F401
-from bitcycle.tasks.task import TASKS, Run, Task, Training
+from bitcycle.tasks.task import TASKS, Task, Training
 
 __all__ = ["TASKS", "Run", "Task", "Training", "task_named"]
 

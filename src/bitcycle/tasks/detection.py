@@ -14,7 +14,8 @@ from bitcycle.metrics.detection import voc_map
 from bitcycle.models.detecting import detect, retinanet_loss
 from bitcycle.models.retinanet import RetinaNet
 from bitcycle.noise import mix
-from bitcycle.tasks.task import Batches, Run, Task, Training, register_task
+from bitcycle.runs import Run
+from bitcycle.tasks.task import Batches, Task, Training, register_task
 
 WARM_UP = 20  # steps
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from bitcycle.data.entailment import Pair, PairData, read_pairs
 from bitcycle.data.natural_logic import natural_logic
 from bitcycle.extras import need
-from bitcycle.tasks.task import Batches, Run, Task, Training, register_task
+from bitcycle.runs import Run
+from bitcycle.tasks.task import Batches, Task, Training, register_task
 from bitcycle.tasks.words import WordPieces, Words
 
 LONGEST = 128
@@ -48,12 +49,17 @@ class EntailmentTask(Task):
             return EntailmentTraining(run, data, model, words, rate=1e-5)
         words = Words(text for pair in data.train for text in (pair.premise, pair.hypothesis))
         width, layers = (64, 2) if name == "bert-tiny" else (128, 4)
+        dropout = 0.1 if run.data else 0.0  # generated pairs have no noise to be fitted to
         config = transformers.BertConfig(
             vocab_size=len(words),
             hidden_size=width,
             num_hidden_layers=layers,
-            num_attention_heads=4,
+            num_attention_heads=8,
             intermediate_size=4 * width,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            # BERT's own 0.02 is made for a width of 768: with it attention in a narrow one is uniform for long.
+            initializer_range=width**-0.5,
             max_position_embeddings=LONGEST,
             num_labels=len(data.labels),
             pad_token_id=words.pad,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 from bitcycle.data.graphs import GraphData, digits_graph, read_ogb, read_planetoid
 from bitcycle.models.graph_networks import GAT, GCN, SAGE
 from bitcycle.recipe import Recipe
-from bitcycle.tasks.task import Run, Task, Training, register_task
+from bitcycle.runs import Run
+from bitcycle.tasks.task import Option, Task, Training, register_task
 
 NETWORKS: dict[str, type[nn.Module]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
 
@@ -28,6 +30,11 @@ class GraphTask(Task):
     steps = 150
     evaluate_every = 15
     models = ("gcn", "sage", "gat")
+    options: ClassVar = {
+        "aggregation": Option(
+            "full", "sums over neighbours: full precision, or quantised messages", ("full", "quantized")
+        ),
+    }
     embedded = "nearest-neighbour graph of scikit-learn's digits"
     official = "Planetoid raw files (FOLDER/cora, /citeseer, /pubmed), OGB's ogbn-arxiv and ogbn-products folders"
 
@@ -38,7 +45,8 @@ class GraphTask(Task):
         network = NETWORKS[self.chosen_model(run)]
         layers = 2 if small else 3
         model = network(data.x.shape[1], hidden, data.classes, layers, dropout, normalised=not small)
-        return GraphTraining(run, data, model, rate=1e-2 if small else 1e-3, decay=5e-4 if small else 0.0)
+        recipe = Recipe(bias=True, aggregation=self.chosen_options(run)["aggregation"])  # type: ignore[arg-type]
+        return GraphTraining(data, model, recipe, rate=1e-2 if small else 1e-3, decay=5e-4 if small else 0.0)
 
 
 class GraphTraining(Training):
@@ -46,9 +54,8 @@ class GraphTraining(Training):
 
     policy = "gnn"
 
-    def __init__(self, run: Run, data: GraphData, model: nn.Module, rate: float, decay: float) -> None:
-        self.model, self.data = model, data
-        self.recipe = Recipe(bias=True, aggregation=run.aggregation)  # type: ignore[arg-type]
+    def __init__(self, data: GraphData, model: nn.Module, recipe: Recipe, rate: float, decay: float) -> None:
+        self.model, self.data, self.recipe = model, data, recipe
         self.optimizer = torch.optim.Adam(model.parameters(), rate, weight_decay=decay)
 
     def learning_rate(self, step: int, total: int) -> float:

@@ -11,7 +11,8 @@ from bitcycle.models.cifar_resnet import CifarResNet
 from bitcycle.models.imagenet_resnet import ImageNetResNet
 from bitcycle.models.mobilenet_v2 import MobileNetV2
 from bitcycle.noise import mix
-from bitcycle.tasks.task import Batches, Run, Task, Training, at_boundaries, register_task
+from bitcycle.runs import Run
+from bitcycle.tasks.task import Batches, Task, Training, at_boundaries, register_task
 
 SMALL_IMAGES = 64  # up to this size the strides of CIFAR networks apply
 CROP = 4

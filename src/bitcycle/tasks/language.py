@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from bitcycle.data.text import WordData, python_reference, read_words
 from bitcycle.models.lstm_language import LSTMLanguageModel
 from bitcycle.models.transformer_language import TransformerLanguageModel
-from bitcycle.tasks.task import Run, Task, Training, register_task
+from bitcycle.runs import Run
+from bitcycle.tasks.task import Task, Training, register_task
 
 LENGTH = 35  # words of a truncated back-propagation
 
@@ -75,6 +76,9 @@ class LanguageTraining(Training):
         if metric >= self.best:
             self.factor /= 4
         self.best = min(self.best, metric)
+
+    def restarted(self) -> None:
+        self.factor, self.best = 1.0, math.inf
 
     def loss(self, step: int) -> Tensor:
         place = step % self.steps_per_epoch * LENGTH

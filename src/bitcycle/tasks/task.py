@@ -12,27 +12,18 @@ from torch import Tensor, nn
 
 from bitcycle.noise import mix
 from bitcycle.recipe import Recipe
+from bitcycle.runs import Run
 from bitcycle.schedules.names import nearest
 
 
 @dataclass(frozen=True)
-class Run:
-    """Everything that decides the result of one training."""
+class Option:
+    """Something a task lets the user choose beside model, data and schedule."""
 
-    task: str
-    schedule: str
-    """A spec."""
-    steps: int
-    seed: int = 0
-    backward_bits: int | str | None = "max"
-    model: str = ""
-    """One of the task's models; its first if empty."""
-    data: str = ""
-    """A folder with official data; the embedded data if empty."""
-    batch_size: int = 0
-    """0: the task's own."""
-    aggregation: str = "full"
-    """Of graph networks: ``full`` or ``quantized``."""
+    default: str
+    about: str
+    choices: tuple[str, ...] = ()
+    """The values there are; any if empty."""
 
 
 class Training(ABC):
@@ -71,6 +62,13 @@ class Training(ABC):
     def validated(self, metric: float) -> None:  # noqa: B027 - most recipes have no use for it
         """Called with each validation metric, for recipes that depend on it."""
 
+    def restarted(self) -> None:  # noqa: B027 - most recipes are functions of the step alone
+        """Called where the learning rate begins anew."""
+
+    def extra_metrics(self, part: str) -> dict[str, float]:
+        """Further metrics by name, looked at once, after training."""
+        return {}
+
     @abstractmethod
     def example(self) -> Any:
         """Inputs of the model as in a training step, to count its cost."""
@@ -96,12 +94,25 @@ class Task(ABC):
     steps: ClassVar[int]
     evaluate_every: ClassVar[int]
     models: ClassVar[tuple[str, ...]]
+    options: ClassVar[dict[str, Option]] = {}
     embedded: ClassVar[str]
     official: ClassVar[str]
 
     @abstractmethod
     def prepare(self, run: Run) -> Training:
         """Data, model and optimiser, everything random drawn from the run's seed."""
+
+    def chosen_options(self, run: Run) -> dict[str, str]:
+        """The options that a run names, with the defaults of the others."""
+        chosen = {name: option.default for name, option in self.options.items()}
+        for name, value in run.options:
+            if name not in self.options:
+                raise ValueError(f"the task {self.name} has no option {name!r}; {nearest(name, self.options)}")
+            choices = self.options[name].choices
+            if choices and value not in choices:
+                raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
+            chosen[name] = value
+        return chosen
 
     def chosen_model(self, run: Run) -> str:
         """The model that a run names, or the default."""

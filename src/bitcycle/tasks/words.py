@@ -17,9 +17,12 @@ PAD, UNKNOWN, BEGIN, BETWEEN = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 class Words:
     """Whole words: a vocabulary of those that occur at least twice.
 
+    Positions are counted anew in the second text. A small encoder then soon finds what stands in the same place of both.
+
     >>> words = Words(["all cats sleep", "all dogs sleep"])
-    >>> len(words), words([("all cats", "sleep")], 16)["input_ids"].tolist()
-    (6, [[2, 4, 1, 3, 5, 3]])
+    >>> inputs = words([("all cats", "sleep")], 16)
+    >>> len(words), inputs["input_ids"].tolist(), inputs["position_ids"].tolist()
+    (6, [[2, 4, 1, 3, 5, 3]], [[0, 1, 2, 3, 1, 2]])
     """
 
     pad = 0
@@ -33,18 +36,24 @@ class Words:
         return len(self._numbers)
 
     def __call__(self, pairs: list[tuple[str, str]], longest: int) -> dict[str, Tensor]:
-        """Numbers, segments and mask of pairs, padded to the longest of them."""
-        rows, segments = [], []
+        """Numbers, segments, positions and mask of pairs, padded to the longest of them."""
+        rows, segments, positions = [], [], []
         for first, second in pairs:
             a = [BEGIN, *_split(first), BETWEEN]
             b = [*_split(second), BETWEEN]
             rows.append([self._numbers.get(word, 1) for word in (*a, *b)][:longest])
             segments.append([0] * len(a) + [1] * len(b))
+            positions.append([*range(len(a)), *range(1, len(b) + 1)])
         length = max(map(len, rows))
+
+        def padded(lists: list[list[int]], filling: int) -> Tensor:
+            return torch.tensor([(numbers + [filling] * length)[:length] for numbers in lists])
+
         return {
-            "input_ids": torch.tensor([row + [self.pad] * (length - len(row)) for row in rows]),
-            "token_type_ids": torch.tensor([(s + [0] * length)[:length] for s in segments]),
-            "attention_mask": torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows]),
+            "input_ids": padded(rows, self.pad),
+            "token_type_ids": padded(segments, 0),
+            "position_ids": padded(positions, 0),
+            "attention_mask": padded([[1] * len(row) for row in rows], 0),
         }
 
 

@@ -1,0 +1,68 @@
+"""A run: everything that decides the result of one training, and the name that follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training of a task under one schedule and one seed.
+
+    >>> run = Run("graph", "CR:3-8:cycles=8", 150, options={"aggregation": "quantized"})
+    >>> run == Run.from_dict(run.as_dict()), len(run.name)
+    (True, 16)
+    >>> run.name == Run("graph", "CR:3-8:cycles=8", 150).name
+    False
+    """
+
+    task: str
+    schedule: str
+    """A spec."""
+    steps: int
+    seed: int = 0
+    backward_bits: int | str | None = "max"
+    model: str = ""
+    """One of the task's models; its first if empty."""
+    data: str = ""
+    """A folder with official data or the name of a data set; the embedded data if empty."""
+    batch_size: int = 0
+    """0: the task's own."""
+    autocast: bool = False
+    """Sums and everything else in bfloat16."""
+    compiled: bool = False
+    """By ``torch.compile``, which rounds sums in another order."""
+    rate: str = ""
+    """What happens to the course of the learning rate, see :mod:`bitcycle.rates`; nothing if empty."""
+    options: Any = ()
+    """The task's own options, given as a mapping, kept as sorted pairs of names and values."""
+
+    def __post_init__(self) -> None:
+        pairs = self.options.items() if hasattr(self.options, "items") else self.options
+        object.__setattr__(self, "options", tuple(sorted((str(key), str(value)) for key, value in pairs)))
+
+    @property
+    def name(self) -> str:
+        """A hash of the content: the same for equal runs, another for any other."""
+        text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def setting(self) -> Run:
+        """The run without its seed: runs of one setting differ by chance alone."""
+        return replace(self, seed=0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return {**asdict(self), "options": dict(self.options)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Run:
+        """The run of which these are the values."""
+        known = {field.name for field in fields(cls)}
+        if set(values) - known:
+            raise ValueError(f"a run has no {', '.join(sorted(set(values) - known))}")
+        return cls(**values)

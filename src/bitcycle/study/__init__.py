@@ -1,0 +1,1 @@
+"""Studies: plan -> run -> store -> statistics -> report."""
