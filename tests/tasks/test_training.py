@@ -132,6 +132,7 @@ def test_misuse(run, told):
         train(run)
 
 
+@pytest.mark.filterwarnings("ignore")  # torch.compile's own
 def test_compiled():
     """The same training by torch.compile, but for the order of sums: same bits, same noise, same cost."""
     run = Run("graph", "CR:3-8:cycles=2", 6)
