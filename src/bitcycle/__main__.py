@@ -2,4 +2,5 @@
 
 from bitcycle.cli import main
 
-main()
+if __name__ == "__main__":  # the workers of a study import this file too
+    main()

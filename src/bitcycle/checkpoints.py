@@ -16,11 +16,17 @@ def save_checkpoint(folder: Path, run: dict[str, Any], state: dict[str, Any]) ->
     """Write a checkpoint beside the old one, make sure it is on the disk, then put it in its place."""
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / f"{NAME}.{os.getpid()}"
-    with unfinished.open("wb") as file:
-        torch.save({"format": FORMAT, "run": run, "state": state}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(folder / NAME)
+    try:
+        with unfinished.open("wb") as file:
+            torch.save({"format": FORMAT, "run": run, "state": state}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(folder / NAME)
+    except (OSError, RuntimeError) as error:
+        unfinished.unlink(missing_ok=True)
+        if isinstance(error.__context__, OSError):  # torch hides a full disk behind an error of its own
+            raise OSError(error.__context__.errno, error.__context__.strerror, str(folder / NAME)) from None
+        raise
 
 
 def load_checkpoint(folder: Path, run: dict[str, Any]) -> dict[str, Any] | None:

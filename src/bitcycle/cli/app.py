@@ -27,7 +27,10 @@ def application() -> typer.Typer:
     import typer
 
     from bitcycle.cli.cost import cost
+    from bitcycle.cli.data import data
+    from bitcycle.cli.results import report, results
     from bitcycle.cli.schedules import schedules
+    from bitcycle.cli.study import study
     from bitcycle.cli.train import tasks, train
 
     app = typer.Typer(
@@ -54,4 +57,8 @@ def application() -> typer.Typer:
     app.command()(cost)
     app.command()(tasks)
     app.command()(train)
+    app.command()(study)
+    app.command()(results)
+    app.command()(report)
+    app.add_typer(data, name="data")
     return app

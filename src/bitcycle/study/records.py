@@ -22,6 +22,8 @@ class Record:
     bitops: int
     """The training's cost, as metered."""
     seconds: float
+    extra: dict[str, float] = field(default_factory=dict)
+    """Further metrics of the test part."""
     curve: list[dict[str, float]] = field(default_factory=list, compare=False)
     """At each evaluation: step, bits (32 for full precision), loss (training, mean since the last), validation; and
     measurements of the optimisation where they were taken."""
@@ -37,3 +39,16 @@ class Record:
     def schedule(self) -> Schedule:
         """The schedule itself."""
         return schedule(self.run.schedule)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended in an error."""
+
+    run: Run
+    traceback: str
+
+    @property
+    def reason(self) -> str:
+        """The last line of the traceback."""
+        return self.traceback.strip().rpartition("\n")[2]

@@ -1,0 +1,125 @@
+"""``bitcycle data``: official data sets into a cache folder, and what is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bitcycle.data.official import OFFICIAL, Official, cache_folder, fetch, find_official, official_named
+from bitcycle.data.official.cache import is_there
+
+data = typer.Typer(no_args_is_help=True, help="Fetch official data sets, and find them again.")
+
+Folder = Annotated[
+    Path | None, typer.Option(help="The cache folder; $BITCYCLE_CACHE or the system's place for caches if not given.")
+]
+
+
+@data.command()
+def get(
+    names: Annotated[list[str], typer.Argument(help="cifar10, cora, ...: see 'bitcycle data list'.")],
+    folder: Folder = None,
+    mirror: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Where the files lie under their own names; {name} in it stands for the data set."
+        ),
+    ] = None,
+) -> None:
+    """Download data sets from their publishers, check them, and unpack them into the cache folder."""
+    wanted = [official_named(name) for name in dict.fromkeys(names)]
+    cache = _cache(folder)
+    for official in wanted:
+        print(f"{official.name}: {_megabytes(official.size)} for the task {official.task}; licence: {official.licence}")
+        with _Bar() as bar:
+            fetched = fetch(official, cache, mirror, bar.update)
+        if fetched.recorded:
+            print(f"no checksum to compare with ({official.stated}); recorded for the next download:")
+            for file, checksum in fetched.recorded.items():
+                print(f"  {checksum}  {file}")
+        elif fetched.new and official.files[0].checksum:
+            print(f"checksums are right, as stated in {official.stated}")
+        given = official.name if folder is None else fetched.path
+        print(f"{'fetched' if fetched.new else 'already there'}: {cache / official.name}")
+        print(f"to use it: bitcycle train {official.task} --data {given}")
+
+
+@data.command("list")
+def show(folder: Folder = None) -> None:
+    """List the data sets that can be fetched: their task, size and licence, and whether they are there."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    cache = _cache(folder)
+    table = Table(title=Text(f"cache: {cache}"), title_justify="left")
+    for heading in ("name", "task"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("licence", overflow="fold")
+    table.add_column("there")
+    for official in OFFICIAL.values():
+        there = "[green]yes[/]" if is_there(official, cache) else "[dim]no[/]"
+        table.add_row(official.name, official.task, _megabytes(official.size), official.licence, there)
+    Console(highlight=False).print(table)
+
+
+@data.command()
+def where(
+    name: Annotated[str, typer.Argument(help="A data set that was fetched.")],
+    folder: Folder = None,
+) -> None:
+    """Print the path of a data set in the cache, as '--data' takes it."""
+    official: Official = official_named(name)
+    print(find_official(official.name, _cache(folder)))
+
+
+def _cache(folder: Path | None) -> Path:
+    return cache_folder() if folder is None else folder.expanduser()
+
+
+def _megabytes(size: int) -> str:
+    """The size in steps that a human cares for.
+
+    >>> _megabytes(1_480_993_786), _megabytes(572_444)
+    ('1,481 MB', '0.6 MB')
+    """
+    return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.1f} MB"
+
+
+class _Bar:
+    """A live progress bar of the file that is being downloaded, where somebody can see it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), DownloadColumn(), TransferSpeedColumn())
+        self.progress = Progress(
+            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+        )
+        self.file = ""
+        self.task = self.progress.add_task("connecting", total=None)
+
+    def __enter__(self) -> _Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+    def update(self, name: str, done: int, total: int | None) -> None:
+        if name != self.file:
+            self.file = name
+            self.progress.reset(self.task, description=name)  # its speed is its own
+        self.progress.update(self.task, completed=done, total=total)

@@ -1,0 +1,248 @@
+"""``bitcycle study``."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bitcycle.cli.train import options_of
+from bitcycle.tables import short, table
+
+if TYPE_CHECKING:
+    from bitcycle.study.driver import Engine, Standing
+    from bitcycle.study.plan import Plan
+    from bitcycle.study.store import Store
+
+STORE = Path("out/studies.sqlite")
+Stored = Annotated[Path, typer.Option("--store", help="The SQLite file with all runs.", envvar="BITCYCLE_STORE")]
+
+
+def study(
+    what: Annotated[str, typer.Argument(metavar="TASK|PLAN", help="A task (see 'bitcycle tasks') or a plan.toml.")],
+    schedules: Annotated[
+        list[str] | None, typer.Option(help="Names, specs, 'ten', 'baselines' or 'all' (the default); repeatable.")
+    ] = None,
+    bits: Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; the task's own if not given.")] = None,
+    cycles: Annotated[list[int] | None, typer.Option(help="Number of cycles; can be repeated.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds; 3 if nothing says.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of each run; the task's own if not given.")] = None,
+    model: Annotated[str, typer.Option(help="One of the task's models.")] = "",
+    data: Annotated[str, typer.Option(help="A folder with official data, or the name of a fetched data set.")] = "",
+    batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an option of the task; repeatable.")] = None,
+    name: Annotated[str, typer.Option(help="Of the study; the task's or the plan's if not given.")] = "",
+    store: Stored = STORE,
+    out: Annotated[Path | None, typer.Option(help="Folder of the report; beside the store if not given.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes at once; 0: one a core.")] = 0,
+    threads: Annotated[int, typer.Option(help="Threads of each; 0: its share of the cores.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    engine: Annotated[str, typer.Option(help="'local', or 'ray' for a cluster.")] = "local",
+    address: Annotated[str, typer.Option(help="Of a Ray cluster; 'auto' finds it; empty starts one here.")] = "",
+    gpus: Annotated[float, typer.Option(help="GPUs for each run on a cluster; may be a fraction.")] = 0.0,
+    retry_failed: Annotated[bool, typer.Option(help="Run again what failed before.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Show the runs, their cost and the estimated time; run nothing.")
+    ] = False,
+) -> None:
+    """Run a study: schedules, baselines and seeds in parallel; resumable; ends in a report."""
+    from bitcycle.study.driver import run_study
+    from bitcycle.study.store import Store
+
+    given = {
+        "schedules": schedules,
+        "bits": list(bits) if bits else None,
+        "cycles": cycles,
+        "seeds": seeds,
+        "steps": steps,
+        "model": model or None,
+        "data": data or None,
+        "batch_size": batch_size or None,
+        "options": options_of(option) or None,
+    }
+    plan = _plan(what, {key: value for key, value in given.items() if value is not None}, name)
+    plan.check()
+    chosen = _engine(engine, workers, threads, device, address, gpus)
+    if dry_run:
+        _show(plan, store, getattr(chosen, "chosen_workers", 1))
+        return
+    command = shlex.join(["bitcycle", *sys.argv[1:]])
+    with Store(store) as opened:
+        with _Bar() as bar:
+            try:
+                run_study(plan, opened, chosen, command, retry_failed, bar.update)
+            except KeyboardInterrupt:
+                bar.close()
+                print(f"stopped: {bar.said}. The same command goes on from here.", file=sys.stderr)
+                raise typer.Exit(130) from None
+        failed = opened.failures(plan.runs())
+        print(bar.said)
+        folder = out or report_folder(store, plan.name)
+        print_report(opened, plan.name, folder)
+    for failure in failed:
+        print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
+    if failed:
+        print("'bitcycle results --failed' shows the tracebacks; --retry-failed runs them again", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def report_folder(store: Path, name: str) -> Path:
+    """The folder of a study's report: its name, as far as a folder can be called so, beside the store."""
+    return store.parent / (re.sub(r"[^\w.-]+", "-", name).strip(".-") or "study")
+
+
+def print_report(store: Store, name: str, folder: Path) -> None:
+    """Analyse a study, write its report, say what came out and where it is."""
+    from bitcycle.study.reporting import report
+
+    analyses, _ = report(store, name, folder)
+    for analysis in analyses:
+        sign = "higher" if analysis.higher_is_better else "lower"
+        print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")
+        rows = [
+            [
+                setting.label,
+                f"{setting.quality.mean:.4f}",
+                f"[{setting.quality.low:.4f}, {setting.quality.high:.4f}]",
+                f"{100 * (1 - setting.relative_cost):.1f} %",
+                str(setting.group or ""),
+                setting.against.verdict if setting.against else "the baseline" if setting.baseline else "",
+            ]
+            for setting in analysis.settings
+        ]
+        print(table(["setting", "mean", "95 % interval", "saving", "group", "against the baseline"], rows))
+        for claim in analysis.claims:
+            print(f"- {claim.text} ({claim.verdict})")
+    print(f"\nreport: {folder / 'report.html'}")
+
+
+def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
+    """The plan of a task, or of a file; what the command line gives holds for every part."""
+    import tomllib
+    from dataclasses import replace
+
+    from bitcycle.study.plan_file import plan_of, read_plan
+
+    path = Path(what)
+    if path.suffix != ".toml":
+        return plan_of({"task": what, **given}, name or what)
+    if not path.exists():
+        raise ValueError(f"there is no plan {what}")
+    plan = read_plan(path)
+    if given:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        parts = [{**part, **given} for part in values.get("part", [{}])]
+        plan = plan_of({**values, "part": parts}, path.stem)
+    return replace(plan, name=name) if name else plan
+
+
+def _engine(kind: str, workers: int, threads: int, device: str, address: str, gpus: float) -> Engine:
+    if kind == "ray":
+        from bitcycle.study.cluster import RayEngine
+
+        return RayEngine(address, max(1, threads), gpus)
+    if kind != "local":
+        raise ValueError(f"an engine is 'local' or 'ray', not {kind!r}")
+    if address or gpus:
+        raise ValueError("--address and --gpus are for --engine ray")
+    from bitcycle.study.local import LocalEngine
+
+    return LocalEngine(workers, threads, device)
+
+
+def _show(plan: Plan, path: Path, workers: int) -> None:
+    """The runs of a plan, what each costs and how long it would take."""
+    from bitcycle.study.estimate import estimate
+    from bitcycle.study.store import Store
+
+    done: set[str] = set()
+    if path.exists():
+        with Store(path) as store:
+            done = store.done()
+    estimates = estimate(plan.runs())
+    rows = [
+        [
+            *(each.run.name, each.run.task, each.run.schedule, str(each.run.seed), str(each.run.steps)),
+            *(f"{short(each.bitops // 32**2)}", f"{each.seconds:.0f} s"),
+            "done" if each.run.name in done else "",
+        ]
+        for each in estimates
+    ]
+    print(table(["run", "task", "schedule", "seed", "steps", "effective MACs", "time", ""], rows))
+    missing = [each for each in estimates if each.run.name not in done]
+    seconds = sum(each.seconds for each in missing) / min(workers, max(1, len(missing)))
+    print(f"{len(rows)} runs, {len(missing)} of them to do: about {_duration(seconds)} with {workers} workers")
+
+
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+class _Bar:
+    """A live progress bar of a whole study; where there is no terminal, a line for each run that ends."""
+
+    def __init__(self) -> None:
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self.progress = Progress(
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("elapsed"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            transient=True,
+        )
+        self.task = self.progress.add_task("starting", total=None)
+        self.said = "nothing is done"
+        self.latest: object = None
+
+    def __enter__(self) -> _Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self.progress.stop()
+
+    def update(self, now: Standing) -> None:
+        kept = f" ({now.kept} from before)" if now.kept else ""
+        failed = f", {now.failed} failed" if now.failed else ""
+        self.said = f"{now.done} of {now.runs} runs done{kept}{failed}"
+        # What was there before takes no time, so it does not count in the estimate of what is left.
+        self.progress.update(
+            self.task,
+            total=now.steps - now.steps_kept,
+            completed=now.steps_now - now.steps_kept,
+            description=self.said,
+        )
+        if now.latest is not None and now.latest is not self.latest:
+            self.latest = now.latest
+            run = now.latest.run
+            came = f"{now.latest.test:.4f}" if hasattr(now.latest, "test") else "failed"
+            self.progress.console.print(
+                f"{now.done + now.failed:>4}/{now.runs}  {run.task} {run.schedule} seed {run.seed}: {came}",
+                highlight=False,
+                markup=False,
+            )

@@ -1,0 +1,94 @@
+"""``bitcycle data`` as a user meets it: a process, a folder, a server."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.data.serving import closed_port, local_server
+from tests.data.tiny_sets import TINY
+
+
+@pytest.fixture
+def bitcycle(tmp_path):
+    def run(*arguments):
+        environment = {
+            **os.environ,
+            "BITCYCLE_CACHE": str(tmp_path / "cache"),
+            "COLUMNS": "200",
+            "NO_PROXY": "127.0.0.1",
+        }
+        command = [sys.executable, "-m", "bitcycle", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def server():
+    with local_server() as local:
+        local.files = TINY["cora"]() | TINY["ogbn-arxiv"]() | TINY["cifar10"]()
+        yield local
+
+
+def test_get_list_and_where(bitcycle, server, tmp_path):
+    done = bitcycle("data", "get", "cora", "ogbn-arxiv", "--mirror", server.url)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for told in ("licence: MIT", "licence: ODC-BY", "no checksum to compare with", "sha256:", "--data cora"):
+        assert told in done.stdout
+    again = bitcycle("data", "get", "cora", "--mirror", closed_port())
+    assert again.returncode == 0, again.stderr
+    assert "already there" in again.stdout
+
+    table = {line.split()[1]: line for line in bitcycle("data", "list").stdout.splitlines() if line.startswith("│")}
+    assert len(table) == 14
+    assert "yes" in table["cora"]
+    assert "no" in table["cifar10"].split()
+    assert "170 MB" in table["cifar10"]
+    assert "CC BY-NC 4.0" in table["xnli"]
+
+    assert bitcycle("data", "where", "cora").stdout.strip() == str(tmp_path / "cache/cora/cora")
+    assert bitcycle("data", "where", "ogbn-arxiv").stdout.strip() == str(tmp_path / "cache/ogbn-arxiv")
+
+
+def test_another_folder(bitcycle, server, tmp_path):
+    done = bitcycle("data", "get", "cora", "--mirror", server.url, "--folder", "here")
+    assert done.returncode == 0, done.stderr
+    assert "--data here/cora/cora" in done.stdout
+    assert (tmp_path / "here/cora/ind.cora.x").is_file()
+    assert not (tmp_path / "cache").exists()
+
+
+def errs(done, told):
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_errors_are_one_line(bitcycle, server):
+    errs(bitcycle("data", "get", "cora", "cifar"), "unknown data set 'cifar'; did you mean")
+    errs(bitcycle("data", "get", "cora", "--mirror", closed_port()), "no network?")
+    errs(bitcycle("data", "get", "snli", "--mirror", server.url), "it answers 404 Not Found")
+    errs(bitcycle("data", "get", "cifar10", "--mirror", server.url), "is not sha256:6d958be0")
+    errs(bitcycle("data", "get", "cora", "--mirror", "ftp://host"), "a mirror is an address")
+    errs(bitcycle("data", "where", "cora"), "cora is not in the cache: run 'bitcycle data get cora'")
+    errs(bitcycle("data", "where", "nothing"), "unknown data set 'nothing'")
+
+
+def test_a_folder_that_is_a_file(bitcycle, server, tmp_path):
+    (tmp_path / "cache").write_text("")
+    errs(bitcycle("data", "get", "cora", "--mirror", server.url), "File exists")
+
+
+@pytest.mark.parametrize("arguments", [["data", "list"], ["data", "--help"], ["data", "get", "--help"]])
+def test_no_torch_for_quick_answers(arguments):
+    code = (
+        f"import sys; sys.argv = ['bitcycle', *{arguments!r}]\n"
+        "from bitcycle.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "assert 'torch' not in sys.modules and 'requests' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,0 +1,57 @@
+"""The engine for clusters, on a real Ray cluster of two local nodes, one of which is killed in the middle."""
+
+import contextlib
+
+import pytest
+
+from bitcycle.study.driver import run_study
+from bitcycle.study.local import LocalEngine
+from bitcycle.study.plan_file import plan_of
+from bitcycle.study.store import Store
+from tests.study.test_engine import results
+
+ray = pytest.importorskip("ray")
+PLAN = {"task": "image", "schedules": ["CR", "static q_max"], "bits": [3, 8], "steps": 40, "batch_size": 16, "seeds": 2}
+
+
+@pytest.fixture
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    made.wait_for_nodes()
+    ray.init(address=made.address, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path):
+    from bitcycle.study.cluster import RayEngine
+
+    [other] = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
+    killed = []
+
+    def watch(now):
+        if not killed and len(now.under_way) == 2 and min(now.under_way.values()) >= 2:
+            killed.append(True)
+            cluster.remove_node(other, allow_graceful=False)
+
+    with Store(tmp_path / "cluster.sqlite") as store:
+        run_study(plan_of(PLAN, "image"), store, RayEngine(), watch=watch)
+    assert killed
+    with Store(tmp_path / "local.sqlite") as store:
+        run_study(plan_of(PLAN, "image"), store, LocalEngine(workers=2, threads=1))
+    assert results(tmp_path / "cluster.sqlite") == results(tmp_path / "local.sqlite")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_address_where_no_cluster_is(tmp_path):
+    from bitcycle.study.cluster import RayEngine
+
+    with Store(tmp_path / "s.sqlite") as store, pytest.raises(OSError, match="cannot reach a Ray cluster"):
+        run_study(plan_of(PLAN, "image"), store, RayEngine(address="auto"))
+    with contextlib.suppress(Exception):
+        ray.shutdown()

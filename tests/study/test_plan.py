@@ -1,0 +1,129 @@
+"""Plans: what they multiply out to, as files, and what they say when something is wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bitcycle.runs import Run
+from bitcycle.schedules.cyclic import TEN
+from bitcycle.study.plan import Part, Plan
+from bitcycle.study.plan_file import plan_of, read_plan
+
+
+def test_the_default_is_the_ten_and_three_baselines():
+    plan = plan_of({"task": "image", "seeds": 2}, "digits")
+    runs = plan.runs()
+    assert len(runs) == 2 * 13
+    first = [run for run in runs if run.seed == 0]
+    assert [run.schedule for run in first] == [
+        *(f"{name}:2-8:cycles=8" for name in TEN),
+        "static:8",
+        "static:2",
+        "full",
+    ]
+    # Gradients of a fixed width are on the plan's q_max, as those of the schedules are.
+    assert {run.schedule: run.backward_bits for run in first if run.schedule[0] in "sf"} == {
+        "static:8": 8,
+        "static:2": 8,
+        "full": "max",
+    }
+
+
+def test_everything_multiplies_and_nothing_comes_twice():
+    plan = plan_of(
+        {
+            "task": "graph",
+            "schedules": ["CR", "static:8", "static q_max"],
+            "bits": [[3, 8], [4, 8]],
+            "cycles": [2, 4],
+            "seeds": [5, 7],
+            "options": {"aggregation": ["full", "quantized"]},
+        },
+        "g",
+    )
+    runs = plan.runs()
+    assert len(set(runs)) == len(runs) == 2 * 2 * (4 + 1)
+    assert {run.seed for run in runs[:10]} == {5}  # seed by seed
+
+
+def test_several_parts_share_what_is_said_above_them(tmp_path):
+    (tmp_path / "both.toml").write_text(
+        'seeds = 2\nschedules = ["CR"]\n[[part]]\ntask = "image"\nsteps = 9\n[[part]]\ntask = "graph"\nseeds = 1\n'
+    )
+    plan = read_plan(tmp_path / "both.toml")
+    assert plan.name == "both"
+    assert [(run.task, run.seed) for run in plan.runs()] == [("image", 0), ("graph", 0), ("image", 1)]
+
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=12)
+
+
+@given(
+    name=names,
+    data=names,
+    seeds=st.lists(st.integers(0, 99), min_size=1, max_size=3, unique=True),
+    options=st.dictionaries(names, st.lists(names, min_size=1, max_size=2).map(tuple), max_size=2),
+    backward=st.sampled_from(["max", None, 6]),
+)
+def test_a_plan_written_down_is_the_same_plan(tmp_path_factory, name, data, seeds, options, backward):
+    part = Part(
+        "image", ("CR", "all"), ((2, 8), (3, 6)), (2, 8), tuple(seeds), 77, backward, data=data, autocast=True,
+        options=options,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("plan") / "plan.toml"
+    path.write_text(Plan(name, (part,)).as_toml(), encoding="utf-8")
+    assert read_plan(path) == Plan(name, (part,))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("task = 'image'\nschedule = ['CR']", "plan.toml: a plan has no 'schedule'; did you mean 'schedules'"),
+        ("task = 'imagge'", "unknown task 'imagge'; did you mean 'image'"),
+        ("seeds = 3", "names its task"),
+        ("task = 'image'\nbits = 8", "bits are a pair"),
+        ("task = 'image'\nbits = [8, 3]", "in this order"),
+        ("task = 'image'\nseeds = 0", "seeds is a whole number of 1 or more"),
+        ("task = 'image'\nsteps = 'many'", "steps is a whole number"),
+        ("task = 'image'\npart = 3", r"parts are written \[\[part\]\]"),
+        ("task = 'image'\noptions = 3", "options is a table"),
+        ("task = ", "is not TOML"),
+    ],
+)
+def test_misuse(tmp_path, text, told):
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(ValueError, match=told):
+        read_plan(tmp_path / "plan.toml").check()
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"schedules": ["CQ"]}, "CQ"),
+        ({"schedules": ["CT"], "cycles": 3}, "even"),
+        ({"schedules": ["static:40"]}, "from 1 to 16"),
+        ({"model": "resnet-9"}, "has no model 'resnet-9'"),
+        ({"options": {"colour": "red"}}, "no option 'colour'"),
+        ({"schedules": []}, "has no runs"),
+    ],
+)
+def test_what_does_not_fit_is_found_before_anything_runs(values, told):
+    with pytest.raises(ValueError, match=told):
+        plan_of({"task": "image", **values}, "x").check()
+
+
+@given(st.data())
+def test_the_name_of_a_run_follows_from_its_content_alone(data):
+    values = {
+        "task": data.draw(st.sampled_from(["image", "graph"])),
+        "schedule": data.draw(st.sampled_from(["CR:3-8:cycles=8", "static:8"])),
+        "steps": data.draw(st.integers(1, 3)),
+        "seed": data.draw(st.integers(0, 3)),
+        "options": data.draw(st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"))),
+    }
+    run, again = Run(**values), Run(**{**values, "options": dict(reversed(values["options"].items()))})
+    assert run == again
+    assert run.name == again.name == Run.from_dict(run.as_dict()).name
+    other = Run(**{**values, "seed": values["seed"] + 1})
+    assert other.name != run.name
+    assert other.setting == run.setting

@@ -1,0 +1,176 @@
+"""A whole analysis: what it holds, that planted effects are found, and that its borders hold."""
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bitcycle.schedules import schedule
+from bitcycle.study.statistics import analyse
+from tests.study.statistics_records import SPECS, claim, noise, only, record, rising, setting, study
+
+
+def same(one, other):
+    """Equal in every figure, where NaN equals NaN."""
+    return repr(one) == repr(other)
+
+
+# --- What it holds
+
+
+def test_an_analysis_describes_every_setting():
+    records = rising()
+    found = only(records)
+    assert found.title == "graph, 160 steps"
+    assert (found.metric, found.higher_is_better, found.baseline) == ("accuracy", True, "static 8")
+    assert [s.bitops for s in found.settings] == sorted(s.bitops for s in found.settings)
+    assert {s.label for s in found.settings} == {
+        "full",
+        "static 8",
+        "static 3",
+        *(spec[:3].strip(":3") for spec in SPECS[2:]),
+    }
+    cr = setting(found, "CR")
+    own = [r.test for r in records if r.run.schedule.startswith("CR")]
+    assert cr.qualities == dict(enumerate(own))
+    assert cr.quality.mean == pytest.approx(np.mean(own))
+    assert cr.early_bits == schedule("CR:3-8").mean_bits(160, 0.1)
+    assert cr.relative_cost == pytest.approx(schedule("CR:3-8").relative_cost(160))
+    assert (cr.group, cr.baseline, cr.seconds, cr.run.seed) == ("medium", False, 2.0, 0)
+    static = setting(found, "static 3")
+    assert (static.group, static.baseline, static.mean_bits) == (None, True, 3)
+    assert setting(found, "static 8").against is None
+    assert sum(s.against is None for s in found.settings) == 1
+
+
+def test_each_question_has_its_own_analysis():
+    records = [
+        record("static:8", seed, 0.9, options={"aggregation": how}) for how in ("quantized", "full") for seed in (0, 1)
+    ]
+    found = analyse([*records, record("static:8", 0, 0.9, model="gat", steps=300)])
+    assert [a.title for a in found] == [
+        "graph, 160 steps, aggregation=full",
+        "graph, 160 steps, aggregation=quantized",
+        "graph, model gat, 300 steps",
+    ]
+    assert [len(a.settings[0].qualities) for a in found] == [2, 2, 1]
+    assert all(a.question.schedule == "" for a in found)
+
+
+def test_the_order_of_records_does_not_matter():
+    records = [*rising(), record("CR:3-8", 0, math.nan, steps=300), record("static:8", 0, 0.5, steps=300)]
+    shuffled = list(records)
+    random.Random(0).shuffle(shuffled)
+    assert same(analyse(records), analyse(shuffled))
+
+
+def test_a_second_analysis_is_the_same():
+    assert same(analyse(rising()), analyse(rising()))
+
+
+def test_the_same_record_twice_counts_once_and_other_results_are_refused():
+    records = rising()
+    assert same(analyse(records), analyse([*records, records[3]]))
+    lost = record("CR:3-8", 0, math.nan)
+    assert same(analyse([lost]), analyse([lost, lost]))
+    with pytest.raises(ValueError, match="static:8 with seed 3 is there twice, with different results: accuracy"):
+        analyse([*records, replace(records[3], test=0.1)])
+
+
+def test_runs_of_one_question_have_one_metric():
+    with pytest.raises(ValueError, match="no metric in common: accuracy and perplexity"):
+        analyse([record("static:8", 0, 0.9), record("static:8", 1, 9.0, higher_is_better=False)])
+
+
+def test_a_lower_metric_that_is_better_mirrors_everything():
+    up = only(rising())
+    down = only([replace(r, test=-r.test, higher_is_better=False) for r in rising()])
+    for one, other in zip(up.settings, down.settings, strict=True):
+        assert other.quality.mean == -one.quality.mean
+        assert (other.quality.low, other.quality.high) == pytest.approx((-one.quality.high, -one.quality.low))
+        assert (other.label, other.on_front) == (one.label, one.on_front)
+        if one.against is not None:
+            assert other.against == one.against
+    assert down.correlations == up.correlations
+    assert down.equal_cost == up.equal_cost
+    assert [c.verdict for c in down.claims] == [c.verdict for c in up.claims]
+
+
+# --- The baseline
+
+
+@pytest.mark.parametrize(
+    ("specs", "baseline"),
+    [
+        (["static:3", "static:8", "full", "CR:3-8"], "static 8"),
+        (["full", "CR:3-8"], "full"),
+        (["CR:3-8", "LR:3-8"], None),
+    ],
+)
+def test_the_baseline_is_the_widest_static_setting_else_full_precision(specs, baseline):
+    found = only([record(spec, seed, 0.9 + 0.01 * seed) for spec in specs for seed in range(3)])
+    assert found.baseline == baseline
+    assert all((s.against is None) == (baseline in (None, s.label)) for s in found.settings)
+    if baseline is None:
+        assert all(math.isnan(s.relative_cost) for s in found.settings)
+    else:
+        assert setting(found, baseline).relative_cost == 1
+
+
+def test_the_baseline_is_trained_in_the_plain_way():
+    plain, restarted = record("static:8", 0, 0.9), record("static:8", 0, 0.8, rate="restart@50")
+    found = only([restarted, plain, record("CR:3-8", 0, 0.9, backward_bits=6)])
+    assert found.baseline == "static 8"
+    assert {s.label for s in found.settings} == {"static 8", "static 8 restart@50", "CR gradients 6"}
+
+
+# --- Planted effects
+
+
+def test_quality_that_rises_with_cost_is_supported():
+    found = only(rising())
+    assert claim(found, "Quality rises with cost").verdict == "supported"
+    assert all(c.low > 0 for c in found.correlations)
+    assert [(c.kind, c.over, c.count) for c in found.correlations] == [
+        ("Spearman", "settings", 12),
+        ("Spearman", "runs", 60),
+        ("Pearson", "settings", 12),
+        ("Pearson", "runs", 60),
+    ]
+    assert claim(found, "Precision matters here: static 3 is worse").verdict == "supported"
+    assert "RR" in claim(found, "beat").text
+
+
+def test_quality_that_falls_with_cost_is_contradicted():
+    noisy = noise(0.002)
+    found = only(study(lambda s, cost, seed: 0.9 - 0.1 * cost + noisy()))
+    assert claim(found, "Quality falls as cost rises").verdict == "contradicted"
+    assert claim(found, "Some schedules beat static 8").verdict == "supported"
+    assert claim(found, "Low precision does no harm").verdict == "contradicted"
+    assert claim(found, "cheapest setting not shown to be worse").verdict == "supported"
+    assert "no room for a loss" in claim(found, "cheapest setting").text
+    assert found.advice[-1] == "The cheapest setting also has the best mean: there is no trade-off to make here."
+
+
+def test_no_relation_is_open_and_no_difference_is_not_called_equality():
+    noisy = noise(0.01)
+    found = only(study(lambda s, cost, seed: 0.9 + noisy()))
+    assert {c.verdict for c in found.claims} == {"open"}
+    assert "Whether quality rises with cost is open" in claim(found, "rises with cost").text
+    assert "which is not to say equal" in claim(found, "No schedule was shown to beat static 8").text
+    cheapest = claim(found, "The cheapest setting not shown to be worse than static 8 is static 3, which saves 70 %")
+    low = setting(found, "static 3").against
+    loss = 2.7764 * low.difference.error - low.difference.mean  # t of four degrees of freedom
+    assert f"still allows a loss of {loss:.3g}" in cheapest.text
+    assert f"scatter by {np.std(list(setting(found, 'static 8').qualities.values()), ddof=1):.3g}" in cheapest.text
+    assert "Whether precision matters here is open" in claim(found, "precision matters").text
+
+
+def test_everything_cheaper_is_worse():
+    noisy = noise(0.001)
+    found = only(study(lambda s, cost, seed: 0.8 + 0.1 * cost + noisy()))
+    assert claim(found, "No schedule beats static 8").verdict == "contradicted"
+    assert claim(found, "Every setting that is cheaper than static 8 is worse.").verdict == "contradicted"
+    assert [a.split(":")[0] for a in found.advice] == ["Lowest cost", "Balance", "Best quality"]

@@ -1,0 +1,189 @@
+"""Estimates, comparisons and the front against their laws and against independent re-computation."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bitcycle.study.statistics.comparisons import compare, corrected, holm, largest_loss, paired_p
+from bitcycle.study.statistics.estimates import estimate
+from bitcycle.study.statistics.front import on_front
+from bitcycle.study.statistics.resampling import RESAMPLES, counted, drawn, tail
+
+VALUES = st.floats(-1e6, 1e6).map(lambda value: round(value, 4))
+PROBABILITIES = st.lists(st.floats(0, 1), max_size=20)
+POINTS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=12)
+
+
+# --- Estimates
+
+
+@given(st.lists(VALUES, min_size=2, max_size=12))
+def test_estimates_are_the_plain_formulas_and_the_interval_has_the_mean_inside(values):
+    found = estimate(values)
+    assert found.mean == pytest.approx(np.mean(values), abs=1e-9)
+    assert found.error == pytest.approx(stats.sem(values), abs=1e-9)
+    assert found.low <= found.mean <= found.high
+    assert min(values) - 1e-9 <= found.low
+    assert found.high <= max(values) + 1e-9
+
+
+@given(st.lists(VALUES, min_size=2, max_size=12))
+def test_estimates_mirror(values):
+    up, down = estimate(values), estimate([-value for value in values])
+    assert (down.mean, down.error) == (-up.mean, up.error)
+    assert (down.low, down.high) == pytest.approx((-up.high, -up.low), abs=1e-6)
+
+
+@given(VALUES, st.integers(2, 9))
+def test_equal_values_have_no_error(value, n):
+    found = estimate([value] * n)
+    assert (found.mean, found.error, found.low, found.high) == (value, 0, value, value)
+
+
+@pytest.mark.parametrize("n", [4, 10, 40])
+def test_intervals_are_those_of_scipy(n):
+    values = np.random.default_rng(n).gamma(2, size=n)
+    found = estimate(values)
+    theirs = stats.bootstrap(
+        (values,), np.mean, confidence_level=1 - 2 * tail(n), n_resamples=100_000, method="percentile", rng=1
+    ).confidence_interval
+    width = theirs.high - theirs.low
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=0.05 * width)
+
+
+@pytest.mark.parametrize(("n", "least"), [(5, 0.87), (10, 0.91), (30, 0.92)])
+def test_intervals_cover_what_they_say(n, least):
+    generator = np.random.default_rng(7)
+    found = [estimate(generator.normal(size=n)) for _ in range(400)]
+    assert np.mean([e.low <= 0 <= e.high for e in found]) >= least
+
+
+def test_tails_by_hand():
+    assert tail(5) == pytest.approx(stats.norm.cdf(-math.sqrt(5 / 4) * 2.7764451), rel=1e-5)
+    assert tail(3) < 1e-6  # all resamples: nothing to leave out of three values
+    assert tail(10_000) == pytest.approx(0.025, rel=1e-2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_resamples_are_fixed_and_draw_evenly(n):
+    assert drawn(n) is drawn(n)
+    assert np.bincount(drawn(n).ravel(), minlength=n) / RESAMPLES == pytest.approx(1, abs=0.06)
+    assert counted(n).mean(axis=0) == pytest.approx(1, abs=0.06)
+    with pytest.raises(ValueError, match="read-only"):
+        drawn(n)[0] = 0
+
+
+def test_estimates_of_what_is_not_finite():
+    assert estimate([1.0, math.inf]).mean == math.inf
+    assert math.isnan(estimate([math.inf, -math.inf]).mean)
+    assert math.isnan(estimate([1.0, math.nan, 2.0]).mean)
+    assert math.isnan(estimate([]).mean)
+    assert all(math.isnan(x) for x in (estimate([1.0, math.inf]).low, estimate([1.0, math.inf]).error))
+    assert estimate([1e308, 1e308, -1e308]).mean != 0
+
+
+# --- The front
+
+
+@given(POINTS)
+def test_no_member_of_the_front_is_dominated_and_everything_else_is(points):
+    costs, qualities = zip(*points, strict=True)
+    members = on_front(costs, qualities)
+    assert any(members)
+    for i, (cost, quality) in enumerate(points):
+        dominated = any(
+            c <= cost and q >= quality and (c < cost or q > quality) for j, (c, q) in enumerate(points) if j != i
+        )
+        assert members[i] == (not dominated)
+
+
+@given(POINTS, st.randoms())
+def test_the_front_does_not_depend_on_the_order(points, chance):
+    shuffled = list(points)
+    chance.shuffle(shuffled)
+    assert {p for p, on in zip(points, on_front(*zip(*points, strict=True)), strict=True) if on} == {
+        p for p, on in zip(shuffled, on_front(*zip(*shuffled, strict=True)), strict=True) if on
+    }
+
+
+def test_what_is_not_finite_is_not_on_the_front():
+    assert on_front([1, 2, 3], [-math.inf, math.nan, 1.0]) == [False, False, True]
+
+
+# --- Comparisons
+
+
+@given(PROBABILITIES)
+def test_holm_against_its_definition(p_values):
+    raised = holm(p_values)
+    m, ordered = len(p_values), sorted(p_values)
+    for p, corrected_p in zip(p_values, raised, strict=True):
+        place = max(i for i, other in enumerate(ordered) if other == p)
+        assert corrected_p == max(min(1.0, (m - j) * ordered[j]) for j in range(place + 1))
+        assert p <= corrected_p <= 1
+
+
+@given(PROBABILITIES)
+def test_holm_keeps_the_order(p_values):
+    pairs = sorted(zip(p_values, holm(p_values), strict=True))
+    assert [corrected_p for _, corrected_p in pairs] == sorted(corrected_p for _, corrected_p in pairs)
+
+
+@given(PROBABILITIES, st.integers(0, 20))
+def test_holm_passes_over_what_is_undefined(p_values, place):
+    place = min(place, len(p_values))
+    raised = holm([*p_values[:place], math.nan, *p_values[place:]])
+    assert math.isnan(raised.pop(place))
+    assert raised == holm(p_values)
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=12))
+def test_p_is_that_of_the_t_distribution(pairs):
+    ours, theirs = np.array(pairs).T
+    differences = ours - theirs
+    assume(np.ptp(differences) > 1e-3)
+    t = differences.mean() / (differences.std(ddof=1) / math.sqrt(len(pairs)))
+    assert paired_p(ours, theirs) == pytest.approx(2 * stats.t.sf(abs(t), len(pairs) - 1), abs=1e-9)
+
+
+@given(st.lists(VALUES, min_size=2, max_size=12), st.integers(-1000, 1000))
+def test_the_same_difference_for_all_seeds_is_a_matter_of_signs(values, difference):
+    ours = np.array(values)
+    assert paired_p(ours + difference / 8, ours) == (1 if difference == 0 else 2.0 ** (1 - len(values)))
+
+
+@given(st.dictionaries(st.integers(0, 9), VALUES), st.dictionaries(st.integers(0, 9), VALUES))
+def test_comparisons_pair_by_seed_and_mirror(ours, theirs):
+    there, back = compare(ours, theirs, 1), compare(theirs, ours, 1)
+    turned = compare(ours, theirs, -1)
+    assert there.pairs == back.pairs == len(ours.keys() & theirs.keys())
+    assert math.isnan(there.p) == (there.pairs < 2)
+    if there.pairs:
+        assert back.difference.mean == turned.difference.mean == -there.difference.mean
+    if there.pairs > 1:
+        assert back.p == pytest.approx(there.p)
+        assert turned.p == pytest.approx(there.p)
+
+
+def test_verdicts():
+    base = {seed: 0.5 + 0.01 * seed for seed in range(5)}
+    steps = [0.001, -0.002, 0.0, 0.002, -0.001]
+    moved = [{s: q + by + steps[s] for s, q in base.items()} for by in (0.1, -0.1, 0.0005)]
+    one, lost = {0: 0.5}, {**base, 3: math.inf}
+    found = corrected([compare(values, base, 1) for values in (*moved, one, lost)])
+    assert [c.verdict for c in found] == ["better", "worse", "no difference shown", "too few seeds", "diverged"]
+    assert [c.corrected for c in found[:3]] == holm([c.p for c in found[:3]])
+    assert [c.verdict for c in corrected([compare(values, base, -1) for values in moved[:2]])] == ["worse", "better"]
+
+
+def test_the_largest_loss_is_the_end_of_the_t_interval():
+    ours, theirs = [0.9, 0.85, 0.93, 0.88], [0.91, 0.9, 0.92, 0.9]
+    found = compare(dict(enumerate(ours)), dict(enumerate(theirs)), 1)
+    theirs_low = stats.ttest_rel(ours, theirs).confidence_interval(0.95).low
+    assert largest_loss(found) == pytest.approx(-theirs_low)
+    assert largest_loss(compare({0: 1.0, 1: 1.1}, {0: 0.0, 1: 0.1001}, 1)) == 0
+    assert math.isnan(largest_loss(compare({0: 1.0}, {0: 0.0}, 1)))
