@@ -12,11 +12,10 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+# The study of the digits: ten schedules and three baselines over three seeds, and a report to look at.
 demo: install
-	mkdir -p out
-	$(BIN)/bitcycle schedules --bits 3 8 --cycles 8 --plot out/schedules.png
-	$(BIN)/bitcycle cost cifar-resnet-8 --schedules all --policy cifar-resnet
-	$(BIN)/bitcycle train image --schedule RTH --steps 200 --out out/digits
+	$(BIN)/bitcycle schedules --bits 2 8 --plot out/schedules.png
+	$(BIN)/bitcycle study image --name digits --seeds 3 --steps 240
 
 test: install
 	$(BIN)/pytest -n 2

@@ -35,6 +35,8 @@ class Run:
     """Sums and everything else in bfloat16."""
     compiled: bool = False
     """By ``torch.compile``, which rounds sums in another order."""
+    measured: bool = False
+    """Whether the curve holds measurements of the optimisation, see :mod:`bitcycle.measuring`."""
     rate: str = ""
     """What happens to the course of the learning rate, see :mod:`bitcycle.rates`; nothing if empty."""
     options: Any = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,14 @@ from bitcycle.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.conversion import quantize, restore
 from bitcycle.costs import Meter
 from bitcycle.loggers import open_loggers
+from bitcycle.measuring import Measurements
 from bitcycle.noise import mix
 from bitcycle.precision import PrecisionScheduler
 from bitcycle.rates import Course
 from bitcycle.runs import Run
 from bitcycle.tasks import Task, Training, task_named
+
+UNWATCHED: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass
@@ -85,7 +88,8 @@ def train(
         training.model = torch.compile(model)  # type: ignore[assignment]
     course = Course.of(run.rate, run.steps)
     with Meter(training.model) as meter:
-        state = _State(run, task, training, model, scheduler, meter)
+        measurements = Measurements(training, model, scheduler, meter, run.seed) if run.measured else None
+        state = _State(run, task, training, model, scheduler, meter, measurements)
         if folder is not None:
             state.load(folder)
         logger = open_loggers(log, run, folder, resumed=scheduler.current_step > 0)
@@ -98,7 +102,8 @@ def train(
                 training.restarted()
             with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=run.autocast):
                 loss = training.loss(step)
-            _update(training, loss, training.learning_rate(*course.place(step)))
+            watched = measurements.updating(step) if measurements else UNWATCHED
+            _update(training, loss, training.learning_rate(*course.place(step)), watched)
             state.losses.append(loss.item())
             bits = scheduler.bits
             scheduler.step()
@@ -108,6 +113,8 @@ def train(
                     state.validated(step, bits, training.evaluate("validation"))
                 if not course.held(step):
                     training.validated(state.curve[-1]["validation"])
+                if measurements:
+                    state.curve[-1] |= measurements.take(step + 1)
                 logger.log(step + 1, {**state.curve[-1], "bitops": meter.bitops})
             report(Progress(step + 1, run.steps, loss.item(), state.latest, bits, meter.bitops))
             if folder is not None and (last or (step + 1) % checkpoint_every == 0):
@@ -123,19 +130,22 @@ def train(
     return result, model
 
 
-def _update(training: Training, loss: torch.Tensor, factor: float) -> None:
+def _update(
+    training: Training, loss: torch.Tensor, factor: float, watched: AbstractContextManager[None] = UNWATCHED
+) -> None:
     """One step of the optimiser, at a factor of its learning rate."""
     training.optimizer.zero_grad()
     loss.backward()
-    if training.clip is not None:
-        nn.utils.clip_grad_norm_(training.model.parameters(), training.clip)
-    groups = training.optimizer.param_groups
-    rates = [group["lr"] for group in groups]
-    for group in groups:
-        group["lr"] *= factor
-    training.optimizer.step()
-    for group, rate in zip(groups, rates, strict=True):
-        group["lr"] = rate
+    with watched:
+        if training.clip is not None:
+            nn.utils.clip_grad_norm_(training.model.parameters(), training.clip)
+        groups = training.optimizer.param_groups
+        rates = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] *= factor
+        training.optimizer.step()
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
 
 
 @contextmanager
@@ -159,6 +169,7 @@ class _State:
         model: nn.Module,
         scheduler: PrecisionScheduler,
         meter: Meter,
+        measurements: Measurements | None,
     ) -> None:
         self.run, self.task, self.model = run, task, model
         self.parts: dict[str, Any] = {
@@ -168,6 +179,8 @@ class _State:
             "precision": scheduler,
             "meter": meter,
         }
+        if measurements:
+            self.parts["measurements"] = measurements
         self.curve: list[dict[str, float]] = []
         self.losses: list[float] = []  # since the last evaluation
         self.best = float("-inf") if task.higher_is_better else float("inf")

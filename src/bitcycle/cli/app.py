@@ -28,6 +28,7 @@ def application() -> typer.Typer:
 
     from bitcycle.cli.cost import cost
     from bitcycle.cli.data import data
+    from bitcycle.cli.deficit import deficit
     from bitcycle.cli.results import report, results
     from bitcycle.cli.schedules import schedules
     from bitcycle.cli.study import study
@@ -58,6 +59,7 @@ def application() -> typer.Typer:
     app.command()(tasks)
     app.command()(train)
     app.command()(study)
+    app.command()(deficit)
     app.command()(results)
     app.command()(report)
     app.add_typer(data, name="data")

@@ -14,6 +14,7 @@ from bitcycle.cli.train import options_of
 from bitcycle.tables import short, table
 
 if TYPE_CHECKING:
+    from bitcycle.study.analysis import DeficitAnalysis
     from bitcycle.study.driver import Engine, Standing
     from bitcycle.study.plan import Plan
     from bitcycle.study.store import Store
@@ -50,9 +51,6 @@ def study(
     ] = False,
 ) -> None:
     """Run a study: schedules, baselines and seeds in parallel; resumable; ends in a report."""
-    from bitcycle.study.driver import run_study
-    from bitcycle.study.store import Store
-
     given = {
         "schedules": schedules,
         "bits": list(bits) if bits else None,
@@ -66,15 +64,23 @@ def study(
     }
     plan = _plan(what, {key: value for key, value in given.items() if value is not None}, name)
     plan.check()
-    chosen = _engine(engine, workers, threads, device, address, gpus)
+    chosen = engine_of(engine, workers, threads, device, address, gpus)
     if dry_run:
-        _show(plan, store, getattr(chosen, "chosen_workers", 1))
-        return
+        show(plan, store, chosen)
+    else:
+        carry_out(plan, store, chosen, retry_failed, out)
+
+
+def carry_out(plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: Path | None) -> None:
+    """Run a plan with a progress bar, write its report, and say what came of it."""
+    from bitcycle.study.driver import run_study
+    from bitcycle.study.store import Store
+
     command = shlex.join(["bitcycle", *sys.argv[1:]])
     with Store(store) as opened:
         with _Bar() as bar:
             try:
-                run_study(plan, opened, chosen, command, retry_failed, bar.update)
+                run_study(plan, opened, engine, command, retry_failed, bar.update)
             except KeyboardInterrupt:
                 bar.close()
                 print(f"stopped: {bar.said}. The same command goes on from here.", file=sys.stderr)
@@ -99,8 +105,8 @@ def print_report(store: Store, name: str, folder: Path) -> None:
     """Analyse a study, write its report, say what came out and where it is."""
     from bitcycle.study.reporting import report
 
-    analyses, _ = report(store, name, folder)
-    for analysis in analyses:
+    reported = report(store, name, folder)
+    for analysis in reported.analyses:
         sign = "higher" if analysis.higher_is_better else "lower"
         print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")
         rows = [
@@ -117,7 +123,27 @@ def print_report(store: Store, name: str, folder: Path) -> None:
         print(table(["setting", "mean", "95 % interval", "saving", "group", "against the baseline"], rows))
         for claim in analysis.claims:
             print(f"- {claim.text} ({claim.verdict})")
+    for deficit in reported.deficits:
+        _print_deficit(deficit)
     print(f"\nreport: {folder / 'report.html'}")
+
+
+def _print_deficit(found: DeficitAnalysis) -> None:
+    sign = "higher" if found.higher_is_better else "lower"
+    print(f"\n{found.title}: {found.metric}, {sign} is better")
+    for heading, points in (("length", found.lengths), ("begins at", found.positions)):
+        rows = [
+            [
+                *(f"{point.place:,} steps", point.arm, f"{point.quality.mean:.4f}"),
+                f"[{point.quality.low:.4f}, {point.quality.high:.4f}]",
+                point.loss.verdict if point.loss else "the control",
+            ]
+            for point in points
+        ]
+        if rows:
+            print(table([heading, "arm", "mean", "95 % interval", "against the control"], rows))
+    for claim in found.claims:
+        print(f"- {claim.text} ({claim.verdict})")
 
 
 def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
@@ -140,7 +166,8 @@ def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
     return replace(plan, name=name) if name else plan
 
 
-def _engine(kind: str, workers: int, threads: int, device: str, address: str, gpus: float) -> Engine:
+def engine_of(kind: str, workers: int, threads: int, device: str, address: str, gpus: float) -> Engine:
+    """The engine that the command line asks for."""
     if kind == "ray":
         from bitcycle.study.cluster import RayEngine
 
@@ -154,11 +181,15 @@ def _engine(kind: str, workers: int, threads: int, device: str, address: str, gp
     return LocalEngine(workers, threads, device)
 
 
-def _show(plan: Plan, path: Path, workers: int) -> None:
+def show(plan: Plan, path: Path, engine: Engine) -> None:
     """The runs of a plan, what each costs and how long it would take."""
     from bitcycle.study.estimate import estimate
     from bitcycle.study.store import Store
 
+    import torch
+
+    workers = getattr(engine, "chosen_workers", 1)
+    torch.set_num_threads(getattr(engine, "chosen_threads", 1))  # as a worker would
     done: set[str] = set()
     if path.exists():
         with Store(path) as store:

@@ -126,3 +126,41 @@ class Analysis:
     claims: list[Claim]
     advice: list[str]
     """What it means for the reader's choice: sentences."""
+
+
+@dataclass(frozen=True)
+class DeficitPoint:
+    """The runs of one arm of a deficit experiment at one length or position."""
+
+    place: int
+    """Steps of the deficit, or the step at which it begins."""
+    share: float
+    """The same in normal trainings."""
+    arm: str
+    """``held``, ``restarted`` or ``longer`` (the control without a deficit)."""
+    quality: Estimate
+    qualities: dict[int, float]
+    """The test metric by seed."""
+    loss: Comparison | None
+    """Against the control of the same length or position, positive is better; None for the control itself."""
+
+
+@dataclass(frozen=True)
+class DeficitAnalysis:
+    """Both deficit experiments on one task."""
+
+    task: str
+    title: str
+    metric: str
+    higher_is_better: bool
+    bits: tuple[int, int]
+    steps: int
+    """Of a normal training."""
+    window: int
+    """Steps of the sliding window."""
+    seeds: int
+    lengths: list[DeficitPoint]
+    """By arm, then by length; empty without that experiment."""
+    positions: list[DeficitPoint]
+    """By arm, then by position; empty without that experiment."""
+    claims: list[Claim]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import product
 from typing import Any
 
+from bitcycle.rates import Course
 from bitcycle.runs import Run
 from bitcycle.schedules import Constant, Schedule, complete, schedule
 from bitcycle.schedules.base import width_of
 from bitcycle.schedules.cyclic import TEN
+from bitcycle.study.deficits import DeficitPart
 
 BASELINES = ("static q_max", "static q_min", "full")
 """As a plan names them: their bits are those of the plan."""
@@ -57,6 +59,11 @@ class Part:
                     options=dict(zip(self.options, values, strict=True)),
                 )
 
+    def values(self) -> dict[str, Any]:
+        """As a table of a plan file, under ``[[part]]``."""
+        backward = "full" if self.backward_bits is None else self.backward_bits
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"backward_bits": backward}
+
     def _schedules(self) -> list[tuple[str, int | str | None]]:
         """Specs with the bits of the gradients, none twice."""
         found: dict[tuple[str, int | str | None], None] = {}
@@ -87,7 +94,7 @@ class Plan:
     """A study to be: its name and its parts."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[Part | DeficitPart, ...]
 
     def runs(self) -> list[Run]:
         """All runs, seed by seed over all parts, none twice."""
@@ -107,6 +114,7 @@ class Plan:
             task = task_named(run.task)
             task.chosen_model(run)
             task.chosen_options(run)
+            Course.of(run.rate, run.steps)
             low, high = schedule(run.schedule).limits(run.steps)
             if width_of(high) not in (*range(1, 17), 32) or width_of(low) < 1:
                 raise ValueError(f"{run.schedule}: widths go from 1 to 16 bits")
@@ -115,30 +123,16 @@ class Plan:
         """The plan as a file that :mod:`bitcycle.study.plan_file` reads."""
         lines = [f"name = {_toml(self.name)}"]
         for part in self.parts:
-            lines += ["", "[[part]]"]
-            values: dict[str, Any] = {
-                "task": part.task,
-                "schedules": part.schedules,
-                "bits": part.bits,
-                "cycles": part.cycles,
-                "seeds": part.seeds,
-                "steps": part.steps,
-                "backward_bits": "full" if part.backward_bits is None else part.backward_bits,
-                "model": part.model,
-                "data": part.data,
-                "batch_size": part.batch_size,
-                "autocast": part.autocast,
-            }
-            lines += [f"{key} = {_toml(value)}" for key, value in values.items() if value not in ("", 0, False)]
-            if part.options:
-                options = ", ".join(f"{_toml(key)} = {_toml(value)}" for key, value in part.options.items())
-                lines.append(f"options = {{ {options} }}")
+            lines += ["", "[[part]]" if isinstance(part, Part) else "[[deficit]]"]
+            lines += [f"{key} = {_toml(value)}" for key, value in part.values().items() if value not in ("", {})]
         return "\n".join(lines) + "\n"
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(each)}' for key, each in value.items())} }}"
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):

@@ -14,6 +14,12 @@
     task = "graph"
     options = { aggregation = ["full", "quantized"] }
 
+    [[deficit]]                              # experiments on critical learning periods, see bitcycle.study.deficits
+    task = "image"
+    lengths = [0, 0.5, 1.0]                  # initial deficits, in normal trainings
+    window = 0.5                             # a sliding window of this length,
+    starts = [0, 0.25, 0.5]                  # beginning here
+
 Also: model, data, batch_size, backward_bits (a width, or "full"), autocast. What is said above the parts holds for all
 of them. A key that a plan does not know is an error, not ignored.
 """
@@ -26,11 +32,16 @@ from pathlib import Path
 from typing import Any
 
 from bitcycle.schedules.names import nearest
+from bitcycle.study.deficits import DeficitPart
 from bitcycle.study.plan import Part, Plan
 
 KEYS = (
     *("task", "schedules", "bits", "cycles", "seeds", "steps", "backward_bits"),
     *("model", "data", "batch_size", "autocast", "options"),
+)
+DEFICIT_KEYS = (
+    *("task", "bits", "steps", "lengths", "window", "starts", "seeds", "arms", "measured"),
+    *("model", "data", "batch_size", "options"),
 )
 
 
@@ -48,26 +59,28 @@ def read_plan(path: Path) -> Plan:
 
 def plan_of(values: Mapping[str, Any], name: str) -> Plan:
     """The plan that these values describe."""
-    common = {key: value for key, value in values.items() if key not in ("name", "part")}
-    parts = values.get("part", [{}])
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise ValueError("parts are written [[part]]")
-    return Plan(_text(values.get("name", name), "name"), tuple(part_of({**common, **part}) for part in parts))
+    common = {key: value for key, value in values.items() if key not in ("name", "part", "deficit")}
+    deficits = _tables(values, "deficit", [])
+    parts = _tables(values, "part", [] if deficits else [{}])
+    made = [part_of({**common, **part}) for part in parts]
+    made_deficits = [deficit_of({**common, **deficit}) for deficit in deficits]
+    return Plan(_text(values.get("name", name), "name"), (*made, *made_deficits))
+
+
+def _tables(values: Mapping[str, Any], name: str, default: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    tables = values.get(name, default)
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ValueError(f"{name}s are written [[{name}]]")
+    return tables
 
 
 def part_of(values: Mapping[str, Any]) -> Part:
     """A part of a plan; what is left out is the task's own."""
     from bitcycle.tasks import task_named
 
-    for key in values:
-        if key not in KEYS:
-            raise ValueError(f"a plan has no {key!r}; {nearest(key, KEYS)}")
-    if "task" not in values:
-        raise ValueError("a part of a plan names its task")
+    _check_keys(values, KEYS)
     task = task_named(_text(values["task"], "task"))
-    options = values.get("options", {})
-    if not isinstance(options, dict):
-        raise ValueError("options is a table, as in options = { aggregation = 'quantized' }")
+    options = _options(values)
     backward = values.get("backward_bits", "max")
     return Part(
         task=task.name,
@@ -83,6 +96,55 @@ def part_of(values: Mapping[str, Any]) -> Part:
         autocast=values.get("autocast", False) is True,
         options={name: tuple(map(str, _list(value))) for name, value in options.items()},
     )
+
+
+def deficit_of(values: Mapping[str, Any]) -> DeficitPart:
+    """Deficit experiments; what is left out is the task's own, or the default of :class:`DeficitPart`."""
+    from bitcycle.tasks import task_named
+
+    _check_keys(values, DEFICIT_KEYS)
+    task = task_named(_text(values["task"], "task"))
+    [bits] = _pairs(values.get("bits", list(task.bits)))
+    given: dict[str, Any] = {
+        key: tuple(_share(each, key) for each in _list(values[key])) for key in ("lengths", "starts") if key in values
+    }
+    if "window" in values:
+        given["window"] = _share(values["window"], "window")
+    if "arms" in values:
+        given["arms"] = tuple(_text(each, "an arm") for each in _list(values["arms"]))
+    return DeficitPart(
+        task=task.name,
+        bits=bits,
+        steps=_whole(values.get("steps", task.steps), "steps", 1),
+        seeds=seeds_of(values.get("seeds", 5)),
+        measured=values.get("measured", True) is True,
+        model=_text(values.get("model", ""), "model"),
+        data=_text(values.get("data", ""), "data"),
+        batch_size=_whole(values.get("batch_size", 0), "batch_size", 0),
+        options={name: str(value) for name, value in _options(values).items()},
+        **given,
+    )
+
+
+def _check_keys(values: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in values:
+        if key not in known:
+            raise ValueError(f"a plan has no {key!r}; {nearest(key, known)}")
+    if "task" not in values:
+        raise ValueError("a part of a plan names its task")
+
+
+def _options(values: Mapping[str, Any]) -> dict[str, Any]:
+    options = values.get("options", {})
+    if not isinstance(options, dict):
+        raise ValueError("options is a table, as in options = { aggregation = 'quantized' }")
+    return options
+
+
+def _share(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1000:
+        raise ValueError(f"{what}: a number of normal trainings of 0 or more, not {value!r}")
+    return float(value)
 
 
 def seeds_of(value: Any) -> tuple[int, ...]:

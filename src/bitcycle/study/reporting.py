@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
-from bitcycle.study.analysis import Analysis
+from bitcycle.study.analysis import Analysis, DeficitAnalysis
+from bitcycle.study.deficits import DeficitPart
+from bitcycle.study.plan_file import plan_of
 from bitcycle.study.report import StudyInfo, write_report
 from bitcycle.study.statistics import analyse
+from bitcycle.study.statistics.deficits import analyse_deficits
 from bitcycle.study.store import Store
 
 
-def report(store: Store, name: str, folder: Path) -> tuple[list[Analysis], list[Path]]:
-    """Write the report of a study, as far as it is done, into a folder; gives the analyses and the files written."""
+@dataclass(frozen=True)
+class Reported:
+    """What a study says, and the files that say it."""
+
+    analyses: list[Analysis]
+    deficits: list[DeficitAnalysis]
+    files: list[Path]
+
+
+def report(store: Store, name: str, folder: Path) -> Reported:
+    """Write the report of a study, as far as it is done, into a folder."""
     study = store.study(name)
     records = store.records(study.runs)
-    analyses = analyse(records)
+    parts = [part for part in plan_of(tomllib.loads(study.plan), name).parts if isinstance(part, DeficitPart)]
+    probing = {run for part in parts for run in part.runs()}
+    analyses = analyse(record for record in records if record.run not in probing)
+    deficits = [found for part in parts if (found := analyse_deficits(part, records)) is not None]
     info = StudyInfo(
         name=name,
         command=study.command,
@@ -27,4 +44,4 @@ def report(store: Store, name: str, folder: Path) -> tuple[list[Analysis], list[
         seconds=sum(record.seconds for record in records),
         plan=study.plan,
     )
-    return analyses, write_report(folder, info, analyses, records)
+    return Reported(analyses, deficits, write_report(folder, info, analyses, records, deficits))

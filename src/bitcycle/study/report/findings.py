@@ -1,0 +1,37 @@
+"""The claims of an analysis, each with its verdict as a sign and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bitcycle.study.analysis import Analysis, Claim
+from bitcycle.study.report.markup import Markup, tag
+
+ICONS = {"supported": "✓", "contradicted": "✗", "open": "?"}
+MAIN = 2  # of each question, where there are several: the others stand in its section
+
+
+def main_findings(analyses: Sequence[Analysis]) -> Markup:
+    """What the page opens with: all claims of a single question, the first ones of several."""
+    groups = []
+    for number, analysis in enumerate(analyses, start=1):
+        if not analysis.claims:
+            continue
+        if len(analyses) == 1:
+            groups.append(claims_list(analysis.claims))
+            continue
+        title = tag("h3", tag("a", analysis.title, href=f"#task-{number}"))
+        groups.append(title + claims_list(analysis.claims[:MAIN]))
+    return tag("div", tag("h2", "What was found"), *groups, class_="findings") if groups else Markup("")
+
+
+def claims_list(claims: Sequence[Claim]) -> Markup:
+    """Claims under one another."""
+    return tag("ul", *(_claim(claim) for claim in claims), class_="claims")
+
+
+def _claim(claim: Claim) -> Markup:
+    verdict = claim.verdict if claim.verdict in ICONS else "open"
+    icon = tag("span", ICONS[verdict], class_="icon", aria_hidden="true")
+    badge = tag("span", icon, claim.verdict, class_=f"verdict {verdict}")
+    return tag("li", badge, tag("span", claim.text))

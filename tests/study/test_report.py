@@ -1,0 +1,297 @@
+"""The page of a report: well-formed, escaped, self-contained, and with the figures of the analysis."""
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from bitcycle.runs import Run
+from bitcycle.study.analysis import Claim
+from bitcycle.study.report import page, words
+from bitcycle.study.report.facts import places_of
+from bitcycle.study.report.look import KINDS
+from bitcycle.study.report.page import _resource
+from tests.study.examples import SPECS, make_analysis, make_records, make_study
+
+HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;\x00\u202e$\\frac{"
+VOID = {"meta", "link", "br"}
+
+
+class Reader(HTMLParser):
+    """Fails at an end tag that closes nothing, and keeps what the page is made of."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.texts = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.texts.append(data)
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def study():
+    records = make_records(measured=True)
+    return make_study(), [make_analysis(records)], records
+
+
+@pytest.fixture(scope="module")
+def text(study):
+    return page(*study)
+
+
+def test_well_formed(text):
+    assert text.startswith("<!doctype html>\n<html")
+    read(text)
+
+
+def test_every_drawing_is_valid_xml_with_a_name(text):
+    drawings = re.findall(r'<svg viewBox="[^"]*" class="plot.*?</svg>(?=<ul|</figure|<svg|</div)', text, re.DOTALL)
+    assert len(drawings) >= 2 + 12 + 4 + 2  # cost twice, schedules, training curves, measurements
+    for drawing in drawings:
+        root = ElementTree.fromstring(drawing)
+        assert root.get("role") in ("img", "group")
+        assert root.get("aria-label")
+
+
+def test_nothing_is_loaded_and_nothing_else_may_run(text):
+    reader = read(text)
+    assert not re.search(r"(https?:)?//[a-z]", re.sub(r"(?m)^\s*//.*$", "", text))
+    assert "url(" not in text
+    assert "@import" not in text
+    for tag, attributes in reader.tags:
+        assert "src" not in attributes
+        assert "style" not in attributes  # the policy would not let it through
+        assert not any(name.startswith("on") for name in attributes)
+        if tag in ("a", "link"):
+            assert attributes["href"].startswith(("#", "data:,"))
+    policy = next(a["content"] for tag, a in reader.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_small(text):
+    records = make_records(seeds=range(5), measured=True)
+    assert len(page(make_study(), [make_analysis(records)], records).encode()) < 1_500_000
+
+
+def test_the_same_study_gives_the_same_page(study, text):
+    assert page(*study) == text
+
+
+def test_figures_of_the_analysis(study, text):
+    [analysis] = study[1]
+    reader = read(text)
+    exact = [
+        attributes["data-sort"] for tag, attributes in reader.tags if tag in ("td", "th") and "data-sort" in attributes
+    ]
+    shown = set(reader.texts)
+    tips = " ".join(attributes.get("data-tip", "") for _, attributes in reader.tags)
+    places = places_of(analysis)
+    for setting in analysis.settings:
+        numbers = [setting.quality.mean, setting.quality.low, setting.mean_bits, setting.early_bits, setting.bitops]
+        numbers += [setting.seconds, 1 - setting.relative_cost]
+        if setting.against:
+            numbers += [setting.against.difference.mean, setting.against.difference.low, setting.against.corrected]
+            assert words.interval(setting.against.difference, places, signed=True) in shown
+        assert {repr(number) for number in numbers} <= set(exact)
+        assert f"{setting.quality.mean:.4f}" in shown
+        assert f"{setting.quality.low:.4f} to {setting.quality.high:.4f}" in shown
+        assert f"{setting.quality.mean:.4f}, 95 % interval {setting.quality.low:.4f}" in tips
+        assert setting.label in shown
+    for correlation in analysis.correlations:
+        assert f"{correlation.value:+.2f}" in shown
+        assert f"{correlation.low:+.2f} to {correlation.high:+.2f}" in shown
+    for claim in analysis.claims:
+        assert claim.text in shown
+        assert claim.verdict in shown
+    assert set(analysis.advice) <= shown
+
+
+def test_how_to_reproduce_it(study, text):
+    shown = set(read(text).texts)
+    assert {study[0].command, "0, 1, 2", "2.13.0", "3.11.9", study[0].plan} <= shown
+
+
+def hostile_study():
+    """Every field that is text says something harmful."""
+    run = Run(HOSTILE, HOSTILE, 100, model=HOSTILE, data=HOSTILE, rate=HOSTILE, options={HOSTILE: HOSTILE})
+    records = [
+        dataclasses.replace(
+            record,
+            run=dataclasses.replace(run, seed=record.run.seed, schedule=record.run.schedule + HOSTILE * (i < 3)),
+            metric=HOSTILE,
+            curve=[{**entry, HOSTILE: 1.0} for entry in record.curve],
+            versions={HOSTILE: HOSTILE},
+        )
+        for i, record in enumerate(make_records(specs=SPECS[:3]))
+    ]
+    sound = make_analysis(make_records(specs=SPECS[:3]))
+    settings = [
+        dataclasses.replace(
+            setting,
+            run=dataclasses.replace(run, schedule=setting.run.schedule + HOSTILE * (setting.label == "CR")),
+            label=HOSTILE + setting.label,
+            group=HOSTILE,
+        )
+        for setting in sound.settings
+    ]
+    pair = (HOSTILE, HOSTILE, dataclasses.replace(sound.equal_cost.pairs[0][2], verdict=HOSTILE))
+    analysis = dataclasses.replace(
+        sound,
+        question=records[0].question,
+        title=HOSTILE,
+        metric=HOSTILE,
+        baseline=HOSTILE,
+        settings=settings,
+        correlations=[dataclasses.replace(sound.correlations[0], kind=HOSTILE, over=HOSTILE)],
+        equal_cost=dataclasses.replace(sound.equal_cost, labels=[HOSTILE], pairs=[pair]),
+        claims=[Claim(HOSTILE, HOSTILE)],
+        advice=[HOSTILE],
+    )
+    frame = make_study(
+        failed=[(HOSTILE, 1, HOSTILE)],
+        name=HOSTILE,
+        command=HOSTILE,
+        versions={HOSTILE: HOSTILE},
+        started=HOSTILE,
+        ended=HOSTILE,
+        plan=HOSTILE,
+    )
+    return frame, [analysis, analysis], records
+
+
+def test_names_never_become_markup():
+    reader = read(page(*hostile_study()))
+    tags = [tag for tag, _ in reader.tags]
+    assert tags.count("script") == 1
+    assert "img" not in tags
+    assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
+    assert any("<script>alert('x')</script>" in text for text in reader.texts)
+    assert not re.search("[\x00\u202e]", "".join(reader.texts))
+
+
+def test_one_seed_has_no_error_bars():
+    records = make_records(seeds=(0,))
+    text = page(make_study(seeds=[0]), [make_analysis(records)], records)
+    assert 'class="bar"' not in re.sub('<svg[^>]*class="(interval|sample)[^>]*>.*?</svg>', "", text)
+    assert "There is one seed for each schedule" in text
+    assert "no interval" in text
+
+
+def test_diverged_settings_are_in_the_table_alone():
+    records = make_records(diverged=("RR:3-8:cycles=8",))
+    analysis = make_analysis(records)
+    key = next(str(i) for i, setting in enumerate(analysis.settings) if setting.label == "RR")
+    reader = read(page(make_study(), [analysis], records))
+    assert "diverged" in reader.texts
+    assert "RR diverged: in the table, but not in the plots." in reader.texts
+    points = [a for tag, a in reader.tags if tag == "g" and a.get("data-setting") == key]
+    assert points == []
+    assert "nan" not in " ".join(a.get("d", "") + a.get("cy", "") for _, a in reader.tags)
+
+
+def test_all_diverged():
+    records = make_records(specs=SPECS[:2], diverged=SPECS[:2])
+    text = page(make_study(), [make_analysis(records, equal_cost=False)], records)
+    assert "No setting has both a quality and a cost to show." in text
+    read(text)
+
+
+def test_without_a_baseline_cost_is_absolute():
+    records = make_records(specs=SPECS[:10])
+    text = page(make_study(), [make_analysis(records, equal_cost=False)], records)
+    assert "There is no static baseline" in text
+    assert "in 10¹² BitOps" in text
+    assert "no schedules of equal cost" in text
+
+
+def test_unfinished_and_failed():
+    records = make_records()
+    failed = [("RR", 2, "RuntimeError: the loss is not finite")]
+    reader = read(page(make_study(planned=39, done=31, failed=failed), [make_analysis(records)], records))
+    words_of_page = " ".join(reader.texts)
+    assert "31 of 39 runs finished." in words_of_page
+    assert "RuntimeError: the loss is not finite" in reader.texts
+    assert "1 run failed" in reader.texts
+
+
+def test_nothing_yet():
+    text = page(make_study(planned=39, done=0, seeds=[]), [], [])
+    assert "39 runs planned; none has finished yet." in text
+    read(text)
+
+
+def test_no_curves_and_unknown_schedules():
+    records = [dataclasses.replace(record, curve=[]) for record in make_records()]
+    analysis = make_analysis(records)
+    unknown = [dataclasses.replace(s, run=dataclasses.replace(s.run, schedule="call:mine")) for s in analysis.settings]
+    text = page(make_study(), [dataclasses.replace(analysis, settings=unknown)], records)
+    assert "hold no training curves" in text
+    assert "None of the schedules is known here" in text
+    assert "Measurements along training" not in text
+
+
+def test_full_precision_is_a_line_and_leaves_the_schedules_room(text):
+    drawn = text.split('class="plot cost-plot wide"')[1].split("</svg>")[0]
+    wide = [float(x) for x in re.findall(r'<line x1="([\d.]+)"[^>]*class="rug"', drawn)]
+    assert len(wide) == 12  # all but full precision
+    assert max(wide) - min(wide) > 500  # of 960 pixels
+    assert "full precision: " in text
+
+
+def test_several_tasks_have_a_section_each():
+    records = make_records() + make_records(task="language", metric="perplexity")
+    analyses = [make_analysis(records[:39]), make_analysis(records[39:], "Reference")]
+    reader = read(page(make_study(), analyses, records))
+    anchors = {attributes["id"] for tag, attributes in reader.tags if tag == "section"}
+    linked = {attributes["href"] for tag, attributes in reader.tags if tag == "a"}
+    assert {"task-1", "task-2", "reproduce"} <= anchors
+    assert {f"#{anchor}" for anchor in anchors} == linked
+    assert "↓ lower is better" in reader.texts
+
+
+def test_style_and_figures_have_the_same_colours():
+    style = _resource("style.css")
+    assert all(f"--{kind.name}: {kind.colour};" in style for kind in KINDS.values())
+    assert len({kind.shape for kind in KINDS.values()}) == len(KINDS)
+
+
+def test_the_script_is_small():
+    script = _resource("page.js")
+    assert len(script.splitlines()) < 200
+    assert "innerHTML" not in script
+
+
+def test_drawings_hold_numbers_alone(text):
+    assert not re.search(r'(?:x|y|d|cx|cy|width|height|transform)="[^"]*(nan|inf)', text)
+
+
+def test_the_statistics_of_the_project_can_be_shown():
+    statistics = pytest.importorskip("bitcycle.study.statistics")
+    records = make_records(measured=True, diverged=SPECS[:1]) + make_records(task="language", metric="perplexity")
+    analyses = statistics.analyse(records)
+    reader = read(page(make_study(), analyses, records))
+    assert len([tag for tag, attributes in reader.tags if attributes.get("class") == "task"]) == 2
+    assert {claim.text for analysis in analyses for claim in analysis.claims} <= set(reader.texts)

@@ -1,0 +1,166 @@
+"""The files of a report: summary, table, figures, and how they get to the disk."""
+
+import csv
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from bitcycle.study.report import write_report, writing
+from bitcycle.study.report.settings_csv import settings_csv
+from bitcycle.study.report.summary import fenced, summary
+from tests.study.examples import make_analysis, make_records, make_study
+from tests.study.test_report import HOSTILE, hostile_study
+
+PIL_Image = pytest.importorskip("PIL.Image", reason="figures need the extra study")
+
+
+@pytest.fixture(scope="module")
+def study():
+    records = make_records(points=8)
+    return make_study(), [make_analysis(records)], records
+
+
+@pytest.fixture(scope="module")
+def files(study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    return folder, write_report(folder, *study)
+
+
+def test_all_files_are_there(files):
+    folder, paths = files
+    kinds = [f"figures/{kind}-image.{form}" for kind in ("cost", "curves", "schedules") for form in ("png", "svg")]
+    names = {path.relative_to(folder).as_posix() for path in paths}
+    assert names == {"report.html", "summary.md", "settings.csv", *kinds}
+    on_disk = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert on_disk == names  # nothing is left over
+
+
+def test_figures_are_pictures(files):
+    for path in files[1]:
+        if path.suffix == ".png":
+            with PIL_Image.open(path) as picture:
+                assert picture.width == 1920
+                assert len(picture.convert("L").getcolors()) > 20  # something is drawn
+        if path.suffix == ".svg":
+            assert ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+def test_figures_are_the_same_every_time(study, files, tmp_path):
+    again = write_report(tmp_path, *study)
+    for path, other in zip(files[1], again, strict=True):
+        assert path.read_bytes() == other.read_bytes(), path.name
+
+
+def test_files_can_be_read_by_others(files):
+    mask = os.umask(0)
+    os.umask(mask)
+    assert all(path.stat().st_mode & 0o777 == 0o666 & ~mask for path in files[1])
+
+
+def test_summary_says_what_the_analysis_says(study):
+    frame, [analysis], _ = study
+    text = summary(frame, [analysis], [["figures/cost-image.png"]])
+    assert "![" in text
+    assert frame.command in text
+    for setting in analysis.settings:
+        assert f"| {setting.label} |" in text
+        assert f"{setting.quality.mean:.4f}" in text
+        assert f"{setting.quality.low:.4f} to {setting.quality.high:.4f}" in text
+    for claim in analysis.claims:
+        assert f"**{claim.verdict}**" in text
+    for line in text.splitlines():
+        if line.startswith("| ") and "schedule" in line:
+            columns = line.count("|")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "saving" not in line and "static 8" in line]
+    assert all(row.count("|") == columns for row in rows if row.startswith("| static 8 |"))
+
+
+def test_names_stay_names_in_markdown():
+    frame, analyses, _ = hostile_study()
+    text = summary(frame, analyses)
+    outside = re.sub(r"(?s)```.*?```", "", text)
+    assert not re.search(r"(?<!\\)<script", outside)
+    assert len([line for line in outside.splitlines() if line.startswith("#")]) == 1 + 2 + 1 + 1
+    assert fenced("a ``` b").startswith("````\n")
+
+
+def test_csv_holds_exact_numbers(study):
+    [analysis] = study[1]
+    rows = list(csv.DictReader(io.StringIO(settings_csv([analysis]))))
+    assert [row["label"] for row in rows] == [setting.label for setting in analysis.settings]
+    for row, setting in zip(rows, analysis.settings, strict=True):
+        assert float(row["mean"]) == setting.quality.mean
+        assert float(row["relative_cost"]) == setting.relative_cost
+        assert float(row["bitops"]) == setting.bitops
+        assert row["on_front"] == str(setting.on_front)
+        if setting.against:
+            assert float(row["p_corrected"]) == setting.against.corrected
+
+
+def test_csv_keeps_hostile_names_in_their_cell():
+    [first, *_] = csv.DictReader(io.StringIO(settings_csv(hostile_study()[1])))
+    assert first["title"] == HOSTILE
+
+
+def test_hostile_names_do_not_leave_the_folder(tmp_path):
+    paths = write_report(tmp_path / "out", *hostile_study())
+    assert all((tmp_path / "out") in path.parents for path in paths)
+    assert all(re.fullmatch(r"[a-z0-9.-]+", path.name) for path in paths)
+    for path in paths:
+        if path.suffix == ".svg":
+            ElementTree.parse(path)
+
+
+def test_a_full_disk_leaves_the_earlier_report_whole(tmp_path, monkeypatch):
+    earlier = writing.replace_all(tmp_path, {"report.html": b"old", "summary.md": b"old"})
+    real = os.fsync
+
+    def full(handle, calls=[]):  # noqa: B006 - counts
+        calls.append(handle)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="could not be written.*No space left on device.*whole") as caught:
+        writing.replace_all(tmp_path, {"report.html": b"new", "summary.md": b"new"})
+    assert "\n" not in str(caught.value)
+    assert caught.value.errno == 28
+    assert [path.read_bytes() for path in earlier] == [b"old", b"old"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "summary.md"]
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(OSError, match="could not be written"):
+        writing.replace_all(tmp_path / "out", {"report.html": b"new"})
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_names_of_figures_are_unique():
+    records = make_records(specs=["static:8"])
+    analysis = make_analysis(records, equal_cost=False)
+    assert writing.file_names([analysis, analysis]) == ["image-1", "image-2"]
+
+
+def test_only_one_setting_and_no_curves(tmp_path):
+    records = make_records(specs=["static:8"], seeds=(0,), points=1)
+    paths = write_report(tmp_path, make_study(seeds=[0]), [make_analysis(records, equal_cost=False)], records)
+    assert Path(tmp_path / "figures/cost-image.png") in paths
+    assert not any("curves" in path.name for path in paths)
+
+
+def test_a_study_without_any_run(tmp_path):
+    paths = write_report(tmp_path, make_study(done=0), [], [])
+    assert [path.name for path in paths] == ["settings.csv", "summary.md", "report.html"]
+
+
+def test_the_page_needs_neither_torch_nor_matplotlib():
+    code = "import sys, bitcycle.study.report; print({'torch', 'matplotlib'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
