@@ -2,9 +2,9 @@
 
     python benchmarks/study.py [--steps 240] [--seeds 1]
 
-Runs the digits study (13 settings) twice, with one worker of one thread and with one worker a core, and prints the ratio
-of the two times, and how much longer the study with one worker took than its runs alone: what the engine takes for
-processes, checkpoints, progress and the store.
+Runs the digits study (13 settings) twice, with one worker of one thread and with one worker a core, and prints the
+ratio of the two times, and how much longer the study with one worker took than its runs alone: what the engine takes
+for processes, checkpoints, progress and the store.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def main() -> None:
             run_study(plan, store, LocalEngine(workers, threads=1))
             times[workers] = time.perf_counter() - begun
             inside[workers] = sum(record.seconds for record in store.records())
-        print(f"{workers} worker(s): {times[workers]:.1f} s for {len(plan.runs())} runs of {options.steps} steps", flush=True)
+        told = f"{workers} worker(s): {times[workers]:.1f} s for {len(plan.runs())} runs of {options.steps} steps"
+        print(told, flush=True)
     print(f"{cores} workers are {times[1] / times[cores]:.2f} times as fast as one")
     print(f"the engine took {100 * (times[1] / inside[1] - 1):.1f} % of the time of the runs")
 

@@ -37,7 +37,9 @@ def load_checkpoint(folder: Path, run: dict[str, Any]) -> dict[str, Any] | None:
     try:
         found = torch.load(path, weights_only=True)
     except Exception as error:
-        raise ValueError(f"{path} is not a readable checkpoint: move it away to start anew ({error})") from error
+        raise ValueError(
+            f"{path} is not a readable checkpoint: move it away to start anew ({str(error).splitlines()[0]})"
+        ) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"{path} was written by another version: move it away to start anew")
     different = sorted(key for key in run if found["run"].get(key) != run[key])

@@ -43,6 +43,8 @@ class Run:
     """The task's own options, given as a mapping, kept as sorted pairs of names and values."""
 
     def __post_init__(self) -> None:
+        if self.batch_size < 0:
+            raise ValueError(f"batch_size is 1 or more, or 0 for the task's own, not {self.batch_size}")
         pairs = self.options.items() if hasattr(self.options, "items") else self.options
         object.__setattr__(self, "options", tuple(sorted((str(key), str(value)) for key, value in pairs)))
 

@@ -41,7 +41,7 @@ from tests.data.tiny_sets import TINY, tar, zipped
 READERS = {
     "image": read_images,
     "detection": read_voc,
-    "graph": lambda path: read_graph(str(path)),
+    "graph": lambda path: read_graph(path),
     "language": read_words,
     "entailment": read_pairs,
 }
@@ -161,7 +161,7 @@ def test_real_planetoid(name, nodes, server, cache):
     assert {file.name: file.size for file in OFFICIAL[name].files} == {key: len(file) for key, file in files.items()}
     server.files = files
     fetch(OFFICIAL[name], cache, server.url)
-    assert len(read_graph(str(find_official(name))).y) == nodes
+    assert len(read_graph(find_official(name)).y) == nodes
 
 
 def test_real_batches_and_words(server, cache, monkeypatch):

@@ -280,7 +280,7 @@ def test_sides_that_are_no_multiples_of_the_strides():
 def test_impossible_models():
     with pytest.raises(ValueError, match="at least 1 class"):
         RetinaNet(0)
-    with pytest.raises(ValueError, match="18, 34, 50 layers, not 19"):
+    with pytest.raises(ValueError, match="18, 34, 50, 101 layers, not 19"):
         RetinaNet(2, 19)
     with pytest.raises(ValueError, match="begins on a level from 2 to 5 and ends on 5 or later, unlike 3 to 4"):
         RetinaNet(2, levels=(3, 4))

@@ -21,6 +21,8 @@ def test_every_task_has_the_papers_settings():
         for preset in presets.values():
             assert bool(preset.steps) != bool(preset.epochs)
             assert not preset.model or preset.model in task_named(name).models
+            chosen = task_named(name).chosen_options(Run(name, "full", 1, options=preset.options))
+            assert chosen.items() >= preset.options.items()
     with pytest.raises(ValueError, match="has no preset 'papper'; did you mean 'paper'"):
         preset_named("image", "papper")
 
@@ -31,7 +33,8 @@ def test_the_papers_settings_start(name):
     preset = preset_named(name, "paper")
     small = {"image": 8, "detection": 2, "language": 4}.get(name, 0)
     folder = str(Path(DATA) / FOLDERS[name])
-    run = Run(name, f"CR:{preset.bits[0]}-{preset.bits[1]}", 2, model=preset.model, data=folder, batch_size=small)
+    bits = f"{preset.bits[0]}-{preset.bits[1]}"
+    run = Run(name, f"CR:{bits}", 2, model=preset.model, data=folder, batch_size=small, options=preset.options)
     training = task_named(name).prepare(run)
     assert training.steps_per_epoch >= 1
     training.loss(0).backward()

@@ -123,6 +123,7 @@ def test_autocast():
         (Run("image", "static:8", 4, data="/nowhere"), "/nowhere"),
         (Run("image", "static:99", 4), "from 1 to 16"),
         (Run("image", "static:8", 0), "total_steps is 1 or more"),
+        (Run("language", "static:8", 4, batch_size=10**6), "cannot be cut into 1000000 columns"),
         (Run("graph", "static:8", 4, options={"agregation": "full"}), "no option 'agregation'; did you mean"),
         (Run("graph", "static:8", 4, options={"aggregation": "half"}), "'full' or 'quantized'"),
     ],
@@ -130,6 +131,11 @@ def test_autocast():
 def test_misuse(run, told):
     with pytest.raises(ValueError, match=told):
         train(run)
+
+
+def test_batches_have_no_negative_size():
+    with pytest.raises(ValueError, match="batch_size is 1 or more"):
+        Run("image", "static:8", 4, batch_size=-3)
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.compile's own

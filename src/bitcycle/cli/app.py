@@ -26,9 +26,11 @@ def application() -> typer.Typer:
     """All commands as one typer application."""
     import typer
 
+    from bitcycle.cli.advise import advise
     from bitcycle.cli.cost import cost
     from bitcycle.cli.data import data
     from bitcycle.cli.deficit import deficit
+    from bitcycle.cli.range_test import range_test
     from bitcycle.cli.results import report, results
     from bitcycle.cli.schedules import schedules
     from bitcycle.cli.study import study
@@ -62,5 +64,7 @@ def application() -> typer.Typer:
     app.command()(deficit)
     app.command()(results)
     app.command()(report)
+    app.command()(range_test)
+    app.command()(advise)
     app.add_typer(data, name="data")
     return app

@@ -43,6 +43,7 @@ def schedules(
     if plot is not None:
         from bitcycle.plots.schedules import draw_schedules
 
+        plot.parent.mkdir(parents=True, exist_ok=True)
         draw_schedules(rows, steps, plot)
     if as_json:
         print(json.dumps([row.as_dict() for row in rows], indent=2))

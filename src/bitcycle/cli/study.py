@@ -183,10 +183,10 @@ def engine_of(kind: str, workers: int, threads: int, device: str, address: str, 
 
 def show(plan: Plan, path: Path, engine: Engine) -> None:
     """The runs of a plan, what each costs and how long it would take."""
+    import torch
+
     from bitcycle.study.estimate import estimate
     from bitcycle.study.store import Store
-
-    import torch
 
     workers = getattr(engine, "chosen_workers", 1)
     torch.set_num_threads(getattr(engine, "chosen_threads", 1))  # as a worker would

@@ -27,7 +27,9 @@ def train(
     steps: Annotated[int | None, typer.Option(help="Steps of training; the task's own if not given.")] = None,
     preset: Annotated[str, typer.Option(help="Settings by name, such as 'paper': see 'bitcycle tasks'.")] = "",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    data: Annotated[str, typer.Option(help="A folder with official data; the embedded data if not given.")] = "",
+    data: Annotated[
+        str, typer.Option(help="A folder with official data, or a name from 'bitcycle data list'; else embedded.")
+    ] = "",
     model: Annotated[str, typer.Option(help="One of the task's models; its first if not given.")] = "",
     backward_bits: Annotated[int | None, typer.Option(help="Width of the gradients; q_max if not given.")] = None,
     batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
@@ -53,13 +55,14 @@ def train(
 
     if threads:
         torch.set_num_threads(threads)
-    kind = task_named(task)
+    kind, options = task_named(task), options_of(option)
     if preset:
         chosen = preset_named(task, preset)
         bits, cycles = bits or chosen.bits, cycles or chosen.cycles
+        options = {**chosen.options, **options}
         model, batch_size, steps = model or chosen.model, batch_size or chosen.batch_size, steps or chosen.steps
         if not steps:
-            once = Run(task, "full", 1, model=model, data=data, batch_size=batch_size)
+            once = Run(task, "full", 1, model=model, data=data, batch_size=batch_size, options=options)
             steps = chosen.epochs * kind.prepare(once).steps_per_epoch
     spec = str(complete(schedule, bits or kind.bits, cycles or kind.cycles))
     backward = "max" if backward_bits is None else backward_bits
@@ -74,7 +77,7 @@ def train(
         batch_size,
         autocast,
         compiled,
-        options=options_of(option),
+        options=options,
     )
     with _Bar(run.steps, kind.metric) as bar:
         result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or ())
@@ -89,8 +92,12 @@ def tasks() -> None:
     """List the tasks: their models, their metric, the embedded data and the official data they read."""
     from rich.console import Console
 
+    from bitcycle.data.official import OFFICIAL
     from bitcycle.tasks import TASKS, task_named
     from bitcycle.tasks.presets import PRESETS
+
+    def fetched_for(name: str) -> str:
+        return ", ".join(official.name for official in OFFICIAL.values() if official.task == name)
 
     console = Console(highlight=False)
     for name in sorted(TASKS):
@@ -102,6 +109,7 @@ def tasks() -> None:
             *(("option", f"{key}={o.default}: {o.about}") for key, o in task.options.items()),
             ("embedded data", task.embedded),
             ("with --data FOLDER", task.official),
+            ("with --data NAME", f"{fetched_for(name)} (first: bitcycle data get NAME)"),
             *(("preset", f"{key}: {preset.about}") for key, preset in PRESETS.get(name, {}).items()),
             ("default", f"{task.steps} steps, {task.bits[0]}-{task.bits[1]} bits, {task.cycles} cycles"),
         ):

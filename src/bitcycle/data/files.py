@@ -59,6 +59,8 @@ def lines_of(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8", newline="\n") as file:  # a lone \r inside a sentence ends no line
             for line in file:
+                if "\0" in line:  # UTF-8 allows it, text does not have it
+                    raise DataError(f"{path}: is not text (it has zero bytes); it should be UTF-8")
                 yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not text ({error.reason} at byte {error.start}); it should be UTF-8") from None

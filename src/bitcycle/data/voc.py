@@ -79,8 +79,12 @@ def read_voc(folder: str | Path) -> DetectionData:
     test = _names(root, "test") if (root / "ImageSets/Main/test.txt").exists() else []
     if not any(_annotation_file(root, name).exists() for name in test):
         validation, test = validation[::2], validation[1::2]
+        if not test:
+            raise DataError(f"{root / 'ImageSets/Main/val.txt'} names one image: validation and test need one each")
     splits = [tuple(read_annotation(root, name) for name in names) for names in (train, validation, test)]
     named = {name for split in splits for annotation in split for name in annotation.names}
+    if not named:
+        raise DataError(f"{root / 'Annotations'} has no object in any file: there is nothing to detect")
     classes = CLASSES if named <= set(CLASSES) else tuple(sorted(named))
     return DetectionData(root.name, classes, *(VocSplit(split, classes) for split in splits))
 

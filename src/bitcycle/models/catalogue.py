@@ -69,10 +69,10 @@ def _retinanet(depth: int) -> Callable[[int], Built]:
 
 CATALOGUE: dict[str, Callable[[int], Built]] = {
     **{f"cifar-resnet-{depth}": _cifar(depth) for depth in (8, 20, 38, 74, 110, 152)},
-    **{f"imagenet-resnet-{depth}": _imagenet(depth) for depth in (18, 34, 50)},
+    **{f"imagenet-resnet-{depth}": _imagenet(depth) for depth in (18, 34, 50, 101)},
     "mobilenet-v2-cifar": _mobilenet(small=True),
     "mobilenet-v2-imagenet": _mobilenet(small=False),
-    "retinanet-18": _retinanet(18),
+    **{f"retinanet-{depth}": _retinanet(depth) for depth in (18, 34, 50, 101)},
     "gcn-arxiv": _gcn_arxiv,
     "lstm-ptb": _lstm_ptb,
 }

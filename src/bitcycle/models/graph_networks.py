@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,8 @@ from bitcycle.extras import need
 class GraphNetwork(nn.Module):
     """Graph convolutions; between them layer norm over each node's features, ReLU and dropout. Gives logits.
 
+    ``model(x, edges)`` is for a whole graph. ``model(x, edges, targets)`` is for a sampled neighbourhood: edges of each
+    layer, and how many nodes, the first ones, it computes (:class:`bitcycle.data.graph_batches.Neighbourhood`).
     Small citation graphs do better without the norm: ``normalised=False``.
     """
 
@@ -39,10 +42,20 @@ class GraphNetwork(nn.Module):
         """One graph convolution."""
         raise AssertionError(f"{type(self).__name__} does not say which convolution it is made of")
 
-    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
-        for convolution, norm in zip(self.convolutions, self.norms, strict=False):
-            x = F.dropout(F.relu(norm(convolution(x, edges))), self.dropout, self.training)
-        return self.convolutions[-1](x, edges)
+    def forward(self, x: Tensor, edges: Tensor | Sequence[Tensor], targets: Sequence[int] | None = None) -> Tensor:
+        for place in range(len(self.convolutions)):
+            if targets is None:
+                x = self.layer(place, x, edges)
+            else:
+                x = self.layer(place, (x, x[: targets[place]]), edges[place])
+        return x
+
+    def layer(self, place: int, x: Tensor | tuple[Tensor, Tensor], edges: Any) -> Tensor:
+        """One layer alone, from the features of sources and of targets; one tensor if they are the same nodes."""
+        out: Tensor = self.convolutions[place](x, edges)
+        if place == len(self.norms):
+            return out
+        return F.dropout(F.relu(self.norms[place](out)), self.dropout, self.training)
 
 
 class GCN(GraphNetwork):

@@ -1,11 +1,11 @@
-"""Residual networks for 224 x 224 images (He et al., 2016): 18 and 34 layers of basic blocks, 50 of bottlenecks."""
+"""Residual networks for 224 x 224 images (He et al., 2016): 18, 34 layers of basic blocks, 50, 101 of bottlenecks."""
 
 from __future__ import annotations
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
+BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 
 
 def _shortcut(inside: int, outside: int, stride: int) -> nn.Module:
@@ -64,7 +64,7 @@ class ImageNetResNet(nn.Module):
         super().__init__()
         if depth not in BLOCKS:
             raise ValueError(f"an ImageNet ResNet has {', '.join(map(str, BLOCKS))} layers, not {depth}")
-        block: type[Basic] | type[Bottleneck] = Bottleneck if depth == 50 else Basic
+        block: type[Basic] | type[Bottleneck] = Bottleneck if depth >= 50 else Basic
         self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)

@@ -10,12 +10,16 @@ from torch import Tensor, nn
 
 from bitcycle.data.entailment import Pair, PairData, read_pairs
 from bitcycle.data.natural_logic import natural_logic
+from bitcycle.data.official import find_official
 from bitcycle.extras import need
+from bitcycle.models.pretrained_encoder import pretrained_encoder
 from bitcycle.runs import Run
 from bitcycle.tasks.task import Batches, Task, Training, register_task
 from bitcycle.tasks.words import WordPieces, Words
 
 LONGEST = 128
+SIZES = {"bert-tiny": (64, 2, 2e-3), "bert-mini": (128, 4, 1e-3)}
+"""Width, layers and learning rate."""
 
 
 @register_task
@@ -27,9 +31,9 @@ class EntailmentTask(Task):
     metric = "accuracy"
     bits = (3, 8)
     cycles = 2
-    steps = 400
-    evaluate_every = 100
-    models = ("bert-tiny", "bert-mini")
+    steps = 300
+    evaluate_every = 75
+    models = tuple(SIZES)
     embedded = "sentences with labels from a small natural-logic generator"
     official = "XNLI, SNLI, GLUE (RTE, MNLI) tsv and jsonl"
 
@@ -38,24 +42,21 @@ class EntailmentTask(Task):
         return run.model if Path(run.model).is_dir() and run.model else super().chosen_model(run)
 
     def prepare(self, run: Run) -> Training:
-        data = read_pairs(run.data) if run.data else natural_logic()
+        data = read_pairs(find_official(run.data)) if run.data else natural_logic()
         transformers = need("transformers", "text", "the entailment task")
         name = self.chosen_model(run)
         if Path(name).is_dir():
-            words: Words | WordPieces = WordPieces(name)
-            model = transformers.AutoModelForSequenceClassification.from_pretrained(
-                name, num_labels=len(data.labels), local_files_only=True
-            )
-            return EntailmentTraining(run, data, model, words, rate=1e-5)
+            pretrained = pretrained_encoder(name, len(data.labels))
+            return EntailmentTraining(run, data, pretrained, WordPieces(name), rate=1e-5)
         words = Words(text for pair in data.train for text in (pair.premise, pair.hypothesis))
-        width, layers = (64, 2) if name == "bert-tiny" else (128, 4)
+        width, layers, rate = SIZES[name]
         dropout = 0.1 if run.data else 0.0  # generated pairs have no noise to be fitted to
         config = transformers.BertConfig(
             vocab_size=len(words),
             hidden_size=width,
             num_hidden_layers=layers,
             num_attention_heads=8,
-            intermediate_size=4 * width,
+            intermediate_size=2 * width,
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
             # BERT's own 0.02 is made for a width of 768: with it attention in a narrow one is uniform for long.
@@ -64,7 +65,7 @@ class EntailmentTask(Task):
             num_labels=len(data.labels),
             pad_token_id=words.pad,
         )
-        return EntailmentTraining(run, data, transformers.BertForSequenceClassification(config), words, rate=1e-3)
+        return EntailmentTraining(run, data, transformers.BertForSequenceClassification(config), words, rate)
 
 
 class EntailmentTraining(Training):
@@ -75,6 +76,8 @@ class EntailmentTraining(Training):
 
     def __init__(self, run: Run, data: PairData, model: nn.Module, words: Words | WordPieces, rate: float) -> None:
         self.model, self.data, self.words = model, data, words
+        config: Any = model.config
+        self.longest = min(LONGEST, config.max_position_embeddings)
         self.optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.01)
         self.batch = run.batch_size or 64
         self.batches = Batches(len(data.train), self.batch, run.seed)
@@ -103,5 +106,5 @@ class EntailmentTraining(Training):
         return self._inputs(self.data.train[: self.batch])
 
     def _inputs(self, pairs: list[Pair]) -> dict[str, Any]:
-        encoded = self.words([(pair.premise, pair.hypothesis) for pair in pairs], LONGEST)
+        encoded = self.words([(pair.premise, pair.hypothesis) for pair in pairs], self.longest)
         return {name: tensor.to(self.device) for name, tensor in encoded.items()}

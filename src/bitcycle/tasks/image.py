@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.data.images import ImageData, ImageSplit, digits, read_images
+from bitcycle.data.official import find_official
 from bitcycle.models.cifar_resnet import CifarResNet
 from bitcycle.models.imagenet_resnet import ImageNetResNet
 from bitcycle.models.mobilenet_v2 import MobileNetV2
@@ -30,14 +31,14 @@ class ImageTask(Task):
     evaluate_every = 50
     models = (
         *(f"resnet-{depth}" for depth in (8, 20, 38, 74, 110, 152)),
-        *(f"imagenet-resnet-{depth}" for depth in (18, 34, 50)),
+        *(f"imagenet-resnet-{depth}" for depth in (18, 34, 50, 101)),
         "mobilenet-v2",
     )
     embedded = "scikit-learn's digits"
     official = "MNIST and Fashion-MNIST idx files, CIFAR-10/100 python batches, ImageNet-style folders"
 
     def prepare(self, run: Run) -> Training:
-        data = read_images(run.data) if run.data else digits()
+        data = read_images(find_official(run.data)) if run.data else digits()
         return ImageTraining(run, data, _model(self.chosen_model(run), data))
 
 
@@ -58,6 +59,10 @@ class ImageTraining(Training):
 
     def learning_rate(self, step: int, total: int) -> float:
         return at_boundaries(step, total, (0.5, 0.75), 0.1)
+
+    def evaluation_interval(self, least: int, total: int) -> int:
+        """Rare enough that validation takes a tenth of the time: an image of a step costs three forward passes."""
+        return max(super().evaluation_interval(least, total), 10 * len(self.data.validation) // (3 * self.batch))
 
     def loss(self, step: int) -> Tensor:
         rows = self.batches(step)

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bitcycle.data.errors import DataError
+from bitcycle.data.official import find_official
 from bitcycle.data.text import WordData, python_reference, read_words
 from bitcycle.models.lstm_language import LSTMLanguageModel
 from bitcycle.models.transformer_language import TransformerLanguageModel
@@ -34,7 +36,7 @@ class LanguageTask(Task):
     official = "PTB (ptb.train.txt, ...) and WikiText (train.txt, ...) word-level files"
 
     def prepare(self, run: Run) -> Training:
-        data = read_words(run.data) if run.data else python_reference()
+        data = read_words(find_official(run.data)) if run.data else python_reference()
         name, words = self.chosen_model(run), len(data.vocabulary)
         hidden, dropout = (800, 0.5) if run.data else (128, 0.2)
         if name == "transformer":
@@ -60,6 +62,7 @@ class LanguageTraining(Training):
         self.model, self.data, self.optimizer = model, data, optimizer
         self.batch = run.batch_size or 20
         self.columns = _columns(data.train, self.batch)
+        self.held_out = {part: _columns(getattr(data, part), 10) for part in ("validation", "test")}
         self.steps_per_epoch = math.ceil((len(self.columns) - 1) / LENGTH)
         self.official = bool(run.data)
         self.carried: tuple[Tensor, ...] | None = None
@@ -91,7 +94,7 @@ class LanguageTraining(Training):
 
     @torch.no_grad()
     def evaluate(self, part: str) -> float:
-        columns = _columns(getattr(self.data, part), 10)
+        columns = self.held_out[part]
         total, state = 0.0, None
         for place in range(0, len(columns) - 1, LENGTH):
             words, following = self._piece(columns, place)
@@ -117,4 +120,6 @@ class LanguageTraining(Training):
 def _columns(words: Tensor, batch: int) -> Tensor:
     """A text cut into so many columns, read downwards: (length, batch)."""
     length = len(words) // batch
+    if length < 2:
+        raise DataError(f"a text of {len(words)} words cannot be cut into {batch} columns of two words or more")
     return words[: length * batch].view(batch, length).t().contiguous()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bitcycle.schedules.names import nearest
 
@@ -19,6 +19,8 @@ class Preset:
     steps: int = 0
     epochs: int = 0
     """Passes through the training data, where the paper counts those instead of steps."""
+    options: dict[str, str] = field(default_factory=dict)
+    """Options of the task; what the user gives goes before them."""
 
 
 PRESETS: dict[str, dict[str, Preset]] = {
@@ -28,10 +30,34 @@ PRESETS: dict[str, dict[str, Preset]] = {
         "paper-imagenet": Preset("imagenet-resnet-18", (4, 8), 8, 256, "ImageNet, ResNet-18, 90 epochs", epochs=90),
     },
     "detection": {
-        "paper": Preset("retinanet-18", (5, 8), 8, 8, "Pascal VOC, RetinaNet with ResNet-18, 120 epochs", epochs=120),
+        "paper": Preset(
+            "retinanet-18",
+            (5, 8),
+            8,
+            8,
+            "Pascal VOC, RetinaNet with a pretrained ResNet-18 (--option backbone=FILE), 120 epochs",
+            epochs=120,
+        ),
+        "paper-101": Preset(
+            "retinanet-101",
+            (5, 8),
+            8,
+            2,
+            "Pascal VOC, RetinaNet with a pretrained ResNet-101 (--option backbone=FILE), 120 epochs",
+            epochs=120,
+        ),
     },
     "graph": {
         "paper": Preset("gcn", (3, 8), 8, 0, "OGBN-Arxiv, GCN of 3 layers with 512 units, 500 epochs", steps=500),
+        "paper-products": Preset(
+            "sage",
+            (3, 8),
+            8,
+            1024,
+            "OGBN-Products, GraphSAGE of 2 layers with 512 units, 32 neighbours a layer, 80 epochs",
+            epochs=80,
+            options={"batches": "neighbours", "fan_out": "32", "layers": "2"},
+        ),
     },
     "language": {
         "paper": Preset("lstm", (5, 8), 8, 20, "Penn Treebank, LSTM with 800 units, 40 epochs", epochs=40),

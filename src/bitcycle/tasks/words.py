@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from bitcycle.extras import need
+from bitcycle.models.pretrained_encoder import pretrained_tokenizer
 
 PAD, UNKNOWN, BEGIN, BETWEEN = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 
@@ -17,7 +17,7 @@ PAD, UNKNOWN, BEGIN, BETWEEN = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 class Words:
     """Whole words: a vocabulary of those that occur at least twice.
 
-    Positions are counted anew in the second text. A small encoder then soon finds what stands in the same place of both.
+    Positions are counted anew in the second text: so a small encoder soon finds what stands in the same place of both.
 
     >>> words = Words(["all cats sleep", "all dogs sleep"])
     >>> inputs = words([("all cats", "sleep")], 16)
@@ -61,8 +61,7 @@ class WordPieces:
     """The tokenizer of a pretrained model, from its folder."""
 
     def __init__(self, folder: str) -> None:
-        transformers = need("transformers", "text", "a pretrained model")
-        self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self._tokenizer = pretrained_tokenizer(folder)
 
     def __call__(self, pairs: list[tuple[str, str]], longest: int) -> dict[str, Tensor]:
         """The same for pieces of words."""
