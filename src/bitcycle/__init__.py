@@ -16,13 +16,26 @@ from typing import TYPE_CHECKING, Any
 from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
+    from bitcycle.advising import advise
     from bitcycle.conversion import quantize, restore, set_bits
     from bitcycle.costs import cost
     from bitcycle.inspection import summary
     from bitcycle.precision import PrecisionScheduler
+    from bitcycle.range_testing import range_test
     from bitcycle.recipe import Recipe
 
-__all__ = ["PrecisionScheduler", "Recipe", "cost", "quantize", "restore", "schedule", "set_bits", "summary"]
+__all__ = [
+    "PrecisionScheduler",
+    "Recipe",
+    "advise",
+    "cost",
+    "quantize",
+    "range_test",
+    "restore",
+    "schedule",
+    "set_bits",
+    "summary",
+]
 
 __version__ = "0.1.0"
 
@@ -30,8 +43,10 @@ __version__ = "0.1.0"
 _HOME = {
     "PrecisionScheduler": "precision",
     "Recipe": "recipe",
+    "advise": "advising",
     "cost": "costs",
     "quantize": "conversion",
+    "range_test": "range_testing",
     "restore": "conversion",
     "set_bits": "conversion",
     "summary": "inspection",

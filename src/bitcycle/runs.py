@@ -50,8 +50,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """A hash of the content: the same for equal runs, another for any other."""
-        text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"))
+        """A hash of the content: the same for equal runs, another for any other.
+
+        What is as by default is left out, so that runs keep their names when a field is added one day.
+        """
+        default = {field.name: field.default for field in fields(self)} | {"options": {}}
+        said = {name: value for name, value in self.as_dict().items() if value != default[name]}
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

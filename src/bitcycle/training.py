@@ -103,7 +103,7 @@ def train(
             with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=run.autocast):
                 loss = training.loss(step)
             watched = measurements.updating(step) if measurements else UNWATCHED
-            _update(training, loss, training.learning_rate(*course.place(step)), watched)
+            update(training, loss, training.learning_rate(*course.place(step)), watched)
             state.losses.append(loss.item())
             bits = scheduler.bits
             scheduler.step()
@@ -130,7 +130,7 @@ def train(
     return result, model
 
 
-def _update(
+def update(
     training: Training, loss: torch.Tensor, factor: float, watched: AbstractContextManager[None] = UNWATCHED
 ) -> None:
     """One step of the optimiser, at a factor of its learning rate."""

@@ -1,0 +1,64 @@
+"""Advice from one's own runs: the cheapest setting that is not significantly worse than the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bitcycle.advising.advice import Advice, Option, percent
+from bitcycle.advising.comparison import FEWEST_SEEDS, LEVEL, Comparison, Record, compare_with
+from bitcycle.schedules import Constant, Schedule
+
+MANY_SEEDS = 5
+"""From so many seeds on, advice does not warn of their number."""
+
+
+def advise_by_evidence(records: Iterable[Record], steps: int, q_max: int, save: float | None) -> Advice:
+    """The cheapest recorded setting that is not significantly worse than static q_max."""
+    baseline = Constant(q_max)
+    compared = sorted(compare_with(baseline, records), key=lambda found: found.cost)
+    good = [found for found in compared if found.told and not found.worse]
+    enough = [found for found in good if save is None or found.saving >= save]
+    if not enough:
+        most = good[0]
+        raise ValueError(
+            f"no recorded setting that is not significantly worse than {baseline} saves {percent(save or 0)}: "
+            f"the most is {percent(most.saving)}, by {most.schedule}"
+        )
+    chosen = enough[0]
+    at = compared.index(chosen)
+    cheaper = [found for found in compared[:at] if found.saving > chosen.saving]
+    better = [found for found in compared[at + 1 :] if found.saving < chosen.saving]
+    return Advice(
+        chosen.schedule,
+        chosen.saving,
+        _reasons(chosen, compared, baseline),
+        _option(cheaper[-1], baseline) if cheaper else None,
+        _option(better[0], baseline) if better else None,
+        steps,
+        q_max,
+    )
+
+
+def _reasons(chosen: Comparison, compared: list[Comparison], baseline: Schedule) -> list[str]:
+    reasons = [
+        "your runs: they decide, by the cheapest setting that is not significantly worse than the baseline "
+        f"{baseline} (paired over seeds, one-sided t test at {percent(LEVEL)}, Holm's correction)."
+    ]
+    if chosen.schedule == baseline:
+        reasons.append("your runs: no cheaper setting holds, so the baseline itself remains.")
+    else:
+        reasons.append(f"your runs: {chosen.schedule} is {chosen}.")
+    reasons += [f"your runs: {found.schedule} is {found}." for found in compared if found.worse]
+    few = [str(found.schedule) for found in compared if not found.told]
+    if few:
+        reasons.append(f"your runs: {', '.join(few)} cannot be judged on fewer than {FEWEST_SEEDS} shared seeds.")
+    if chosen.seeds < MANY_SEEDS:
+        reasons.append(
+            f"your runs: {chosen.seeds} seeds are few; a small loss would go unnoticed. Run more to be sure."
+        )
+    return reasons
+
+
+def _option(found: Comparison, baseline: Schedule) -> Option:
+    reason = "The baseline." if found.schedule == baseline else f"In your runs it is {found}."
+    return Option(found.schedule, found.saving, reason)

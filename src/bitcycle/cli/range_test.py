@@ -1,0 +1,84 @@
+"""``bitcycle range-test``: find q_min for a task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from bitcycle.range_testing import RangeTest
+
+
+def range_test(
+    task: Annotated[str, typer.Argument(help="image, graph, language, ...: see 'bitcycle tasks'.")],
+    levels: Annotated[tuple[int, int], typer.Option(help="The lowest and the highest width to test.")] = (2, 8),
+    iterations: Annotated[
+        int, typer.Option(help="Of each short training; doubled until full precision clearly learns.")
+    ] = 60,
+    longest: Annotated[int, typer.Option(help="The most iterations that doubling may lead to.")] = 480,
+    seeds: Annotated[int, typer.Option(help="Short trainings at each level.")] = 3,
+    share: Annotated[
+        float, typer.Option(metavar="PERCENT", help="Of full precision's progress: what a level has to keep.")
+    ] = 50,
+    data: Annotated[str, typer.Option(help="A folder with official data; the embedded data if not given.")] = "",
+    model: Annotated[str, typer.Option(help="One of the task's models; its first if not given.")] = "",
+    batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
+    backward_bits: Annotated[
+        int | None, typer.Option(help="Width of the gradients; the highest level if not given.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the evidence into a figure.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Find q_min of a task: the lowest width at which a short training works, with the evidence at each level."""
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
+        raise ValueError(f"a figure is a .png or .svg file, not {plot.name!r}")
+    if levels[0] > levels[1]:
+        raise ValueError(f"--levels are the lowest and the highest, as in {levels[1]} {levels[0]}")
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from bitcycle.range_testing.of_task import range_test_of_task
+    from bitcycle.runs import Run
+    from bitcycle.tasks import task_named
+
+    run = Run(task, "full", max(task_named(task).steps, iterations), model=model, data=data, batch_size=batch_size)
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=None)
+
+        def report(bits: int | None, done: int, total: int) -> None:
+            text = "full precision" if bits is None else f"{bits} bits"
+            progress.update(bar, completed=done, total=total, description=text)
+
+        test = range_test_of_task(
+            run,
+            longest,
+            levels=range(levels[0], levels[1] + 1),
+            iterations=iterations,
+            seeds=seeds,
+            share=share / 100,
+            backward_bits="max" if backward_bits is None else backward_bits,
+            report=report,
+        )
+    if plot is not None:
+        test.plot(plot)
+    if as_json:
+        print(json.dumps(test.as_dict(), indent=2))
+        return
+    print(f"{task}: {seeds} seeds of {test.iterations} iterations at each level\n\n{test}")
+    print(_how_to_go_on(test, task, levels[1]))
+    if plot is not None:
+        print(f"drawn: {plot}")
+
+
+def _how_to_go_on(test: RangeTest, task: str, q_max: int) -> str:
+    if test.q_min is None:
+        return "Nothing to use yet."
+    if test.q_min == q_max:
+        return f"Only {q_max} bits work: train at --schedule static:{q_max}."
+    bits = f"--bits {test.q_min} {q_max}"
+    return f"Use {bits}, as in 'bitcycle train {task} {bits}' or 'bitcycle advise --domain {task} {bits}'."

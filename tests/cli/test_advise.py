@@ -1,0 +1,61 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def bitcycle(*arguments):
+    return subprocess.run([sys.executable, "-m", "bitcycle", *arguments], capture_output=True, text=True)
+
+
+def test_advice_reads_well():
+    done = bitcycle("advise", "--goal", "cost", "--domain", "graph", "--steps", "500")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("use RTH:3-8:cycles=8: saves 60")
+    for part in ("why\n", "paper, recommendations", "cheaper: ", "better: ", "total_steps=500, backward_bits=8"):
+        assert part in done.stdout
+    assert max(len(line) for line in done.stdout.partition("\ncode\n")[0].splitlines()) <= 100
+
+
+def test_a_budget_in_per_cent_as_json():
+    done = bitcycle("advise", "--save", "40", "--bits", "3", "8", "--json")
+    advice = json.loads(done.stdout)
+    assert 0.40 <= advice["saving"] <= 0.41
+    assert advice["schedule"].startswith("delay(")
+    assert advice["cheaper"]["saving"] > advice["saving"] > advice["better"]["saving"]
+
+
+def test_fine_tuning_and_q_max():
+    advice = json.loads(bitcycle("advise", "--fine-tuning", "--domain", "entailment", "--q-max", "6", "--json").stdout)
+    assert advice["schedule"] == "CT:5-6:cycles=2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--goal", "speed"], "unknown goal 'speed'"),
+        (["--domain", "audio"], "unknown domain 'audio'"),
+        (["--save", "95"], "the most is 81 %, by RTH:2-8"),
+        (["--save", "0"], "--save is a percentage above 0 and below 100, not 0"),
+        (["--bits", "8", "8"], "leaves nothing to schedule"),
+        (["--bits", "3", "8", "--q-max", "8"], "q_max is given twice"),
+    ],
+)
+def test_errors_are_one_line(arguments, told):
+    done = bitcycle("advise", *arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["advise", "--help"], ["advise"], ["advise", "--save", "30"]])
+def test_advice_needs_no_torch(arguments):
+    code = (
+        f"import sys; sys.argv = ['bitcycle', *{arguments!r}]\n"
+        "from bitcycle.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "assert 'torch' not in sys.modules and 'scipy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,0 +1,48 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def bitcycle(*arguments):
+    return subprocess.run([sys.executable, "-m", "bitcycle", *arguments], capture_output=True, text=True)
+
+
+def test_evidence_result_and_how_to_go_on(tmp_path):
+    file = tmp_path / "range.png"
+    done = bitcycle(
+        "range-test", "graph", "--levels", "2", "4", "--iterations", "20", "--seeds", "2", "--plot", str(file)
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("graph: 2 seeds of 20 iterations at each level")
+    assert "Every level works: 2 bits keep" in done.stdout
+    assert "Use --bits 2 4, as in 'bitcycle train graph --bits 2 4'" in done.stdout
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_for_programs():
+    done = bitcycle("range-test", "graph", "--levels", "3", "3", "--iterations", "20", "--seeds", "1", "--json")
+    test = json.loads(done.stdout)
+    assert test["q_min"] == 3
+    assert [row["bits"] for row in test["evidence"]] == [3]
+    assert len(test["evidence"][0]["curves"][0]) == 20
+    assert test["reference"]["interval"] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["grahp"], "unknown task 'grahp'; did you mean 'graph'?"),
+        (["graph", "--levels", "8", "2"], "--levels are the lowest and the highest, as in 2 8"),
+        (["graph", "--levels", "0", "2"], "a level is 1 or more"),
+        (["graph", "--iterations", "3"], "too few to see a trend"),
+        (["graph", "--plot", "range.jpg"], "a .png or .svg file"),
+        (["graph", "--share", "0"], "share is a part"),
+    ],
+)
+def test_errors_are_one_line(arguments, told):
+    done = bitcycle("range-test", *arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1

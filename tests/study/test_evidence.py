@@ -1,0 +1,57 @@
+"""Advice from a store of one's own runs."""
+
+import pytest
+
+from bitcycle.advising import advise
+from bitcycle.runs import Run
+from bitcycle.study.evidence import evidence_from
+from bitcycle.study.records import Record
+from bitcycle.study.store import Store
+from tests.cli.test_schedules import bitcycle
+
+# Perplexity, where less is better: RR loses, CR does not.
+PLANTED = {"static:8": (100.0, 1000), "CR:3-8:cycles=8": (100.1, 640), "RR:3-8:cycles=8": (110.0, 400)}
+
+
+@pytest.fixture
+def path(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        runs = [Run("language", spec, 400, seed) for spec in PLANTED for seed in range(5)]
+        store.begin("words", runs, 'task = "language"', "bitcycle study language")
+        for run in runs:
+            metric, bitops = PLANTED[run.schedule]
+            noise = (0.0, 0.4, -0.3, 0.1, -0.2)[(run.seed + len(run.schedule)) % 5]
+            store.write(Record(run, "perplexity", False, metric + noise, metric, 400, bitops, 1.0))
+    return tmp_path / "s.sqlite"
+
+
+def test_the_cheapest_setting_that_is_not_worse(path):
+    records, steps = evidence_from(path, "", None)
+    advice = advise(steps=steps, records=records)
+    assert str(advice.schedule) == "CR:3-8:cycles=8"
+    assert advice.saving == pytest.approx(0.36)
+    assert any("RR:3-8:cycles=8 is significantly worse" in reason for reason in advice.reasons)
+
+
+def test_by_the_command_line(path):
+    told = bitcycle("advise", "--store", str(path))
+    assert told.returncode == 0, told.stderr
+    assert "use CR:3-8:cycles=8: saves 36 %" in told.stdout
+    assert "your runs" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--study", "word"), "has no study 'word'; did you mean 'words'"),
+        (("--domain", "image"), "no runs of the task 'image'"),
+    ],
+)
+def test_misuse(path, arguments, told):
+    done = bitcycle("advise", "--store", str(path), *arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_no_store(tmp_path):
+    assert "there is no store" in bitcycle("advise", "--store", str(tmp_path / "none.sqlite")).stderr
