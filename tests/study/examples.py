@@ -8,8 +8,10 @@ from statistics import fmean, stdev
 from bitcycle.runs import Run
 from bitcycle.schedules import TEN, schedule
 from bitcycle.study.analysis import Analysis, Claim, Comparison, Correlation, EqualCost, Estimate, Setting
+from bitcycle.study.deficits import DeficitPart
 from bitcycle.study.records import Record
 from bitcycle.study.report import StudyInfo
+from bitcycle.study.statistics.deficits import analyse_deficits
 
 STEPS = 4000
 SPECS = [*(f"{name}:3-8:cycles=8" for name in TEN), "static:6", "static:8", "full"]
@@ -152,3 +154,61 @@ def make_study(planned=39, done=39, failed=(), **changes):
         "plan": 'task = "image"\nschedules = ["all"]\nseeds = 3\n',
     }
     return StudyInfo(**{**values, **changes})
+
+
+DEFICIT = DeficitPart("image", (3, 8), STEPS)
+
+
+def damage(cell, part):
+    """By how much quality falls: with the length of a deficit, less where it comes late, little after a restart."""
+    if cell.arm == "longer":
+        return 0.0
+    share = cell.place / part.steps
+    held = 0.02 * share if cell.experiment == "length" else 0.02 * part.window * (1 - share)
+    return held if cell.arm == "held" else 0.2 * held
+
+
+def make_deficit_records(
+    part=DEFICIT, effect=damage, metric="accuracy", noise=0.0015, diverged=lambda cell, seed: False, points=40
+):
+    """Records of all runs of deficit experiments; ``effect`` says what is lost, and chance adds its part."""
+    chance = random.Random(f"{part.task} {metric}")
+    found = {}
+    for cell, run in part.cells():
+        lost = effect(cell, part) + 0.003 * run.seed + chance.gauss(0, noise)
+        test = 118 + 600 * lost if metric == "perplexity" else 0.93 - lost
+        test = NAN if diverged(cell, run.seed) else test
+        curve = [_measured(run, part, points, i) for i in range(1, points + 1)] if run.measured else []
+        versions = {"bitcycle": "0.1.0", "torch": "2.13.0"}
+        higher = metric != "perplexity"
+        found[run] = Record(run, metric, higher, test, test, run.steps, 10**12, 40.0, curve=curve, versions=versions)
+    return list(found.values())
+
+
+def _measured(run, part, points, i):
+    """An evaluation with measurements; a change of bits is seen once, at the first evaluation after it."""
+    step, before = run.steps * i // points, run.steps * (i - 1) // points
+    bits = schedule(run.schedule)
+    low = bits(min(step, run.steps - 1), run.steps) == part.bits[0]
+    chance = random.Random(f"{run.name} {i}")
+    entry = {
+        "step": step,
+        "bits": float(bits(step - 1, run.steps)),
+        "loss": math.exp(-step / STEPS),
+        "validation": 0.9 - 0.8 * math.exp(-4 * step / STEPS),
+        "Fisher information": (40 if low else 90) * (step / STEPS) * math.exp(-3 * step / STEPS)
+        + 0.05 * (1 + chance.random()),
+        "gradient over noise": (0.7 if low else 18) * math.exp(-0.4 * step / STEPS) * (1 + 0.1 * chance.random()),
+        "gradient diversity": 0.55 + 0.4 * (1 - math.exp(-step / STEPS)) + 0.03 * chance.random(),
+    }
+    steps = range(max(1, before), step)
+    if any(bits(s, run.steps) != bits(s - 1, run.steps) for s in steps):
+        entry["gradient after a change of bits"] = 0.6 + 0.2 * chance.random()
+        entry["update after a change of bits"] = 0.9 + 0.2 * chance.random()
+    return entry
+
+
+def make_deficits(part=DEFICIT, **changes):
+    """An analysis of deficit experiments by the project's own statistics, with its records."""
+    records = make_deficit_records(part, **changes)
+    return analyse_deficits(part, records), records

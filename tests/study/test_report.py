@@ -293,5 +293,5 @@ def test_the_statistics_of_the_project_can_be_shown():
     records = make_records(measured=True, diverged=SPECS[:1]) + make_records(task="language", metric="perplexity")
     analyses = statistics.analyse(records)
     reader = read(page(make_study(), analyses, records))
-    assert len([tag for tag, attributes in reader.tags if attributes.get("class") == "task"]) == 2
+    assert len([tag for tag, attributes in reader.tags if attributes.get("class") == "linked"]) == 2
     assert {claim.text for analysis in analyses for claim in analysis.claims} <= set(reader.texts)

@@ -1,6 +1,7 @@
 """The page of a report in a real browser, at desktop and phone width, light and dark."""
 
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
@@ -42,8 +43,8 @@ def address(study, tmp_path_factory):
     return path.as_uri()
 
 
-@pytest.fixture
-def open_page(browser, address):
+@contextmanager
+def opening(browser, address):
     """Opens the page; afterwards the console must be silent, and nothing else may have been asked for."""
     contexts, trouble = [], []
 
@@ -64,6 +65,12 @@ def open_page(browser, address):
     for context in contexts:
         context.close()
     assert trouble == []
+
+
+@pytest.fixture
+def open_page(browser, address):
+    with opening(browser, address) as opened:
+        yield opened
 
 
 def key_of(analysis, label):

@@ -143,10 +143,9 @@ def test_a_file_in_the_place_of_the_folder(tmp_path):
     assert (tmp_path / "out").read_text() == "mine"
 
 
-def test_names_of_figures_are_unique():
-    records = make_records(specs=["static:8"])
-    analysis = make_analysis(records, equal_cost=False)
-    assert writing.file_names([analysis, analysis]) == ["image-1", "image-2"]
+def test_names_of_figures_are_unique_and_safe():
+    assert writing.file_names(["image", "image"]) == ["image-1", "image-2"]
+    assert writing.file_names(["image", "../Graph", ""]) == ["image", "graph", "task"]
 
 
 def test_only_one_setting_and_no_curves(tmp_path):

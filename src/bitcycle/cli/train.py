@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -80,7 +81,13 @@ def train(
         options=options,
     )
     with _Bar(run.steps, kind.metric) as bar:
-        result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or ())
+        try:
+            result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or ())
+        except KeyboardInterrupt:
+            bar.progress.stop()
+            again = "the same command goes on from its checkpoint" if out else "with --out FOLDER it could be resumed"
+            print(f"stopped after step {bar.step} of {run.steps}; {again}", file=sys.stderr)
+            raise typer.Exit(130) from None
     print(_line(result))
     if out is not None:
         path = out / "result.json"
@@ -148,6 +155,7 @@ class _Bar:
 
         self.metric = metric
         self.seen: list[tuple[float, int]] = []
+        self.step = 0
         self.progress = Progress(
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
@@ -164,13 +172,18 @@ class _Bar:
     def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
+    def _estimate(self, steps: int) -> None:
+        (begun, first), (ended, last) = self.seen[0], self.seen[-1]
+        minutes = (ended - begun) / (last - first) * (steps - last) / 60
+        if minutes >= 1:
+            self.progress.console.print(f"estimated time: {minutes / 60:.1f} hours ({steps:,} steps)")
+
     def update(self, now: Progress) -> None:
-        self.seen.append((time.monotonic(), now.step))
-        if len(self.seen) == ENOUGH:
-            (begun, first), (ended, last) = self.seen[0], self.seen[-1]
-            minutes = (ended - begun) / (last - first) * (now.steps - last) / 60
-            if minutes >= 1:
-                self.progress.console.print(f"estimated time: {minutes / 60:.1f} hours ({now.steps:,} steps)")
+        self.step = now.step
+        if len(self.seen) < ENOUGH:
+            self.seen.append((time.monotonic(), now.step))
+            if len(self.seen) == ENOUGH:
+                self._estimate(now.steps)
         metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
         bits = "full" if now.bits is None else f"{now.bits} bits"
         cost = f"{now.bitops / 32**2 / 1e9:,.1f} GMACs"

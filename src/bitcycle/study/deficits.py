@@ -16,6 +16,7 @@ What held lacks against longer is what the deficit did; what restarted makes up 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -72,10 +73,14 @@ class DeficitPart:
     def __post_init__(self) -> None:
         if self.bits[0] >= self.bits[1]:
             raise ValueError(f"a deficit needs q_min below q_max, unlike {self.bits[0]} and {self.bits[1]}")
-        if any(length < 0 for length in (*self.lengths, self.window)):
+        if self.steps < 1:
+            raise ValueError(f"a normal training has 1 step or more, not {self.steps}")
+        if any(not 0 <= length < math.inf for length in (*self.lengths, self.window)):
             raise ValueError("the length of a deficit is 0 or more, in normal trainings")
         if any(not 0 <= start < 1 for start in self.starts):
             raise ValueError("a window begins at a fraction from 0 to below 1 of the normal training")
+        if round(self.window * self.steps) and any(round(start * self.steps) >= self.steps for start in self.starts):
+            raise ValueError(f"a window begins before the last of the {self.steps} steps of the normal training")
         if set(self.arms) - set(ARMS) or "longer" not in self.arms:
             raise ValueError(f"arms are {', '.join(ARMS)}; 'longer' is what the others are compared with")
 

@@ -40,7 +40,7 @@ def course_plot(
     """
     names = [words.shortened(course.setting.label) for course in lines]
     named = bits and len(lines) * FONT <= HEIGHT - TOP
-    room = max((text_width(name, FONT) for name in names), default=0.0) + 14 if bits else 16
+    room = max((text_width(name, FONT) for name in names), default=0.0) + 14 if bits else 24
     strips = [course.setting for course in lines if stretches(course.setting)] if bits else []
     y = Scale(axes.low, axes.high, HEIGHT, TOP, axes.logarithmic)
     frame = Frame(Scale(0, axes.steps, LEFT, WIDTH - room), y)

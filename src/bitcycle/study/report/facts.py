@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from bitcycle.study.analysis import Analysis, Estimate, Setting
+from bitcycle.study.analysis import Analysis, DeficitAnalysis, Estimate, Setting
 from bitcycle.study.records import Record
 from bitcycle.study.report import words
 from bitcycle.study.report.look import kind_of
@@ -69,7 +69,7 @@ def against_words(analysis: Analysis, setting: Setting) -> str:
     return setting.against.verdict if setting.against else words.NONE
 
 
-def better_words(analysis: Analysis) -> str:
+def better_words(analysis: Analysis | DeficitAnalysis) -> str:
     """Which way is better."""
     return "higher is better" if analysis.higher_is_better else "lower is better"
 

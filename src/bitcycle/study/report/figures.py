@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from bitcycle.extras import need
-from bitcycle.study.analysis import Analysis
+from bitcycle.study.analysis import Analysis, DeficitAnalysis
 from bitcycle.study.records import Record
 from bitcycle.study.report.cost_figure import cost_figure
 from bitcycle.study.report.course_figure import course_figure
+from bitcycle.study.report.deficits.facts import experiments_of
+from bitcycle.study.report.deficits.figure import deficit_figure
+from bitcycle.study.report.deficits.measurement_figure import measurement_figure
 from bitcycle.study.report.schedule_figure import schedule_figure
 
 DOTS_PER_INCH = 200
@@ -43,10 +46,20 @@ def figures(analysis: Analysis, records: Sequence[Record], name: str) -> dict[st
             "curves": course_figure(analysis, records),
             "schedules": schedule_figure(analysis),
         }
-        placed = {kind: _laid_out(figure) for kind, figure in drawn.items() if figure is not None}
-        return {
-            f"{kind}-{name}.{form}": _saved(figure, form) for kind, figure in placed.items() for form in ("png", "svg")
-        }
+        return _files(drawn, name)
+
+
+def deficit_figures(analysis: DeficitAnalysis, records: Sequence[Record], name: str) -> dict[str, bytes]:
+    """The files ``deficit-length-name.png``, ``measurements-name.svg`` and so on, likewise."""
+    with _drawing():
+        drawn = {f"deficit-{each.name}": deficit_figure(analysis, each) for each in experiments_of(analysis)}
+        drawn["measurements"] = measurement_figure(analysis, records)
+        return _files(drawn, name)
+
+
+def _files(drawn: dict[str, Any], name: str) -> dict[str, bytes]:
+    placed = {kind: _laid_out(figure) for kind, figure in drawn.items() if figure is not None}
+    return {f"{kind}-{name}.{form}": _saved(figure, form) for kind, figure in placed.items() for form in ("png", "svg")}
 
 
 @contextmanager

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bitcycle.study.analysis import Analysis, Claim
+from bitcycle.study.analysis import Analysis, Claim, DeficitAnalysis
 from bitcycle.study.report.markup import Markup, tag
 
 ICONS = {"supported": "✓", "contradicted": "✗", "open": "?"}
 MAIN = 2  # of each question, where there are several: the others stand in its section
+MAIN_OF_DEFICITS = 3  # damage is not to be read without its control, the restart
 
 
-def main_findings(analyses: Sequence[Analysis]) -> Markup:
+def main_findings(analyses: Sequence[Analysis], deficits: Sequence[DeficitAnalysis] = ()) -> Markup:
     """What the page opens with: all claims of a single question, the first ones of several."""
+    questions: list[tuple[str, Analysis | DeficitAnalysis, int]] = [
+        *((f"#task-{i}", analysis, MAIN) for i, analysis in enumerate(analyses, start=1)),
+        *((f"#deficit-{i}", deficit, MAIN_OF_DEFICITS) for i, deficit in enumerate(deficits, start=1)),
+    ]
     groups = []
-    for number, analysis in enumerate(analyses, start=1):
-        if not analysis.claims:
+    for address, question, most in questions:
+        if not question.claims:
             continue
-        if len(analyses) == 1:
-            groups.append(claims_list(analysis.claims))
+        if len(questions) == 1:
+            groups.append(claims_list(question.claims))
             continue
-        title = tag("h3", tag("a", analysis.title, href=f"#task-{number}"))
-        groups.append(title + claims_list(analysis.claims[:MAIN]))
+        title = tag("h3", tag("a", question.title, href=address))
+        groups.append(title + claims_list(question.claims[:most]))
     return tag("div", tag("h2", "What was found"), *groups, class_="findings") if groups else Markup("")
 
 

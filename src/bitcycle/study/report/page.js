@@ -1,5 +1,5 @@
 "use strict";
-// The page says everything without this script; it adds tooltips, selection in all plots of a task, and sorting.
+// The page says everything without this script; it adds tooltips, selection in all plots that are linked, and sorting.
 (() => {
   const tooltip = document.getElementById("tooltip");
   const bar = document.getElementById("bar");
@@ -48,36 +48,36 @@
   document.addEventListener("focusout", hideTip);
   document.addEventListener("scroll", () => shown && showTipBeside(shown), { passive: true });
 
-  // Selection: a setting has the same number in all plots, chips and rows of its section.
+  // Selection: a setting, arm or line has the same number in all plots, chips and rows that are linked.
   function clear() {
-    for (const task of document.querySelectorAll(".selecting")) {
-      task.classList.remove("selecting");
-      for (const item of task.querySelectorAll(".picked")) item.classList.remove("picked");
-      for (const item of task.querySelectorAll('[aria-pressed="true"]')) item.setAttribute("aria-pressed", "false");
-      delete task.dataset.selected;
+    for (const linked of document.querySelectorAll(".selecting")) {
+      linked.classList.remove("selecting");
+      for (const item of linked.querySelectorAll(".picked")) item.classList.remove("picked");
+      for (const item of linked.querySelectorAll('[aria-pressed="true"]')) item.setAttribute("aria-pressed", "false");
+      delete linked.dataset.selected;
     }
     bar.hidden = true;
     hideTip();
   }
 
   function select(item) {
-    const task = item.closest(".task");
+    const linked = item.closest(".linked");
     const key = item.dataset.setting;
-    const again = task.dataset.selected === key;
+    const again = linked.dataset.selected === key;
     clear();
     if (again) return;
-    task.classList.add("selecting");
-    task.dataset.selected = key;
-    for (const same of task.querySelectorAll(`[data-setting="${key}"]`)) {
+    linked.classList.add("selecting");
+    linked.dataset.selected = key;
+    for (const same of linked.querySelectorAll(`[data-setting="${key}"]`)) {
       same.classList.add("picked");
       if (same.hasAttribute("aria-pressed")) same.setAttribute("aria-pressed", "true");
     }
-    selected.textContent = task.querySelector(`.chip[data-setting="${key}"]`).dataset.tip.split("\n").slice(0, 4).join(" · ");
+    selected.textContent = linked.querySelector(`.chip[data-setting="${key}"]`).dataset.tip.split("\n").slice(0, 4).join(" · ");
     bar.hidden = false;
   }
 
   document.addEventListener("click", (event) => {
-    const item = owner(event, ".task [data-setting]");
+    const item = owner(event, ".linked [data-setting]");
     if (item) select(item);
   });
   document.getElementById("clear").addEventListener("click", clear);

@@ -7,9 +7,10 @@ import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 
-from bitcycle.study.analysis import Analysis
+from bitcycle.study.analysis import Analysis, DeficitAnalysis
 from bitcycle.study.records import Record
 from bitcycle.study.report import words
+from bitcycle.study.report.deficits.section import deficit_section
 from bitcycle.study.report.findings import main_findings
 from bitcycle.study.report.info import StudyInfo
 from bitcycle.study.report.markup import Markup, join, tag
@@ -17,7 +18,9 @@ from bitcycle.study.report.reproduction import failures, glossary, reproduction
 from bitcycle.study.report.section import section
 
 
-def page(study: StudyInfo, analyses: list[Analysis], records: list[Record]) -> str:
+def page(
+    study: StudyInfo, analyses: list[Analysis], records: list[Record], deficits: Sequence[DeficitAnalysis] = ()
+) -> str:
     """One self-contained HTML page about a study.
 
     >>> text = page(StudyInfo("<b>", "bitcycle study", planned=1, done=0), [], [])
@@ -35,13 +38,15 @@ def page(study: StudyInfo, analyses: list[Analysis], records: list[Record]) -> s
         tag("link", rel="icon", href="data:,"),  # else a browser asks a server for one
         tag("style", Markup(style)),
     )
+    alone = len(analyses) + len(deficits) == 1
     main = tag(
         "main",
-        _opening(study, analyses),
-        join(section(i, analysis, records, len(analyses) == 1) for i, analysis in enumerate(analyses, start=1)),
+        _opening(study, analyses, deficits),
+        join(section(i, analysis, records, alone) for i, analysis in enumerate(analyses, start=1)),
+        join(deficit_section(i, deficit, records, alone) for i, deficit in enumerate(deficits, start=1)),
         failures(study),
         reproduction(study),
-        glossary(),
+        glossary(schedules=bool(analyses) or not deficits, deficits=bool(deficits)),
     )
     body = tag("body", main, _floating(), tag("script", Markup(script)))
     return str(join([Markup("<!doctype html>\n"), tag("html", head, body, lang="en"), Markup("\n")]))
@@ -61,30 +66,37 @@ def _policy(style: str, script: str) -> Markup:
     return tag("meta", http_equiv="Content-Security-Policy", content=policy)
 
 
-def _opening(study: StudyInfo, analyses: Sequence[Analysis]) -> Markup:
+def _opening(study: StudyInfo, analyses: Sequence[Analysis], deficits: Sequence[DeficitAnalysis]) -> Markup:
     """The first screen: the title, what was run, and what came of it."""
     return tag(
         "header",
         tag("p", "A study of precision schedules", class_="kicker"),
         tag("h1", study.name),
-        tag("p", what_was_run(study, analyses), class_="lead"),
+        tag("p", what_was_run(study, analyses, deficits), class_="lead"),
         _banner(study),
-        main_findings(analyses),
-        _contents(study, analyses),
+        main_findings(analyses, deficits),
+        _contents(study, analyses, deficits),
     )
 
 
-def what_was_run(study: StudyInfo, analyses: Sequence[Analysis]) -> str:
+def what_was_run(study: StudyInfo, analyses: Sequence[Analysis], deficits: Sequence[DeficitAnalysis] = ()) -> str:
     """What was run, in a sentence or two."""
-    if not analyses:
+    if not analyses and not deficits:
         return f"{words.count(study.planned, 'run')} planned; none has finished yet."
     settings = sum(len(analysis.settings) for analysis in analyses)
+    what = [f"{settings:,} schedules and baselines"] * bool(analyses) + ["deficit experiments"] * bool(deficits)
     seeds = f", {words.count(len(study.seeds), 'seed')} each" if study.seeds else ""
-    return (
-        f"{words.count(study.done, 'training run')}: {settings:,} schedules and baselines{seeds}, "
-        f"{words.duration(study.seconds)} of training in all. "
-        f"{'Task' if len(analyses) == 1 else 'Tasks'}: {'; '.join(analysis.title for analysis in analyses)}."
-    )
+    sentences = [
+        f"{words.count(study.done, 'training run')}: {', and '.join(what)}{seeds}, "
+        f"{words.duration(study.seconds)} of training in all."
+    ]
+    if analyses:
+        named = "; ".join(analysis.title for analysis in analyses)
+        sentences.append(f"{'Task' if len(analyses) == 1 else 'Tasks'}: {named}.")
+    if deficits:
+        tasks = words.listed(dict.fromkeys(deficit.task for deficit in deficits))
+        sentences.append(f"Deficits on {tasks}: a stretch of training at low precision, and the controls it needs.")
+    return " ".join(sentences)
 
 
 def _banner(study: StudyInfo) -> Markup:
@@ -102,8 +114,9 @@ def _banner(study: StudyInfo) -> Markup:
     return tag("p", join(sentences), Markup(" "), failed, class_="banner", role="note")
 
 
-def _contents(study: StudyInfo, analyses: Sequence[Analysis]) -> Markup:
+def _contents(study: StudyInfo, analyses: Sequence[Analysis], deficits: Sequence[DeficitAnalysis]) -> Markup:
     links = [(f"#task-{i}", analysis.title) for i, analysis in enumerate(analyses, start=1)]
+    links += [(f"#deficit-{i}", deficit.title) for i, deficit in enumerate(deficits, start=1)]
     if study.failed:
         links.append(("#failed", "Runs that failed"))
     links += [("#reproduce", "How to reproduce it"), ("#words", "The words")]

@@ -6,18 +6,27 @@ from bitcycle.study.report import words
 from bitcycle.study.report.info import StudyInfo
 from bitcycle.study.report.markup import Markup, tag
 
-GLOSSARY = [
+GENERAL = [
     ("bits", "the width of the integer grid on which the products of a model are computed"),
     ("schedule", "how many bits there are at each step of training"),
-    ("cost", "BitOps: multiplications, each times the bits of both its operands; forward and backward"),
-    ("saving", "the part of the baseline's cost that a schedule does without"),
-    ("saving group", "large, medium or small: which third of the saving that is possible between the two widths"),
-    ("static", "the same bits at every step; the baseline is static at the largest width"),
     (
         "95 % interval",
         "the means that the seeds leave plausible, found by resampling them; without seeds enough there is none",
     ),
+]
+
+OF_SCHEDULES = [
+    ("cost", "BitOps: multiplications, each times the bits of both its operands; forward and backward"),
+    ("saving", "the part of the baseline's cost that a schedule does without"),
+    ("saving group", "large, medium or small: which third of the saving that is possible between the two widths"),
+    ("static", "the same bits at every step; the baseline is static at the largest width"),
     ("Pareto front", "the settings to choose from: any other is beaten in both cost and quality by one of these"),
+]
+
+OF_DEFICITS = [
+    ("deficit", "a stretch of training held at low precision, to probe critical learning periods"),
+    ("normal training", "the training at the larger width that follows or surrounds a deficit; also a unit of length"),
+    ("control", "the arm longer: the same steps and learning rates as held, without a deficit"),
 ]
 
 
@@ -61,7 +70,8 @@ def failures(study: StudyInfo) -> Markup:
     return tag("section", tag("h2", "Runs that failed"), box, id="failed")
 
 
-def glossary() -> Markup:
-    """The words of the report."""
-    items = [tag("div", tag("dt", word), tag("dd", meaning)) for word, meaning in GLOSSARY]
+def glossary(schedules: bool, deficits: bool) -> Markup:
+    """The words of the report, as far as it uses them."""
+    used = [*GENERAL, *(OF_SCHEDULES if schedules else []), *(OF_DEFICITS if deficits else [])]
+    items = [tag("div", tag("dt", word), tag("dd", meaning)) for word, meaning in used]
     return tag("section", tag("h2", "The words"), tag("dl", *items, class_="facts words"), id="words")

@@ -53,13 +53,17 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Powers of ten from low to high, thinned out if they are many.
+    """Powers of ten from low to high, thinned out if they are many, with three times each if they are few.
 
-    >>> decades(0.5, 200)
-    [1.0, 10.0, 100.0]
+    >>> decades(0.5, 200), decades(0.8, 40)
+    ([1.0, 10.0, 100.0], [1.0, 3.0, 10.0, 30.0])
     """
-    powers = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
-    return [10.0**power for power in powers[:: 1 + len(powers) // 6]]
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    powers = [10.0**power for power in range(first, last + 1)]
+    inside = [power for power in powers if low * (1 - 1e-9) <= power <= high * (1 + 1e-9)]
+    if len(inside) > 2:
+        return inside[:: 1 + len(inside) // 6]
+    return [float(f"{n:.12g}") for power in powers for n in (power, 3 * power) if low <= n <= high]
 
 
 def tick_texts(numbers: list[float]) -> list[str]:

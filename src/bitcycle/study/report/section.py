@@ -50,7 +50,7 @@ def section(number: int, analysis: Analysis, records: Sequence[Record], alone: b
         _part("Does quality go with cost?", _correlation_words(analysis), correlation_table(analysis.correlations)),
         _part("Does early precision matter?", "", equal_cost_part(analysis)),
     ]
-    return tag("section", *parts, id=f"task-{number}", class_="task")
+    return tag("section", *parts, id=f"task-{number}", class_="linked")
 
 
 def _part(title: str, intro: str, *content: str) -> Markup:

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from bitcycle.study.analysis import Analysis, Setting
 from bitcycle.study.report import words
+from bitcycle.study.report.columns import Column, cell_of, table_of, with_drawing
 from bitcycle.study.report.facts import against_words, diverged, key_of, places_of, saving_words
-from bitcycle.study.report.interval_plot import interval_plot
 from bitcycle.study.report.look import kind_of
-from bitcycle.study.report.markup import Markup, join, tag
+from bitcycle.study.report.markup import Markup, tag
 from bitcycle.study.report.svg import mark
 from bitcycle.tables import short
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column: its head, what a cell says, and the number to sort it by (NaN comes last)."""
-
-    head: str
-    cell: Callable[[Setting], str]
-    order: Callable[[Setting], float | str]
-    numeric: bool = True
-
-
-def columns(analysis: Analysis) -> list[Column]:
+def columns(analysis: Analysis) -> list[Column[Setting]]:
     """The columns of the table on the page, and of the summary in Markdown."""
     places = places_of(analysis)
     base = analysis.baseline or "baseline"
@@ -73,49 +61,25 @@ def _bitops(bitops: float) -> str:
 def settings_table(analysis: Analysis) -> Markup:
     """The table, in a container of its own that scrolls where the page is narrow."""
     shown = columns(analysis)
-    heads = [tag("th", column.head, scope="col", class_="number" if column.numeric else None) for column in shown]
-    rows = [_row(analysis, setting, shown) for setting in analysis.settings]
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="sortable")
-    label = f"All settings of {analysis.title}, with intervals"
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
+    rows = (_row(analysis, setting, shown) for setting in analysis.settings)
+    return table_of(shown, rows, f"All settings of {analysis.title}, with intervals")
 
 
-def _row(analysis: Analysis, setting: Setting, shown: list[Column]) -> Markup:
+def _row(analysis: Analysis, setting: Setting, shown: list[Column[Setting]]) -> Markup:
     key = key_of(analysis, setting)
     cells = [_name(setting, key)]
+    # Full precision is far off the others, and would squash their intervals.
+    compared = [s.against for s in analysis.settings if s.against and kind_of(s).name != "full"]
     for column in shown[1:]:
-        content: str = column.cell(setting)
+        content = None
         if column.head == "its 95 % interval" and setting.against:
-            content = _drawn(analysis, setting, content)
-        kind = "number" if column.numeric else None
-        cells.append(tag("td", content, class_=kind, data_sort=_sorted_by(column.order(setting))))
+            content = with_drawing(column.cell(setting), setting.against, compared)
+        cells.append(cell_of(column, setting, content))
     diverged_row = " diverged" if diverged(setting) else ""
     return tag("tr", *cells, class_=f"kind-{kind_of(setting).name}{diverged_row}", data_setting=key)
-
-
-def _sorted_by(value: float | str) -> str:
-    """The exact number; what is not finite is not a number to the script."""
-    return value if isinstance(value, str) else repr(value) if math.isfinite(value) else "nan"
 
 
 def _name(setting: Setting, key: str) -> Markup:
     sign = tag("svg", mark(kind_of(setting), 7, 7, 4.6), viewBox="0 0 14 14", class_="chip-mark", aria_hidden="true")
     button = tag("button", setting.label, type="button", class_="pick", data_setting=key, aria_pressed="false")
     return tag("th", sign, button, scope="row", data_sort=setting.label)
-
-
-def _drawn(analysis: Analysis, setting: Setting, content: str) -> Markup:
-    """The difference with its interval as a drawing beside the words, on the same scale in all rows."""
-    ends = [
-        abs(value)
-        for other in analysis.settings
-        if other.against and kind_of(other).name != "full"
-        for value in (other.against.difference.mean, other.against.difference.low, other.against.difference.high)
-        if math.isfinite(value)
-    ]
-    against = setting.against
-    if against is None or not ends:
-        return join([content])
-    difference = against.difference
-    drawn = interval_plot(difference.mean, difference.low, difference.high, max(ends))
-    return join([drawn, content])

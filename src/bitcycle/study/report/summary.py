@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from bitcycle.study.analysis import Analysis
+from bitcycle.study.analysis import Analysis, DeficitAnalysis
 from bitcycle.study.report import words
 from bitcycle.study.report.correlation import correlation_words, pair_rows
+from bitcycle.study.report.deficits.summary import deficit_blocks
 from bitcycle.study.report.facts import better_words, question_words
-from bitcycle.study.report.findings import ICONS
 from bitcycle.study.report.info import StudyInfo
-from bitcycle.study.report.markup import clean
+from bitcycle.study.report.markdown import claims_of, fenced, plain, table
 from bitcycle.study.report.page import what_was_run
 from bitcycle.study.report.settings_table import columns
-
-# Letters that mean something to Markdown within a line.
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#$&])")
 
 SHOWN = 11
 """The first so many columns of the table on the page; the rest is in the CSV file."""
 
 
-def plain(text: str) -> str:
-    """Text that Markdown shows letter by letter, on one line.
-
-    >>> plain("a|b <script>")
-    'a\\\\|b \\\\<script\\\\>'
-    """
-    return _SPECIAL.sub(r"\\\1", " ".join(clean(text).split()))
-
-
-def summary(study: StudyInfo, analyses: Sequence[Analysis], figures: Sequence[Sequence[str]] = ()) -> str:
-    """The study in Markdown; ``figures`` are the addresses of the pictures of each question.
+def summary(
+    study: StudyInfo,
+    analyses: Sequence[Analysis],
+    figures: Sequence[Sequence[str]] = (),
+    deficits: Sequence[DeficitAnalysis] = (),
+) -> str:
+    """The study in Markdown; ``figures`` are the addresses of the pictures of each question, the deficits last.
 
     >>> print(summary(StudyInfo("digits", "bitcycle study", planned=1, done=0), []).splitlines()[0])
     # digits
     """
-    blocks = [f"# {plain(study.name)}", plain(what_was_run(study, analyses))]
+    blocks = [f"# {plain(study.name)}", plain(what_was_run(study, analyses, deficits))]
     if not study.finished:
         blocks.append(f"**{study.done:,} of {study.planned:,} runs finished.** What follows is about these.")
-    for i, analysis in enumerate(analyses):
-        blocks += _question(analysis, figures[i] if i < len(figures) else [])
+    pictures = [*figures, *[()] * (len(analyses) + len(deficits) - len(figures))]
+    for analysis, some in zip(analyses, pictures, strict=False):
+        blocks += _question(analysis, some)
+    for deficit, some in zip(deficits, pictures[len(analyses) :], strict=False):
+        blocks += deficit_blocks(deficit, some)
     blocks += _failures(study)
     blocks += _reproduction(study)
     return "\n\n".join(blocks) + "\n"
@@ -51,8 +46,7 @@ def _question(analysis: Analysis, figures: Sequence[str]) -> list[str]:
     blocks = [f"## {plain(analysis.title)}"]
     blocks.append(plain(f"{question_words(analysis)}; {analysis.metric} on the test part, {better_words(analysis)}."))
     if analysis.claims:
-        claims = [f"- {ICONS.get(c.verdict, '?')} **{plain(c.verdict)}**: {plain(c.text)}" for c in analysis.claims]
-        blocks.append("\n".join(claims))
+        blocks.append(claims_of(analysis.claims))
     blocks += [f"![{plain(analysis.title)}: {_kind(address)}]({address})" for address in figures]
     shown = columns(analysis)[:SHOWN]
     rows = [[column.cell(setting) for column in shown] for setting in analysis.settings]
@@ -94,23 +88,3 @@ def _reproduction(study: StudyInfo) -> list[str]:
         *versions,
     ]
     return ["## How to reproduce it", fenced(study.command), plain("; ".join(fact for fact in facts if fact)) + "."]
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
-    """A table in Markdown, numbers to the right.
-
-    >>> print(table(["name", "n"], [["a", "1"]], [False, True]))
-    | name | n |
-    |---|---:|
-    | a | 1 |
-    """
-    lines = ["| " + " | ".join(plain(cell) for cell in row) + " |" for row in (heads, *rows)]
-    lines.insert(1, "|" + "|".join("---:" if number else "---" for number in numeric) + "|")
-    return "\n".join(lines)
-
-
-def fenced(text: str) -> str:
-    """Text as a block of code, whatever it holds: the fence is longer than any row of backticks inside."""
-    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{clean(text)}\n{fence}"

@@ -8,36 +8,53 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bitcycle.study.analysis import Analysis
+from bitcycle.study.analysis import Analysis, DeficitAnalysis
 from bitcycle.study.records import Record
-from bitcycle.study.report.figures import figures
+from bitcycle.study.report.deficits.rows import deficits_csv
+from bitcycle.study.report.figures import deficit_figures, figures
 from bitcycle.study.report.info import StudyInfo
 from bitcycle.study.report.page import page
 from bitcycle.study.report.settings_csv import settings_csv
 from bitcycle.study.report.summary import summary
 
 
-def write_report(folder: Path, study: StudyInfo, analyses: list[Analysis], records: list[Record]) -> list[Path]:
+def write_report(
+    folder: Path,
+    study: StudyInfo,
+    analyses: list[Analysis],
+    records: list[Record],
+    deficits: Sequence[DeficitAnalysis] = (),
+) -> list[Path]:
     """Write report.html, summary.md, settings.csv and the folder ``figures``; give the paths of all of them.
 
-    An OSError says in one line why a report could not be written; the files of an earlier one are then still whole.
+    Deficit experiments have a deficits.csv as well. An OSError says in one line why a report could not be written; the
+    files of an earlier one are then still whole.
     """
     contents: dict[str, bytes] = {}
-    pictures: list[list[str]] = []
-    for name, analysis in zip(file_names(analyses), analyses, strict=True):
-        drawn = {f"figures/{file}": content for file, content in figures(analysis, records, name).items()}
-        contents |= drawn
-        pictures.append([file for file in drawn if file.endswith(".png")])
+    names = file_names([analysis.question.task for analysis in analyses])
+    drawn = [figures(analysis, records, name) for analysis, name in zip(analyses, names, strict=True)]
+    names = file_names([deficit.task for deficit in deficits])
+    drawn += [deficit_figures(deficit, records, name) for deficit, name in zip(deficits, names, strict=True)]
+    pictures = []
+    for files in drawn:
+        contents |= {f"figures/{file}": content for file, content in files.items()}
+        pictures.append([f"figures/{file}" for file in files if file.endswith(".png")])
     contents["settings.csv"] = settings_csv(analyses).encode("utf-8", "replace")
-    contents["summary.md"] = summary(study, analyses, pictures).encode("utf-8", "replace")
-    contents["report.html"] = page(study, analyses, records).encode("utf-8", "replace")
+    if deficits:
+        contents["deficits.csv"] = deficits_csv(deficits).encode("utf-8", "replace")
+    contents["summary.md"] = summary(study, analyses, pictures, deficits).encode("utf-8", "replace")
+    contents["report.html"] = page(study, analyses, records, deficits).encode("utf-8", "replace")
     return replace_all(Path(folder), contents)
 
 
-def file_names(analyses: Sequence[Analysis]) -> list[str]:
-    """A name for the figures of each question: its task, numbered where several share it."""
-    tasks = [re.sub("[^a-z0-9]+", "-", a.question.task.lower()).strip("-")[:40] or "task" for a in analyses]
-    return [f"{task}-{i}" if tasks.count(task) > 1 else task for i, task in enumerate(tasks, start=1)]
+def file_names(tasks: Sequence[str]) -> list[str]:
+    """A name for the figures of each question: its task, numbered where several share it.
+
+    >>> file_names(["image", "Graph/2", "image"])
+    ['image-1', 'graph-2', 'image-3']
+    """
+    safe = [re.sub("[^a-z0-9]+", "-", task.lower()).strip("-")[:40] or "task" for task in tasks]
+    return [f"{task}-{i}" if safe.count(task) > 1 else task for i, task in enumerate(safe, start=1)]
 
 
 def replace_all(folder: Path, contents: dict[str, bytes]) -> list[Path]:

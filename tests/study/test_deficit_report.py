@@ -1,0 +1,291 @@
+"""Deficit experiments on the page of a report: it says what the analysis says, whatever was run of it."""
+
+import dataclasses
+import math
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from bitcycle import measuring
+from bitcycle.study.deficits import ARMS, DeficitPart
+from bitcycle.study.report import page, words, write_report
+from bitcycle.study.report.deficits.arms import SHOWN
+from bitcycle.study.report.deficits.courses import courses, measured, trained
+from bitcycle.study.report.deficits.facts import experiments_of, places_of, points_of, tip_lines
+from bitcycle.study.report.deficits.layout import NARROW, WIDE, deficit_layout
+from bitcycle.study.report.deficits.meanings import MEANINGS
+from bitcycle.study.report.deficits.panels import panels_of
+from bitcycle.study.report.deficits.shades import SHADES
+from bitcycle.study.report.page import _resource
+from bitcycle.study.statistics.deficits import analyse_deficits
+from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
+from tests.study.test_report import HOSTILE, read
+
+PART = DeficitPart("image", (3, 8), 400, seeds=(0, 1, 2))
+LANGUAGE = DeficitPart("language", (5, 8), 200, seeds=(0, 1, 2))
+
+
+def change(**changes):
+    return dataclasses.replace(PART, **changes)
+
+
+def shown(analysis, records, **of_study):
+    return read(page(make_study(**of_study), [], records, [analysis]))
+
+
+@pytest.fixture(scope="module")
+def image():
+    return make_deficits(PART)
+
+
+@pytest.fixture(scope="module")
+def reader(image):
+    return shown(*image)
+
+
+def test_figures_of_the_analysis(image, reader):
+    analysis = image[0]
+    exact = {attributes["data-sort"] for _, attributes in reader.tags if "data-sort" in attributes}
+    texts, places = set(reader.texts), places_of(analysis)
+    for point in points_of(analysis):
+        numbers = [point.share, point.place, point.quality.mean, point.quality.low]
+        assert words.fixed(point.quality.mean, places) in texts
+        assert words.interval(point.quality, places) in texts
+        if point.loss:
+            numbers += [point.loss.difference.mean, point.loss.difference.low, point.loss.corrected]
+            assert words.fixed(point.loss.difference.mean, places, signed=True) in texts
+            assert words.interval(point.loss.difference, places, signed=True) in texts
+            assert words.p_value(point.loss.corrected) in texts
+            assert point.loss.verdict in texts
+        assert {repr(number) for number in numbers} <= exact
+    for claim in analysis.claims:
+        assert claim.text in texts
+        assert claim.verdict in texts
+
+
+def test_every_point_has_a_tooltip_and_a_place_in_both_plots(image, reader):
+    analysis = image[0]
+    tips = [a["data-tip"] for _, a in reader.tags if "point" in (a.get("class") or "").split()]
+    wanted = ["\n".join(tip_lines(analysis, each, point)) for each in experiments_of(analysis) for point in each.points]
+    assert sorted(tips) == sorted(2 * wanted)  # wide and narrow
+    assert all(a["aria-label"] for _, a in reader.tags if "point" in (a.get("class") or "").split())
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_marks_stand_where_their_figures_are(image, size):
+    for experiment in experiments_of(image[0]):
+        layout = deficit_layout(experiment, size)
+        marks = [mark for line in layout.lines for mark in line.marks]
+        assert len(marks) == len(experiment.points)
+        for mark in marks:
+            assert math.isclose(layout.frame.y.number(mark.y), mark.point.quality.mean)
+            assert math.isclose(layout.frame.y.number(mark.bottom), mark.point.quality.low)
+            assert math.isclose(layout.frame.y.number(mark.top), mark.point.quality.high)
+            assert abs(mark.x - layout.frame.x(mark.point.share)) <= 1.01 * size.apart
+            assert layout.frame.box.left <= mark.x <= layout.frame.box.right
+        assert len({(mark.x, mark.y) for mark in marks}) == len(marks)
+
+
+def test_without_a_deficit_all_arms_are_one(image):
+    lines = deficit_layout(experiments_of(image[0])[0], WIDE).lines
+    assert len({line.places[0] for line in lines}) == 1
+
+
+def test_arms_are_told_apart_without_colour():
+    style = _resource("style.css")
+    assert list(SHOWN) == list(ARMS)
+    assert len({arm.kind.shape for arm in SHOWN.values()}) == len({arm.dash for arm in SHOWN.values()}) == 3
+    assert all(f"--{arm.name}: {arm.kind.colour};" in style for arm in SHOWN.values())
+    assert all(f".shade-{i} {{ --kind: {colour}; }}" in style for i, colour in enumerate(SHADES))
+
+
+def test_every_drawing_is_valid_xml_with_a_name(image):
+    text = page(make_study(), [], image[1], [image[0]])
+    drawings = re.findall(r'<svg viewBox="[^"]*" class="plot.*?</svg>(?=<ul|</figure|<svg|</div)', text, re.DOTALL)
+    assert len(drawings) == 2 * 2 + 5
+    assert all(ElementTree.fromstring(drawing).get("aria-label") for drawing in drawings)
+    assert not re.search(r'(?:x|y|d|cx|cy|width|height|transform)="[^"]*(nan|inf)', text)
+
+
+def test_measurements_are_explained(reader):
+    assert set(MEANINGS) == {
+        measuring.FISHER,
+        measuring.OVER_NOISE,
+        measuring.DIVERSITY,
+        measuring.GRADIENT_AFTER,
+        measuring.UPDATE_AFTER,
+    }
+    assert {meaning.sentence for meaning in MEANINGS.values()} <= set(reader.texts)
+    classes = [attributes.get("class") for _, attributes in reader.tags]
+    assert classes.count("threshold") == 3
+
+
+def test_measurements_are_means_over_seeds(image):
+    found = trained(*image)
+    assert [line.short for line in found.lines] == ["0", "0.25", "0.5", "1", "2", "longer (control)"]
+    assert [line.ends for line in found.lines] == [0, 100, 200, 400, 800, 0]
+    for line, points in courses(found.lines, "gradient diversity"):
+        assert len(line.records) == len(PART.seeds)
+        for i, (step, value) in enumerate(points):
+            entries = [record.curve[i] for record in line.records]
+            assert {entry["step"] for entry in entries} == {step}
+            assert math.isclose(value, sum(entry["gradient diversity"] for entry in entries) / 3)
+    ratios = {line.short: points for line, points in courses(found.lines, "update after a change of bits")}
+    assert list(ratios) == ["0.25", "0.5", "1", "2"]  # what has no deficit has no change
+    assert {len(points) for points in ratios.values()} == {1}
+
+
+def test_decades_are_drawn_by_their_logarithm(image):
+    panels = {panel.name: panel for panel in panels_of(trained(*image).lines)}
+    assert panels["Fisher information"].logarithmic
+    assert panels["gradient over noise"].logarithmic
+    assert not panels["gradient diversity"].logarithmic
+    assert panels["gradient after a change of bits"].high >= 1  # the threshold is on the plot
+
+
+def test_other_models_of_the_same_task_are_not_mixed_in(image):
+    analysis, records = image
+    others = make_deficit_records(change(model="another"), lambda cell, part: 0.3)
+    found = trained(analysis, [*others, *records])
+    assert {record.run.model for line in found.lines for record in line.records} == {""}
+
+
+def test_contents_and_findings():
+    image, language = make_deficits(PART), make_deficits(LANGUAGE, metric="perplexity")
+    records = make_records()
+    analysis = make_analysis(records)
+    everything = [*records, *image[1], *language[1]]
+    found = read(page(make_study(), [analysis], everything, [image[0], language[0]]))
+    anchors = {attributes["id"] for tag, attributes in found.tags if tag == "section"}
+    assert {"task-1", "deficit-1", "deficit-2"} <= anchors
+    assert {f"#{anchor}" for anchor in anchors} == {attributes["href"] for tag, attributes in found.tags if tag == "a"}
+    top = " ".join(found.texts[: found.texts.index("The arms")])
+    for deficit in (image[0], language[0]):
+        assert all(claim.text in top for claim in deficit.claims[:3])
+    assert "Deficits on image and language" in top
+    assert found.texts.count(image[0].claims[0].text) == 2  # at the top and in its section
+    assert found.texts.count(image[0].claims[-1].text) == 1
+
+
+def test_alone_its_claims_stand_at_the_top_only(image, reader):
+    assert all(reader.texts.count(claim.text) == 1 for claim in image[0].claims)
+    assert "Pareto front" not in reader.texts  # a word that this page does not use
+    assert "deficit" in reader.texts
+
+
+def test_lower_is_better_for_perplexity():
+    analysis, records = make_deficits(LANGUAGE, metric="perplexity")
+    found = shown(analysis, records)
+    assert "↓ lower is better" in found.texts
+    assert "↑ higher is better" not in found.texts
+    layout = deficit_layout(experiments_of(analysis)[0], WIDE)
+    held = next(line for line in layout.lines if line.arm.name == "held")
+    assert held.marks[-1].y < held.marks[0].y  # the axis stays the metric: a larger perplexity is drawn higher
+
+
+CASES = {
+    "lengths alone": (change(window=0.0), "length"),
+    "positions alone": (change(lengths=()), "position"),
+    "no deficit among the lengths": (change(lengths=(0.5, 1.0)), "length"),
+    "the normal training is the only length": (change(lengths=(0.0,)), "position"),
+    "without the restart": (change(arms=("held", "longer")), "length"),
+    "the control alone": (change(arms=("longer",)), None),
+    "one length": (change(lengths=(1.0,), window=0.0), "length"),
+    "many lengths": (change(lengths=tuple(i / 10 for i in range(12)), seeds=(0, 1)), "length"),
+    "lengths close together": (change(lengths=(0.0, 0.01, 0.02, 4.0)), "length"),
+    "without measurements": (change(measured=False), "length"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plans_of_all_kinds(name, tmp_path):
+    part, experiment = CASES[name]
+    analysis, records = make_deficits(part)
+    found = shown(analysis, records)
+    assert ("How long the deficit lasts" in found.texts) == bool(part.lengths)
+    assert ("Where the deficit begins" in found.texts) == bool(part.window)
+    for arm in SHOWN.values():
+        assert (arm.title in found.texts) == (arm.name in part.arms)
+    assert ("Measurements along training" in found.texts) == (part.measured and experiment is not None)
+    if experiment:
+        assert trained(analysis, records).experiment.name == experiment
+    kinds = [
+        *(["deficit-length"] if part.lengths else []),
+        *(["deficit-position"] if part.window else []),
+        *(["measurements"] if part.measured and experiment else []),
+    ]
+    names = {path.name for path in write_report(tmp_path, make_study(), [], records, [analysis])}
+    pictures = {f"{kind}-image.{form}" for kind in kinds for form in ("png", "svg")}
+    assert names == {"report.html", "summary.md", "settings.csv", "deficits.csv", *pictures}
+
+
+def test_one_seed_has_no_error_bars():
+    analysis, records = make_deficits(change(seeds=(0,)))
+    text = page(make_study(seeds=[0]), [], records, [analysis])
+    assert 'class="bar"' not in re.sub('<svg[^>]*class="(interval|sample)[^>]*>.*?</svg>', "", text)
+    assert "There is one seed for each point" in text
+    assert "no interval" in text
+
+
+def test_diverged_points_are_in_the_table_alone():
+    analysis, records = make_deficits(PART, diverged=lambda cell, seed: cell.arm == "held" and cell.place >= 400)
+    found = shown(analysis, records)
+    points = [a for _, a in found.tags if "point" in (a.get("class") or "").split()]
+    assert len(points) == 2 * sum(math.isfinite(point.quality.mean) for point in points_of(analysis))
+    assert found.texts.count("diverged") >= 2
+    assert any(text.startswith("A run diverged: held with an initial deficit of 1 normal") for text in found.texts)
+    assert "nan" not in " ".join(a.get("d", "") + a.get("cy", "") for _, a in found.tags)
+
+
+def test_all_diverged(tmp_path):
+    analysis, records = make_deficits(PART, diverged=lambda cell, seed: True)
+    assert "All runs diverged: there is no quality to show." in shown(analysis, records).texts
+    names = {path.stem for path in write_report(tmp_path, make_study(), [], records, [analysis])}
+    assert not any(name.startswith("deficit-") for name in names)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 30])
+def test_unfinished(count):
+    part = change(lengths=(0.5, 1.0, 0.0))
+    records = make_deficit_records(part)[:count]
+    found = shown(analyse_deficits(part, records), records, planned=60, done=count)
+    assert f"{count} of 60 runs finished." in " ".join(found.texts)
+
+
+def test_a_point_says_how_many_of_its_seeds_it_has():
+    records = make_deficit_records(PART)
+    records = [record for record in records if record.run.seed != 2 or "deficit" not in record.run.schedule]
+    tips = [a.get("data-tip", "") for _, a in shown(analyse_deficits(PART, records), records).tags]
+    assert any("over 2 of 3 seeds" in tip for tip in tips)
+    assert any("over 3 seeds" in tip for tip in tips)
+
+
+def hostile():
+    part = change(task=HOSTILE, model=HOSTILE, data=HOSTILE, options={HOSTILE: HOSTILE})
+    records = [
+        dataclasses.replace(record, metric=HOSTILE, curve=[{**entry, HOSTILE: 1.0} for entry in record.curve])
+        for record in make_deficit_records(part)
+    ]
+    return analyse_deficits(part, records), records
+
+
+def test_names_never_become_markup():
+    analysis, records = hostile()
+    assert HOSTILE in measured(trained(analysis, records).lines)
+    found = shown(analysis, records)
+    tags = [tag for tag, _ in found.tags]
+    assert tags.count("script") == 1
+    assert "img" not in tags
+    assert not any(name.startswith("on") for _, attributes in found.tags for name in attributes)
+    assert not re.search("[\x00\u202e]", "".join(found.texts))
+
+
+def test_the_same_study_gives_the_same_page(image):
+    assert len({page(make_study(), [], image[1], [image[0]]) for _ in range(2)}) == 1
+
+
+def test_small():
+    records = make_deficit_records(DeficitPart("image", (3, 8), 4000), points=200)
+    analysis = analyse_deficits(DeficitPart("image", (3, 8), 4000), records)
+    assert len(page(make_study(), [], records, [analysis]).encode()) < 500_000

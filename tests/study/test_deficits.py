@@ -1,0 +1,249 @@
+"""Deficit experiments: their plan, and that their statistics find what was planted, and nothing that was not."""
+
+import math
+import tomllib
+from dataclasses import replace
+
+import pytest
+
+from bitcycle.study.deficits import ARMS, DeficitPart
+from bitcycle.study.plan import Plan
+from bitcycle.study.plan_file import plan_of
+from bitcycle.study.statistics.comparisons import compare, holm
+from bitcycle.study.statistics.deficits import analyse_deficits
+from tests.study.examples import make_deficit_records
+
+PART = DeficitPart("image", (3, 8), 400, measured=False)
+
+
+def analysed(effect, part=PART, **changes):
+    return analyse_deficits(part, make_deficit_records(part, effect, **changes))
+
+
+def claim(analysis, *words):
+    """The one claim that has all of these words."""
+    [found] = [claim for claim in analysis.claims if all(word in claim.text for word in words)]
+    return found
+
+
+def with_length(by):
+    """Damage that grows with the length of an initial deficit in the held arm, and nothing else."""
+    return lambda cell, part: by * cell.place / part.steps if (cell.experiment, cell.arm) == ("length", "held") else 0.0
+
+
+def of_position(by):
+    """Damage in both arms that shrinks the later the deficit comes; lengths are left out of the plan."""
+    return lambda cell, part: 0.0 if cell.arm == "longer" else by * (1 - cell.place / part.steps)
+
+
+ONLY_LENGTHS = replace(PART, window=0.0)
+ONLY_POSITIONS = replace(PART, lengths=())
+
+
+def test_damage_that_grows_with_length():
+    found = analysed(with_length(0.02), ONLY_LENGTHS)
+    growing = claim(found, "Final quality falls with the length")
+    assert growing.verdict == "supported"
+    assert "changes by -0.02" in growing.text
+    lasting = claim(found, "The damage lasts", "(800 steps)")
+    assert lasting.verdict == "supported"
+    assert {point.loss.verdict for point in found.lengths if point.arm == "held" and point.place >= 200} == {"worse"}
+    assert found.positions == []
+
+
+def test_no_effect():
+    found = analysed(lambda cell, part: 0.0, noise=0.004)
+    assert {each.verdict for each in found.claims} == {"open"}
+    assert len(found.claims) == 5
+
+
+def test_a_deficit_that_helps():
+    found = analysed(with_length(-0.02), ONLY_LENGTHS)
+    assert claim(found, "Final quality rises with the length").verdict == "contradicted"
+    assert claim(found, "The deficit even helped").verdict == "contradicted"
+    assert claim(found, "Restarting the learning rate", "hurts").verdict == "contradicted"
+
+
+def test_what_longer_training_does_by_itself_is_not_the_deficits():
+    """Quality falls with the number of steps in all arms alike: the deficit did nothing."""
+    found = analysed(lambda cell, part: 0.02 * cell.place / part.steps, ONLY_LENGTHS)
+    assert claim(found, "Final quality is not shown to change").verdict == "open"
+    assert claim(found, "Lasting damage is not shown").verdict == "open"
+
+
+def test_later_hurts_less():
+    found = analysed(of_position(0.02), ONLY_POSITIONS)
+    assert claim(found, "held through it", "placed later hurts less").verdict == "supported"
+    assert claim(found, "restarted after it", "placed later hurts less").verdict == "supported"
+    assert found.lengths == []
+    reverse = analysed(of_position(-0.02), ONLY_POSITIONS)
+    assert claim(reverse, "held through it", "hurts more").verdict == "contradicted"
+
+
+def test_a_restart_that_removes_the_gap():
+    found = analysed(with_length(0.02), ONLY_LENGTHS)
+    restart = claim(found, "Restarting the learning rate after the longest", "helps")
+    assert restart.verdict == "supported"
+    assert "Of the gap of 0.04" in restart.text
+
+
+def test_a_restart_that_changes_nothing():
+    both = lambda cell, part: 0.02 * cell.place / part.steps if cell.arm != "longer" else 0.0  # noqa: E731
+    assert claim(analysed(both, ONLY_LENGTHS), "Restarting", "is not shown to change anything").verdict == "open"
+
+
+def test_perplexity_is_turned():
+    found = analysed(with_length(0.02), ONLY_LENGTHS, metric="perplexity")
+    assert not found.higher_is_better
+    assert claim(found, "Final quality falls").verdict == "supported"
+    last = [point for point in found.lengths if point.arm == "held"][-1]
+    assert last.quality.mean > 130  # the metric itself stays what it is
+    assert last.loss.difference.mean < 0
+    assert last.loss.verdict == "worse"
+
+
+def test_figures_are_those_of_the_records():
+    records = make_deficit_records(PART)
+    found = analyse_deficits(PART, records)
+    by_run = {record.run: record.test for record in records}
+    cells = {}
+    for cell, run in PART.cells():
+        cells.setdefault(cell, {})[run.seed] = by_run[run]
+    for name, points in (("length", found.lengths), ("position", found.positions)):
+        assert [(ARMS.index(p.arm), p.place) for p in points] == sorted((ARMS.index(p.arm), p.place) for p in points)
+        assert {(name, p.place, p.arm) for p in points} == {tuple(cell) for cell in cells if cell.experiment == name}
+        compared = [point for point in points if point.loss]
+        assert [p.loss.corrected for p in compared] == holm([p.loss.p for p in compared])
+        for point in points:
+            assert point.qualities == cells[name, point.place, point.arm]
+            assert point.share == point.place / PART.steps
+            assert (point.loss is None) == (point.arm == "longer")
+        for point in compared:
+            fresh = compare(point.qualities, cells[name, point.place, "longer"], 1)
+            assert point.loss.difference == fresh.difference
+
+
+def test_a_single_seed_leaves_everything_open():
+    found = analysed(with_length(0.02), replace(PART, seeds=(7,)), noise=0.0)
+    assert {each.verdict for each in found.claims} == {"open"}
+    assert all("(no interval)" in each.text and "nan" not in each.text for each in found.claims)
+    assert {point.loss.verdict for point in found.lengths if point.loss} == {"too few seeds"}
+
+
+@pytest.mark.parametrize("count", range(1, 60, 3))
+def test_an_unfinished_study(count):
+    records = make_deficit_records(PART)[:count]
+    found = analyse_deficits(PART, records)
+    assert sum(len(point.qualities) for point in (*found.lengths, *found.positions)) >= count
+    assert not any("nan" in each.text for each in found.claims)
+
+
+def test_a_position_whose_control_is_missing():
+    records = make_deficit_records(ONLY_POSITIONS, of_position(0.02))
+    controls = {run for cell, run in ONLY_POSITIONS.cells() if (cell.place, cell.arm) == (100, "longer")}
+    found = analyse_deficits(ONLY_POSITIONS, [record for record in records if record.run not in controls])
+    assert claim(found, "held through it", "hurts less").verdict == "supported"
+    assert [p.loss is None for p in found.positions if p.arm == "held"] == [False, True, False, False]
+
+
+def test_arms_that_share_no_seed():
+    held = {run for cell, run in ONLY_LENGTHS.cells() if cell.arm == "held" and run.seed < 2}
+    others = {run for cell, run in ONLY_LENGTHS.cells() if cell.arm != "held" and run.seed >= 2}
+    records = [record for record in make_deficit_records(ONLY_LENGTHS) if record.run in held | others]
+    found = analyse_deficits(ONLY_LENGTHS, records)
+    assert found.claims == []
+    assert {p.loss.verdict for p in found.lengths if p.arm == "held"} == {"too few seeds"}
+
+
+def test_nothing_finished():
+    assert analyse_deficits(PART, []) is None
+
+
+def test_a_run_that_diverged():
+    lost = lambda cell, seed: (cell.arm, seed) == ("held", 1) and cell.place >= 400  # noqa: E731
+    found = analysed(with_length(0.02), ONLY_LENGTHS, diverged=lost)
+    assert claim(found, "Final quality is not shown", "a run diverged").verdict == "open"
+    assert claim(found, "Lasting damage is not shown", "a run diverged").verdict == "open"
+    assert [math.isnan(p.quality.mean) for p in found.lengths if p.arm == "held"] == [False, False, True, True]
+    assert [p.loss.verdict for p in found.lengths if p.arm == "held"][2:] == ["diverged", "diverged"]
+
+
+def test_an_infinite_perplexity():
+    records = make_deficit_records(ONLY_LENGTHS, with_length(0.02), "perplexity")
+    records = [replace(r, test=math.inf) if "0..800" in r.run.schedule and r.run.seed == 0 else r for r in records]
+    found = analyse_deficits(ONLY_LENGTHS, records)
+    assert claim(found, "Lasting damage is not shown", "a run diverged").verdict == "open"
+    assert not any("inf" in each.text.replace("information", "") for each in found.claims)
+
+
+def test_rounding_is_no_effect():
+    """All qualities are the same: a slope of 1e-17 that all seeds share is not one."""
+    part = replace(PART, seeds=tuple(range(8)), lengths=(0.0, 0.1, 0.3, 0.7), starts=(0.0, 0.1, 0.3, 0.7))
+    records = [replace(record, test=0.1 + 0.2) for record in make_deficit_records(part)]
+    found = analyse_deficits(part, records)
+    assert {each.verdict for each in found.claims} == {"open"}
+
+
+@pytest.mark.parametrize(("seeds", "verdict"), [(2, "open"), (5, "open"), (6, "supported")])
+def test_an_effect_that_all_seeds_share_needs_seeds(seeds, verdict):
+    """Student's interval has no width then, and two runs of a coarse metric may well agree by chance."""
+    part = replace(ONLY_LENGTHS, seeds=tuple(range(seeds)))
+    found = analysed(with_length(0.02), part, noise=0.0)
+    assert claim(found, "length of an initial deficit:").verdict == verdict
+    assert claim(found, "after the longest initial deficit (").verdict == verdict
+
+
+def test_other_runs_of_a_study_do_not_count():
+    records = make_deficit_records(PART)
+    other = make_deficit_records(replace(PART, model="another"), lambda cell, part: 0.5)
+    assert analyse_deficits(PART, [*other, *records]) == analyse_deficits(PART, records)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bits": (8, 8)}, "q_min below q_max, unlike 8 and 8"),
+        ({"steps": 0}, "1 step or more, not 0"),
+        ({"lengths": (0.5, -1.0)}, "0 or more, in normal trainings"),
+        ({"lengths": (math.nan,)}, "0 or more, in normal trainings"),
+        ({"window": math.inf}, "0 or more, in normal trainings"),
+        ({"starts": (0.0, 1.0)}, "a fraction from 0 to below 1"),
+        ({"starts": (0.999,)}, "before the last of the 400 steps"),
+        ({"arms": ("held",)}, "'longer' is what the others are compared with"),
+        ({"arms": ("longer", "shorter")}, "arms are held, restarted, longer"),
+    ],
+)
+def test_misuse(changes, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        replace(PART, **changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_few_steps_without_a_window():
+    part = DeficitPart("image", (3, 8), 2, window=0.0)
+    assert {cell.experiment for cell, _ in part.cells()} == {"length"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        DeficitPart("image", (3, 8), 400),
+        DeficitPart(
+            "graph", (2, 6), 50, (0.0, 1.5), 0.0, (), (7, 9), ("held", "longer"), False, "gcn", "", 32,
+            {"aggregation": "quantized"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_plan_file_gives_the_same_part(part):
+    text = Plan("mine", (part,)).as_toml()
+    assert "[[deficit]]" in text
+    [again] = plan_of(tomllib.loads(text), "mine").parts
+    assert again == part
+    assert list(again.runs()) == list(part.runs())
+
+
+def test_a_plan_says_what_is_wrong_with_a_deficit():
+    with pytest.raises(ValueError, match="a plan has no 'length'"):
+        plan_of({"deficit": [{"task": "image", "length": [1]}]}, "mine")
+    with pytest.raises(ValueError, match="lengths: a number of normal trainings"):
+        plan_of({"deficit": [{"task": "image", "lengths": ["long"]}]}, "mine")
