@@ -143,6 +143,8 @@ class DeficitPoint:
     """The test metric by seed."""
     loss: Comparison | None
     """Against the control of the same length or position, positive is better; None for the control itself."""
+    runs: tuple[Run, ...]
+    """The finished ones, by seed."""
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,16 @@ from bitcycle.study.statistics.comparisons import compare, corrected
 from bitcycle.study.statistics.deficit_claims import length_claims, position_claims
 from bitcycle.study.statistics.estimates import estimate
 
-Qualities = dict[Cell, dict[int, float]]
+Found = dict[Cell, list[Record]]
 
 
 def analyse_deficits(part: DeficitPart, records: Iterable[Record]) -> DeficitAnalysis | None:
     """Everything that the finished runs of the experiments say; None if nothing is finished."""
     by_run = {record.run: record for record in records}
-    found: Qualities = {}
+    found: Found = {}
     for cell, run in part.cells():
         if run in by_run:
-            found.setdefault(cell, {})[run.seed] = by_run[run].test
+            found.setdefault(cell, []).append(by_run[run])
     if not found:
         return None
     some = by_run[next(run for _, run in part.cells() if run in by_run)]
@@ -51,20 +51,27 @@ def _title(part: DeficitPart, run: Run) -> str:
     return f"{', '.join(named)}: {part.bits[0]} instead of {part.bits[1]} bits for a stretch of training"
 
 
-def _points(found: Qualities, experiment: str, steps: int, sign: int) -> list[DeficitPoint]:
+def _points(found: Found, experiment: str, steps: int, sign: int) -> list[DeficitPoint]:
     cells = sorted(
         (cell for cell in found if cell.experiment == experiment), key=lambda c: (ARMS.index(c.arm), c.place)
     )
-    control = {cell.place: found[cell] for cell in cells if cell.arm == "longer"}
+    qualities = {cell: {record.run.seed: record.test for record in found[cell]} for cell in cells}
+    control = {cell.place: qualities[cell] for cell in cells if cell.arm == "longer"}
     losses: dict[Cell, Comparison] = {
-        cell: compare(found[cell], control[cell.place], sign)
+        cell: compare(qualities[cell], control[cell.place], sign)
         for cell in cells
         if cell.arm != "longer" and cell.place in control
     }
     losses = dict(zip(losses, corrected(list(losses.values())), strict=True))
     return [
         DeficitPoint(
-            cell.place, cell.place / steps, cell.arm, estimate(found[cell].values()), found[cell], losses.get(cell)
+            place=cell.place,
+            share=cell.place / steps,
+            arm=cell.arm,
+            quality=estimate(qualities[cell].values()),
+            qualities=qualities[cell],
+            loss=losses.get(cell),
+            runs=tuple(record.run for record in found[cell]),
         )
         for cell in cells
     ]

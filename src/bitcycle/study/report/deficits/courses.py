@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bitcycle.study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle.study.deficits import Cell, DeficitPart
+from bitcycle.study.deficits import Cell
 from bitcycle.study.records import Record
 from bitcycle.study.report.curve_data import USUAL, Points, mean_course
 from bitcycle.study.report.deficits.facts import Experiment, experiments_of, place_words
@@ -70,55 +69,17 @@ def _numbered(
 
 
 def cells_of(analysis: DeficitAnalysis, records: Sequence[Record]) -> Found:
-    """The records that an analysis is of.
-
-    An analysis does not say which model, data and options it is about, and a study may ask the same of several: it is
-    those whose qualities are the ones of the analysis.
-    """
-    by_run = {record.run: record for record in records if record.run.task == analysis.task}
-    questions = {(r.measured, r.model, r.data, r.batch_size, r.options): None for r in by_run}
-    for measured, model, data, batch_size, options in questions:
-        part = DeficitPart(
-            analysis.task,
-            analysis.bits,
-            analysis.steps,
-            lengths=tuple(point.share for point in analysis.lengths),
-            window=analysis.window / analysis.steps,
-            starts=tuple(point.share for point in analysis.positions),
-            seeds=tuple(sorted({seed for e in experiments_of(analysis) for p in e.points for seed in p.qualities})),
-            measured=measured,
-            model=model,
-            data=data,
-            batch_size=batch_size,
-            options=dict(options),
-        )
-        found: Found = {}
-        for cell, run in part.cells():
-            if run in by_run:
-                found.setdefault(cell, []).append(by_run[run])
-        if _are_those_of(analysis, found):
-            return found
-    return {}
+    """The records that an analysis is of."""
+    by_run = {record.run: record for record in records}
+    return {
+        _cell(experiment, point): [by_run[run] for run in point.runs if run in by_run]
+        for experiment in experiments_of(analysis)
+        for point in experiment.points
+    }
 
 
 def _cell(experiment: Experiment, point: DeficitPoint) -> Cell:
     return Cell(experiment.name, point.place, point.arm)
-
-
-def _are_those_of(analysis: DeficitAnalysis, found: Found) -> bool:
-    for experiment in experiments_of(analysis):
-        for point in experiment.points:
-            mine = {record.run.seed: record.test for record in found.get(_cell(experiment, point), [])}
-            if not _same(mine, point.qualities):
-                return False
-    return True
-
-
-def _same(ours: Mapping[int, float], theirs: Mapping[int, float]) -> bool:
-    """Whether the figures are the same; not a number is the same as itself here."""
-    return ours.keys() == theirs.keys() and all(
-        value == theirs[seed] or (math.isnan(value) and math.isnan(theirs[seed])) for seed, value in ours.items()
-    )
 
 
 def measured(lines: Sequence[Trained]) -> list[str]:
