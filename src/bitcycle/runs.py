@@ -35,6 +35,8 @@ class Run:
     """Sums and everything else in bfloat16."""
     compiled: bool = False
     """By ``torch.compile``, which rounds sums in another order."""
+    keep: str = "best"
+    """Which weights are tested: those that did ``best`` on validation, or the ``last``."""
     measured: bool = False
     """Whether the curve holds measurements of the optimisation, see :mod:`bitcycle.measuring`."""
     rate: str = ""
@@ -43,6 +45,8 @@ class Run:
     """The task's own options, given as a mapping, kept as sorted pairs of names and values."""
 
     def __post_init__(self) -> None:
+        if self.keep not in ("best", "last"):
+            raise ValueError(f"a run keeps its 'best' or its 'last' weights, not {self.keep!r}")
         if self.batch_size < 0:
             raise ValueError(f"batch_size is 1 or more, or 0 for the task's own, not {self.batch_size}")
         pairs = self.options.items() if hasattr(self.options, "items") else self.options

@@ -45,7 +45,7 @@ class Progress:
 
 @dataclass
 class Result:
-    """What came of a run. The test part is looked at once, with the weights that did best on validation."""
+    """What came of a run. The test part is looked at once, with the weights that the run keeps."""
 
     run: Run
     metric: str
@@ -194,12 +194,12 @@ class _State:
         return self.curve[-1]["validation"] if self.curve else None
 
     def validated(self, step: int, bits: int | None, metric: float) -> None:
-        """Note an evaluation; the best weights so far are kept, of equally good ones the later."""
+        """Note an evaluation; the best weights so far are kept, of equally good ones the later, or simply the last."""
         loss = sum(self.losses) / len(self.losses)
         self.losses.clear()
         self.curve.append({"step": step + 1, "bits": float(bits or 32), "loss": loss, "validation": metric})
         better = metric >= self.best if self.task.higher_is_better else metric <= self.best
-        if better or not self.best_weights:
+        if better or not self.best_weights or self.run.keep == "last":
             self.best, self.best_step = metric, step + 1
             self.best_weights = copy.deepcopy(self.model.state_dict())
 

@@ -147,3 +147,15 @@ def test_compiled():
     assert [point["bits"] for point in compiled.curve] == [point["bits"] for point in plain.curve]
     assert compiled.curve[-1]["loss"] == pytest.approx(plain.curve[-1]["loss"], rel=0.05)
     assert not any(key.startswith("_orig_mod") for key in model.state_dict())
+
+
+def test_the_last_weights_are_tested_where_a_run_keeps_them():
+    """A deficit at the end ruins them, whatever was best on validation before it."""
+    run = Run("image", "deficit(1@20..40, static:8)", 40, batch_size=64)
+    last, model = train(replace(run, keep="last"))
+    assert last.best_step == 40
+    assert last.validation == last.curve[-1]["validation"]
+    with pytest.raises(ValueError, match="'best' or its 'last'"):
+        replace(run, keep="first")
+    assert last.test < 0.9
+    assert not any("bitcycle" in vars(module) for module in model.modules())

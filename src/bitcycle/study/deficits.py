@@ -11,7 +11,8 @@ each in three arms, which differ in nothing else:
     restarted   it runs on through the deficit and begins anew after it, with a fresh optimiser (arXiv 2510.09687)
     longer      no deficit: the same number of steps and the same learning rates as held, at q_max throughout
 
-What held lacks against longer is what the deficit did; what restarted makes up for was no lasting damage.
+The weights that are tested are the last: the best on validation might be from before the deficit. What held lacks
+against longer is what the deficit did; what restarted makes up for was no lasting damage.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class DeficitPart:
     def _run(self, spec: str, steps: int, rate: str, seed: int) -> Run:
         return Run(
             self.task, spec, steps, seed, self.bits[1], self.model, self.data, self.batch_size,
-            measured=self.measured, rate=rate, options=self.options,
+            keep="last", measured=self.measured, rate=rate, options=self.options,
         )  # fmt: skip
 
     def values(self) -> dict[str, Any]:

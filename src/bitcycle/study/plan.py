@@ -40,6 +40,8 @@ class Part:
     data: str = ""
     batch_size: int = 0
     autocast: bool = False
+    keep: str = "best"
+    """``best`` on validation, or ``last``: which weights are tested."""
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def runs(self) -> Iterable[Run]:
@@ -56,6 +58,7 @@ class Part:
                     self.data,
                     self.batch_size,
                     self.autocast,
+                    keep=self.keep,
                     options=dict(zip(self.options, values, strict=True)),
                 )
 

@@ -20,8 +20,8 @@
     window = 0.5                             # a sliding window of this length,
     starts = [0, 0.25, 0.5]                  # beginning here
 
-Also: model, data, batch_size, backward_bits (a width, or "full"), autocast. What is said above the parts holds for all
-of them. A key that a plan does not know is an error, not ignored.
+Also: model, data, batch_size, backward_bits (a width, or "full"), autocast, keep ("best" weights on validation or the
+"last"). What is said above the parts holds for all of them. A key that a plan does not know is an error, not ignored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from bitcycle.study.plan import Part, Plan
 
 KEYS = (
     *("task", "schedules", "bits", "cycles", "seeds", "steps", "backward_bits"),
-    *("model", "data", "batch_size", "autocast", "options"),
+    *("model", "data", "batch_size", "autocast", "keep", "options"),
 )
 DEFICIT_KEYS = (
     *("task", "bits", "steps", "lengths", "window", "starts", "seeds", "arms", "measured"),
@@ -94,6 +94,7 @@ def part_of(values: Mapping[str, Any]) -> Part:
         data=_text(values.get("data", ""), "data"),
         batch_size=_whole(values.get("batch_size", 0), "batch_size", 0),
         autocast=values.get("autocast", False) is True,
+        keep=_text(values.get("keep", "best"), "keep"),
         options={name: tuple(map(str, _list(value))) for name, value in options.items()},
     )
 

@@ -37,8 +37,8 @@ class DetectionTask(Task):
     about = "object detection"
     metric = "mAP"
     bits = (3, 8)
-    steps = 250
-    evaluate_every = 50
+    steps = 160
+    evaluate_every = 40
     models = ("retinanet-small", "retinanet-18", "retinanet-34", "retinanet-50", "retinanet-101")
     options: ClassVar = {
         "backbone": Option(

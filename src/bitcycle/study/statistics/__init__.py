@@ -54,6 +54,7 @@ def title(question: Run) -> str:
     parts += [f"{name}={value}" for name, value in question.options]
     parts += ["in bfloat16"] if question.autocast else []
     parts += ["compiled"] if question.compiled else []
+    parts += ["last weights"] if question.keep == "last" else []
     return ", ".join(parts)
 
 
