@@ -15,7 +15,7 @@ install: .venv/.installed
 # The study of the digits: ten schedules and three baselines over three seeds, and a report to look at.
 demo: install
 	$(BIN)/bitcycle schedules --bits 2 8 --plot out/schedules.png
-	$(BIN)/bitcycle study image --name digits --seeds 3 --steps 240
+	$(BIN)/bitcycle study image --name digits --seeds 3 --steps 160
 
 test: install
 	$(BIN)/pytest -n 2
