@@ -389,6 +389,7 @@ def test_bombs(name, server, cache, monkeypatch):
         ("small.zip", zipped({"folder/file": b"x"})[:-9], "is damaged or no archive"),
         ("file", b"", "holds no folder/file"),
     ],
+    ids=["no tar", "cut tar", "other tar", "empty zip", "cut zip", "no archive"],
 )
 def test_no_archives(name, content, told, server, cache):
     server.files = {name: content}
