@@ -12,10 +12,10 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# The study of the digits: ten schedules and three baselines over three seeds, and a report to look at.
+# The study of the digits: ten schedules and three baselines over five seeds, and a report to look at.
 demo: install
 	$(BIN)/bitcycle schedules --bits 2 8 --plot out/schedules.png
-	$(BIN)/bitcycle study image --name digits --seeds 3 --steps 160
+	$(BIN)/bitcycle study image --name digits --seeds 5 --steps 60
 
 test: install
 	$(BIN)/pytest -n 2

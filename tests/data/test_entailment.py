@@ -94,6 +94,14 @@ def test_jsonl(tmp_path):
     assert counts(data) == [3, 3, 3]
 
 
+def test_empty_sentences_are_left_out(tmp_path):
+    header = ("sentence1", "sentence2", "label")
+    rows = [("a", "b", "neutral"), ("a", "", "neutral"), (" ", "b", "entailment"), ("c", "d", "contradiction")]
+    write(tmp_path, "dev.tsv", header, *rows)
+    write(tmp_path, "train.tsv", header, *rows * 10)
+    assert [pair.premise for pair in read_pairs(tmp_path).test] == ["a", "c"]
+
+
 def test_mnli(tmp_path):
     header = ("index", "promptID", "sentence1", "sentence2", "label1", "gold_label")
     rows = [(str(n), "1", f"p{n}", f"h{n}", "neutral", THREE[n % 3]) for n in range(30)]
@@ -112,7 +120,7 @@ def test_mnli(tmp_path):
         ("dev.tsv", "sentence1\tsentence2\tlabel\nonly one\n", "line 2 has 1 cells; it should have 3"),
         ("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\tmaybe\n", "line 2 has the label 'maybe'"),
         ("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\t0\n", "line 2 has the label '0'"),
-        ("dev.tsv", "sentence1\tsentence2\tlabel\na\t\tneutral\n", "line 2 lacks a sentence"),
+        ("dev.tsv", "sentence1\tsentence2\tlabel\na\t \tneutral\n", "holds no pair"),
         ("dev.tsv", "sentence1\tsentence2\tlabel\n", "holds no pair"),
         ("dev.tsv", "", "holds no pair"),
         ("dev.tsv", "a\tb\n", "line 1 has 2 cells; it should be premise, hypothesis and label"),

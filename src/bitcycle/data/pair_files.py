@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bitcycle.data.errors import DataError
 from bitcycle.data.files import lines_of
@@ -29,11 +29,15 @@ class Row(NamedTuple):
 
 
 def read_rows(path: Path, language: str) -> list[Row]:
-    """The pairs of one file in the given language; those without an agreed label are left out."""
+    """The pairs of one file in the given language; not those without an agreed label or with an empty sentence.
+
+    Machine-translated training files hold a few lines with an empty sentence; a file with nothing else is refused.
+    """
     rows = list(_from_json(path, language) if path.suffix == ".jsonl" else _from_table(path, language))
-    if not rows:
+    whole = [row for row in rows if row.premise.strip() and row.hypothesis.strip()]
+    if not whole:
         raise DataError(f"{path}: holds no pair of sentences in the language {language!r}; it should hold one a line")
-    return [row for row in rows if row.label != _UNDECIDED]
+    return [row for row in whole if row.label != _UNDECIDED]
 
 
 def _from_json(path: Path, language: str) -> Iterator[Row]:
@@ -50,12 +54,11 @@ def _from_json(path: Path, language: str) -> Iterator[Row]:
                 "sentence2"
             )
         if entry.get("language", language) == language:
-            label, premise, hypothesis = _picked(entry)
-            yield _row(path, number, premise, hypothesis, label)
+            yield _row(path, number, *_picked(entry))
 
 
-def _picked(entry: dict[str, str]) -> list[str | None]:
-    return [entry.get(key) for key in ("gold_label", "sentence1", "sentence2")]
+def _picked(entry: dict[str, Any]) -> tuple[Any, Any, Any]:
+    return entry.get("sentence1"), entry.get("sentence2"), entry.get("gold_label")
 
 
 def _from_table(path: Path, language: str) -> Iterator[Row]:
@@ -91,9 +94,7 @@ def _from_plain_table(path: Path, lines: list[tuple[int, str]]) -> Iterator[Row]
         yield _row(path, number, cells[0], cells[1], THREE[int(cells[2])] if cells[2] in ("0", "1", "2") else cells[2])
 
 
-def _row(path: Path, number: int, premise: str | None, hypothesis: str | None, label: str | None) -> Row:
-    if not premise or not hypothesis:
-        raise DataError(f"{path}: line {number} lacks a sentence; it should have a premise and a hypothesis")
+def _row(path: Path, number: int, premise: str, hypothesis: str, label: str | None) -> Row:
     if label not in (*THREE, *TWO, _UNDECIDED, None):
         raise DataError(
             f"{path}: line {number} has the label {label!r}; it should be one of {', '.join((*THREE, *TWO[1:]))}"
