@@ -1,10 +1,10 @@
 """Do workers pay, and what does the engine itself take?
 
-    python benchmarks/study.py [--steps 240] [--seeds 1]
+    python benchmarks/study.py [--steps 60] [--seeds 5]
 
-Runs the digits study (13 settings) twice, with one worker of one thread and with one worker a core, and prints the
-ratio of the two times, and how much longer the study with one worker took than its runs alone: what the engine takes
-for processes, checkpoints, progress and the store.
+Runs the digits study of `make demo` (13 settings, 5 seeds) twice, with one worker of one thread and with one worker a
+core, and prints the ratio of the two times, and how much longer the study with one worker took than its runs alone:
+what the engine takes for processes, checkpoints, progress and the store.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from bitcycle.study.store import Store
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=240)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     plan = plan_of({"task": "image", "steps": options.steps, "seeds": options.seeds}, "digits")
     cores = os.cpu_count() or 1

@@ -24,5 +24,6 @@ def test_validation_is_looked_at_often_but_does_not_take_over():
     training = task_named("image").prepare(Run("image", "full", 1))
     assert training.evaluation_interval(50, 400) == 50
     assert training.evaluation_interval(50, 64_000) == 1600
+    assert training.evaluation_interval(50, 60) == 15
     training.batch = 1
     assert training.evaluation_interval(50, 400) == 10 * len(training.data.validation) // 3

@@ -60,9 +60,9 @@ class ImageTraining(Training):
     def learning_rate(self, step: int, total: int) -> float:
         return at_boundaries(step, total, (0.5, 0.75), 0.1)
 
-    def evaluation_interval(self, least: int, total: int) -> int:
+    def evaluation_interval(self, usual: int, total: int) -> int:
         """Rare enough that validation takes a tenth of the time: an image of a step costs three forward passes."""
-        return max(super().evaluation_interval(least, total), 10 * len(self.data.validation) // (3 * self.batch))
+        return max(super().evaluation_interval(usual, total), 10 * len(self.data.validation) // (3 * self.batch))
 
     def loss(self, step: int) -> Tensor:
         rows = self.batches(step)

@@ -71,9 +71,9 @@ class LanguageTraining(Training):
     def learning_rate(self, step: int, total: int) -> float:
         return self.factor
 
-    def evaluation_interval(self, least: int, total: int) -> int:
+    def evaluation_interval(self, usual: int, total: int) -> int:
         """Official data is judged after each epoch, which is when the learning rate may fall."""
-        return self.steps_per_epoch if self.official else least
+        return self.steps_per_epoch if self.official else usual
 
     def validated(self, metric: float) -> None:
         if metric >= self.best:
