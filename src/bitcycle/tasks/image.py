@@ -61,8 +61,9 @@ class ImageTraining(Training):
         return at_boundaries(step, total, (0.5, 0.75), 0.1)
 
     def evaluation_interval(self, usual: int, total: int) -> int:
-        """Rare enough that validation takes a tenth of the time: an image of a step costs three forward passes."""
-        return max(super().evaluation_interval(usual, total), 10 * len(self.data.validation) // (3 * self.batch))
+        """Four looks or more, if validation takes no more than a tenth of the time: a step is three forward passes."""
+        often = super().evaluation_interval(min(usual, total // 4), total)
+        return max(1, often, 10 * len(self.data.validation) // (3 * self.batch))
 
     def loss(self, step: int) -> Tensor:
         rows = self.batches(step)

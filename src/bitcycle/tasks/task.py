@@ -56,8 +56,8 @@ class Training(ABC):
         return 1.0
 
     def evaluation_interval(self, usual: int, total: int) -> int:
-        """Steps between two looks at validation: four of them or more, some forty in a long training."""
-        return max(1, min(usual, total // 4), total // 40)
+        """Steps between two looks at validation: some forty of them in a long training."""
+        return max(usual, total // 40)
 
     def validated(self, metric: float) -> None:  # noqa: B027 - most recipes have no use for it
         """Called with each validation metric, for recipes that depend on it."""
