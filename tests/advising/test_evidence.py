@@ -103,7 +103,7 @@ def test_records_that_do_not_do(records, told):
 
 
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=6), min_size=1, max_size=4), st.integers(0, 99))
-def test_p_values_are_those_of_scipy_with_holm(shifts, noise_seed):
+def test_p_values_are_those_of_scipy(shifts, noise_seed):
     base = np.random.default_rng(noise_seed).normal(size=6)
     settings = [[base[i] + shift for i, shift in enumerate(row)] for row in shifts]
     records = runs("static:8", base, 9.0)
@@ -115,9 +115,6 @@ def test_p_values_are_those_of_scipy_with_holm(shifts, noise_seed):
         if difference.std(ddof=1) < 1e-12:
             return
         plain.append(stats.ttest_1samp(difference, 0, alternative="less").pvalue)
-    order = np.argsort(plain)
-    expected = np.empty(len(plain))
-    expected[order] = np.minimum(1, np.maximum.accumulate(np.sort(plain) * np.arange(len(plain), 0, -1)))
     found = {str(c.schedule): c.p for c in compare_with(Constant(8), records)}
-    for q_min, p in enumerate(expected, start=1):
+    for q_min, p in enumerate(plain, start=1):
         assert found[f"CR:{q_min}-8:cycles=8"] == pytest.approx(p, abs=1e-9)

@@ -32,14 +32,14 @@ def test_planted_early_precision_is_found():
         ("RTH", "RR", "better"),
         ("ETH", "ER", "better"),
     ]
-    assert claim(analysis, "the one that starts at high precision is better").verdict == "supported"
+    assert claim(analysis, "the schedule that starts at high precision is better").verdict == "supported"
 
 
 def test_the_opposite_contradicts():
     analysis = only(by_early_bits(-0.02))
     assert analysis.equal_cost.reversed_p < 0.001
     assert claim(analysis, "quality falls with the bits of the first tenth").verdict == "contradicted"
-    assert claim(analysis, "the one that starts at high precision is worse").verdict == "contradicted"
+    assert claim(analysis, "the schedule that starts at high precision is worse").verdict == "contradicted"
 
 
 def test_nothing_planted_is_open():

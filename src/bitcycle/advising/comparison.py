@@ -2,14 +2,15 @@
 
 Every setting is paired with the baseline over the seeds they share. With the differences ``d`` of quality over ``n``
 seeds, ``t = mean(d) / (sd(d) / sqrt(n))`` has ``n - 1`` degrees of freedom, and ``p = P(T <= t)`` is the probability of
-so bad a result if the setting were as good. Holm's correction holds the chance of any wrong "worse" at 5 %.
+so bad a result if the setting were as good. There is no correction for the number of settings: it would guard against a
+wrong "worse", and let pass the more cheap settings the more were tried.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Protocol
 
@@ -49,7 +50,7 @@ class Comparison:
     lost_at_most: float
     """With 95 % confidence the loss of quality is no more than this."""
     p: float
-    """Of being worse, corrected for the number of comparisons; 1 where there are too few seeds."""
+    """Of so bad a result if it were as good; 1 where there are too few seeds."""
 
     @property
     def told(self) -> bool:
@@ -70,7 +71,7 @@ class Comparison:
         verdict = "significantly worse than" if self.worse else "not significantly worse than"
         return (
             f"{verdict} the baseline over {self.seeds} seeds: quality {self.difference:+.4g}, "
-            f"corrected p = {self.p:.3f}; a loss of more than {self.lost_at_most:.4g} is excluded with 95 % confidence"
+            f"p = {self.p:.3f}; a loss of more than {self.lost_at_most:.4g} is excluded with 95 % confidence"
         )
 
 
@@ -85,7 +86,7 @@ def compare_with(baseline: Schedule, records: Iterable[Record]) -> list[Comparis
         raise ValueError(f"{len(base)} seeds of the baseline {baseline} tell nothing: it needs {FEWEST_SEEDS} or more")
     rest = [_compare(setting, found, base) for setting, found in runs.items() if setting != baseline]
     cost = fmean(run.cost for run in base.values())
-    return [Comparison(baseline, len(base), cost, 0.0, 0.0, 0.0, 1.0), *_corrected(rest)]
+    return [Comparison(baseline, len(base), cost, 0.0, 0.0, 0.0, 1.0), *rest]
 
 
 def _by_setting(records: Iterable[Record]) -> dict[Schedule, dict[int, Record]]:
@@ -123,12 +124,3 @@ def _loss_and_p(differences: Sequence[float]) -> tuple[float, float]:
     if error == 0:
         return max(0.0, -mean), 0.0 if mean < 0 else 1.0
     return max(0.0, -mean + t_distribution.ppf(1 - LEVEL) * error), float(t_distribution.cdf(mean / error))
-
-
-def _corrected(compared: list[Comparison]) -> list[Comparison]:
-    """Holm's correction over the settings that have seeds enough."""
-    from bitcycle.study.statistics.comparisons import holm
-
-    told = [found for found in compared if found.told]
-    corrected = [replace(found, p=p) for found, p in zip(told, holm([found.p for found in told]), strict=True)]
-    return [found for found in compared if not found.told] + corrected

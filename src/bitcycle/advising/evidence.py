@@ -42,7 +42,7 @@ def advise_by_evidence(records: Iterable[Record], steps: int, q_max: int, save: 
 def _reasons(chosen: Comparison, compared: list[Comparison], baseline: Schedule) -> list[str]:
     reasons = [
         "your runs: they decide, by the cheapest setting that is not significantly worse than the baseline "
-        f"{baseline} (paired over seeds, one-sided t test at {percent(LEVEL)}, Holm's correction)."
+        f"{baseline} (paired over seeds, one-sided t test at {percent(LEVEL)})."
     ]
     if chosen.schedule == baseline:
         reasons.append("your runs: no cheaper setting holds, so the baseline itself remains.")

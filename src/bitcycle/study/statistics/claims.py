@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from bitcycle.schedules import Constant
 from bitcycle.study.analysis import Analysis, Claim, Correlation, EqualCost, Setting
@@ -12,6 +13,9 @@ from bitcycle.study.statistics.correlations import FEWEST_SETTINGS
 from bitcycle.study.statistics.reading import gradient_bits, schedule_of
 from bitcycle.study.statistics.resampling import LEVEL
 from bitcycle.study.statistics.wording import listed, number, p_value, with_interval
+
+FEWEST_COSTS = 3
+"""Of two costs one is higher: that says nothing of a trade-off."""
 
 
 def claims(analysis: Analysis) -> list[Claim]:
@@ -39,12 +43,25 @@ def quality_follows_cost(analysis: Analysis) -> Claim:
         return Claim("Whether quality rises with cost cannot be told: it takes two settings or more.", "open")
     if math.isnan(settings.value) or math.isnan(runs.value):
         return Claim(f"Whether quality rises with cost cannot be told: {_what_is_constant(analysis)}.", "open")
+    if _different_costs(analysis) < FEWEST_COSTS:
+        return Claim(f"Whether quality rises with cost cannot be told: {_few_costs(analysis)}.", "open")
     figures = f"Spearman's correlation is {with_interval(settings)} and {with_interval(runs)}"
     if settings.low > 0 and runs.low > 0:
         return Claim(f"Quality rises with cost: {figures}.", "supported")
     if settings.high < 0 and runs.high < 0:
         return Claim(f"Quality falls as cost rises: {figures}.", "contradicted")
     return Claim(f"Whether quality rises with cost is open: {figures}{_why_no_interval(settings, runs)}.", "open")
+
+
+def _different_costs(analysis: Analysis) -> int:
+    """How many costs there are that lie more than 1 % apart; full precision, which no correlation counts, aside."""
+    counted = (setting for setting in analysis.settings if schedule_of(setting.run) != Constant(None))
+    costs = sorted(setting.bitops for setting in counted)
+    return 1 + sum(higher > 1.01 * lower for lower, higher in pairwise(costs))
+
+
+def _few_costs(analysis: Analysis) -> str:
+    return f"the settings have only {_different_costs(analysis)} different costs"
 
 
 def _what_is_constant(analysis: Analysis) -> str:
@@ -92,15 +109,12 @@ def high_start_of_pairs(found: EqualCost | None) -> Claim | None:
     each = listed(
         [f"{high} against {low} {c.difference.mean:+.3g} ({c.verdict})" for high, low, c in found.pairs],
     )
-    verdicts = {comparison.verdict for _, _, comparison in found.pairs}
-    if "better" in verdicts and "worse" not in verdicts:
-        return Claim(
-            f"Of two schedules of equal cost, the one that starts at high precision is better: {each}.", "supported"
-        )
-    if "worse" in verdicts and "better" not in verdicts:
-        return Claim(
-            f"Of two schedules of equal cost, the one that starts at high precision is worse: {each}.", "contradicted"
-        )
+    verdicts = [comparison.verdict for _, _, comparison in found.pairs]
+    better, worse = verdicts.count("better"), verdicts.count("worse")
+    if bool(better) != bool(worse):
+        shown = f"In {better + worse} of {len(verdicts)} pairs of equal cost" if len(verdicts) > 1 else "At equal cost"
+        how, verdict = ("better", "supported") if better else ("worse", "contradicted")
+        return Claim(f"{shown} the schedule that starts at high precision is {how}: {each}.", verdict)
     return Claim(f"Whether it pays to start at high precision is open for the pairs of equal cost: {each}.", "open")
 
 

@@ -73,17 +73,14 @@ def _lasting(longest: DeficitPoint, metric: str) -> Claim:
 def _restart(held: DeficitPoint, restarted: DeficitPoint, sign: int, metric: str) -> Claim:
     gained = _mean_of(compare(restarted.qualities, held.qualities, sign))
     effect = _worded(gained, "helps", "hurts", "is not shown to change anything")
-    gap, left = (point.loss.difference.mean if point.loss else math.nan for point in (held, restarted))
-    share = f" Of the gap of {number(-gap)} to the control it leaves {number(-left)}." if _real_gap(gap, left) else ""
+    gap, left = _mean_of(held.loss), _mean_of(restarted.loss)
+    shown = gap.high < 0 and math.isfinite(left.mean)
+    share = f" Of the gap of {number(-gap.mean)} to the control it leaves {number(-left.mean)}." if shown else ""
     return Claim(
         f"Restarting the learning rate after the longest initial deficit {effect}: {_turned(metric)} changes by "
         f"{gained} against holding it.{share}",
         _verdict(gained, wanted=1),
     )
-
-
-def _real_gap(gap: float, left: float) -> bool:
-    return math.isfinite(gap) and math.isfinite(left) and gap < 0
 
 
 def position_claims(points: list[DeficitPoint], sign: int, metric: str) -> list[Claim]:

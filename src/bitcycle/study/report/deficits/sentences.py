@@ -18,12 +18,12 @@ from bitcycle.study.report.facts import better_words
 
 def asked(analysis: DeficitAnalysis) -> str:
     """The question, in a sentence."""
-    low, high = analysis.bits
-    lasting = f"leave damage that a whole normal training on {high} bits ({analysis.steps:,} steps) does not mend"
+    low, high = (words.count(width, "bit") for width in analysis.bits)
+    lasting = f"leave damage that a whole normal training on {high} ({analysis.steps:,} steps) does not mend"
     when = "do less damage the later it comes"
     by_length = any(point.place for point in analysis.lengths)
     effects = [lasting] * by_length + [when] * bool(analysis.positions) or [lasting, when]
-    return f"Does a stretch of training on {low} bits {', and does it '.join(effects)}?"
+    return f"Does a stretch of training on {low} {', and does it '.join(effects)}?"
 
 
 def what_ran(analysis: DeficitAnalysis) -> str:
@@ -79,11 +79,11 @@ def arms_words(analysis: DeficitAnalysis) -> str:
 
 def plot_words(analysis: DeficitAnalysis, experiment: Experiment) -> str:
     """What a plot shows."""
-    low, high = analysis.bits
+    low, high = (words.count(width, "bit") for width in analysis.bits)
     if experiment.name == "length":
-        shown = f"after an initial deficit on {low} bits and a whole normal training on {high} bits"
+        shown = f"after an initial deficit on {low} and a whole normal training on {high}"
     else:
-        shown = f"after a normal training on {high} bits with {analysis.window:,} steps on {low} bits put into it"
+        shown = f"after a normal training on {high} with {analysis.window:,} steps on {low} put into it"
     return f"The {analysis.metric} on the test part {shown}, as a mean over seeds ({better_words(analysis)})."
 
 
