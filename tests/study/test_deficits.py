@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bitcycle.rates import Course
 from bitcycle.study.deficits import ARMS, DeficitPart
 from bitcycle.study.plan import Plan
 from bitcycle.study.plan_file import plan_of
@@ -208,6 +209,8 @@ def test_other_runs_of_a_study_do_not_count():
         ({"lengths": (math.nan,)}, "0 or more, in normal trainings"),
         ({"window": math.inf}, "0 or more, in normal trainings"),
         ({"starts": (0.0, 1.0)}, "a fraction from 0 to below 1"),
+        ({"starts": (-1.0,), "recovery": "whole"}, "begins at 0 or later"),
+        ({"recovery": "half"}, "'rest' .* or 'whole', not 'half'"),
         ({"starts": (0.999,)}, "before the last of the 400 steps"),
         ({"arms": ("held",)}, "'longer' is what the others are compared with"),
         ({"arms": ("longer", "shorter")}, "arms are held, restarted, longer"),
@@ -217,6 +220,18 @@ def test_misuse(changes, message):
     with pytest.raises(ValueError, match=message) as caught:
         replace(PART, **changes)
     assert "\n" not in str(caught.value)
+
+
+def test_a_whole_recovery_follows_every_window_alike():
+    part = DeficitPart("image", (1, 8), 60, (0.0,), 0.5, (0.0, 1.0), "whole", seeds=(0,))
+    runs = {(cell.place, cell.arm): run for cell, run in part.cells() if cell.experiment == "position"}
+    assert {place: runs[place, "held"].steps for place in (0, 60)} == {0: 90, 60: 150}
+    late = runs[60, "held"]
+    assert (late.schedule, late.rate) == ("deficit(1@60..90, static:8)", "hold@0..90")
+    assert runs[60, "restarted"].rate == "restart@90"
+    assert (runs[60, "longer"].schedule, runs[60, "longer"].rate) == ("static:8", "hold@0..90")
+    course = Course.of(late.rate, late.steps)
+    assert [course.place(step) for step in (0, 89, 90, 149)] == [(0, 60), (0, 60), (0, 60), (59, 60)]
 
 
 def test_few_steps_without_a_window():
@@ -229,7 +244,7 @@ def test_few_steps_without_a_window():
     [
         DeficitPart("image", (3, 8), 400),
         DeficitPart(
-            "graph", (2, 6), 50, (0.0, 1.5), 0.0, (), (7, 9), ("held", "longer"), False, "gcn", "", 32,
+            "graph", (2, 6), 50, (0.0, 1.5), 0.0, (2.0,), "whole", (7, 9), ("held", "longer"), False, "gcn", "", 32,
             {"aggregation": "quantized"},
         ),
     ],

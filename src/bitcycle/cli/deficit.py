@@ -18,6 +18,9 @@ def deficit(
     lengths: Annotated[str, typer.Option(help="Of initial deficits, in normal trainings.")] = "0,0.25,0.5,1,2",
     window: Annotated[float, typer.Option(help="Length of the sliding window, likewise; 0: none.")] = 0.5,
     starts: Annotated[str, typer.Option(help="Where the window begins, likewise.")] = "0,0.25,0.5,0.75",
+    recovery: Annotated[
+        str, typer.Option(help="After the window: the 'rest' of a normal training, or a 'whole' one.")
+    ] = ("rest"),
     seeds: Annotated[int, typer.Option(help="How many seeds.")] = 5,
     arms: Annotated[str, typer.Option(help="held, restarted (controls the learning rate), longer (no deficit).")] = (
         "held,restarted,longer"
@@ -49,6 +52,7 @@ def deficit(
         "lengths": _numbers(lengths),
         "window": window,
         "starts": _numbers(starts),
+        "recovery": recovery,
         "seeds": seeds,
         "arms": [arm.strip() for arm in arms.split(",")],
         "measured": measure,

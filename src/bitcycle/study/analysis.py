@@ -166,3 +166,5 @@ class DeficitAnalysis:
     positions: list[DeficitPoint]
     """By arm, then by position; empty without that experiment."""
     claims: list[Claim]
+    recovery: str = "rest"
+    """What follows the sliding window: the ``rest`` of a normal training, or a ``whole`` one."""

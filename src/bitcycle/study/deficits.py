@@ -3,7 +3,9 @@
 With a normal training of N steps at q_max:
 
     initial deficit   q_min for the first R steps, then the normal N steps, for a list of R
-    sliding window    q_min for W steps that begin at step s of the normal course, N + W steps in all, for a list of s
+    sliding window    q_min for W steps that begin at step s of the normal course, N + W steps in all, for a list of s;
+                      or, with a whole recovery, after s steps, and then the normal N steps, so that a later window
+                      has no less training after it
 
 each in three arms, which differ in nothing else:
 
@@ -25,6 +27,7 @@ from typing import Any, NamedTuple
 from bitcycle.runs import Run
 
 ARMS = ("held", "restarted", "longer")
+RECOVERIES = ("rest", "whole")
 
 
 class Cell(NamedTuple):
@@ -63,6 +66,8 @@ class DeficitPart:
     """The length of the sliding window, likewise; 0: no such experiment."""
     starts: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)
     """Where the window begins, likewise."""
+    recovery: str = "rest"
+    """What follows the window: the ``rest`` of the normal training, or a ``whole`` one."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     arms: tuple[str, ...] = ARMS
     measured: bool = True
@@ -78,10 +83,15 @@ class DeficitPart:
             raise ValueError(f"a normal training has 1 step or more, not {self.steps}")
         if any(not 0 <= length < math.inf for length in (*self.lengths, self.window)):
             raise ValueError("the length of a deficit is 0 or more, in normal trainings")
-        if any(not 0 <= start < 1 for start in self.starts):
-            raise ValueError("a window begins at a fraction from 0 to below 1 of the normal training")
-        if round(self.window * self.steps) and any(round(start * self.steps) >= self.steps for start in self.starts):
-            raise ValueError(f"a window begins before the last of the {self.steps} steps of the normal training")
+        if self.recovery not in RECOVERIES:
+            raise ValueError(f"the recovery is 'rest' (of the normal training) or 'whole', not {self.recovery!r}")
+        if any(not 0 <= start < math.inf for start in self.starts):
+            raise ValueError("a window begins at 0 or later, in normal trainings")
+        if self.recovery == "rest" and round(self.window * self.steps):
+            if any(start >= 1 for start in self.starts):
+                raise ValueError("a window begins at a fraction from 0 to below 1 of the normal training")
+            if any(round(start * self.steps) >= self.steps for start in self.starts):
+                raise ValueError(f"a window begins before the last of the {self.steps} steps of the normal training")
         if set(self.arms) - set(ARMS) or "longer" not in self.arms:
             raise ValueError(f"arms are {', '.join(ARMS)}; 'longer' is what the others are compared with")
 
@@ -101,13 +111,14 @@ class DeficitPart:
                     yield from self._arms("position", start, start, start + window, seed)
 
     def _arms(self, experiment: str, place: int, start: int, stop: int, seed: int) -> Iterator[tuple[Cell, Run]]:
-        total = self.steps + stop - start
+        held_from = 0 if self.recovery == "whole" else start
+        total = self.steps + stop - held_from
         normal = f"static:{self.bits[1]}"
         if start == stop:
             yield Cell(experiment, place, "longer"), self._run(normal, total, "", seed)
             return
         deficit = f"deficit({self.bits[0]}@{start}..{stop}, {normal})"
-        hold, restart = f"hold@{start}..{stop}", f"restart@{stop}"
+        hold, restart = f"hold@{held_from}..{stop}", f"restart@{stop}"
         for arm, spec, rate in (
             ("held", deficit, hold),
             ("restarted", deficit, restart),
@@ -131,6 +142,7 @@ class DeficitPart:
             "lengths": self.lengths,
             "window": self.window,
             "starts": self.starts,
+            "recovery": self.recovery,
             "seeds": self.seeds,
             "arms": self.arms,
             "measured": self.measured,

@@ -19,6 +19,7 @@
     lengths = [0, 0.5, 1.0]                  # initial deficits, in normal trainings
     window = 0.5                             # a sliding window of this length,
     starts = [0, 0.25, 0.5]                  # beginning here
+    recovery = "rest"                        # of the normal training after the window, or a "whole" one
 
 Also: model, data, batch_size, backward_bits (a width, or "full"), autocast, keep ("best" weights on validation or the
 "last"). What is said above the parts holds for all of them. A key that a plan does not know is an error, not ignored.
@@ -40,7 +41,7 @@ KEYS = (
     *("model", "data", "batch_size", "autocast", "keep", "options"),
 )
 DEFICIT_KEYS = (
-    *("task", "bits", "steps", "lengths", "window", "starts", "seeds", "arms", "measured"),
+    *("task", "bits", "steps", "lengths", "window", "starts", "recovery", "seeds", "arms", "measured"),
     *("model", "data", "batch_size", "options"),
 )
 
@@ -111,6 +112,8 @@ def deficit_of(values: Mapping[str, Any]) -> DeficitPart:
     }
     if "window" in values:
         given["window"] = _share(values["window"], "window")
+    if "recovery" in values:
+        given["recovery"] = _text(values["recovery"], "recovery")
     if "arms" in values:
         given["arms"] = tuple(_text(each, "an arm") for each in _list(values["arms"]))
     return DeficitPart(

@@ -43,12 +43,14 @@ def analyse_deficits(part: DeficitPart, records: Iterable[Record]) -> DeficitAna
         lengths=lengths,
         positions=positions,
         claims=[*length_claims(lengths, sign, some.metric), *position_claims(positions, sign, some.metric)],
+        recovery=part.recovery,
     )
 
 
 def _title(part: DeficitPart, run: Run) -> str:
     named = [part.task, *([f"model {run.model}"] if run.model else []), *([f"data {run.data}"] if run.data else [])]
-    return f"{', '.join(named)}: {part.bits[0]} instead of {part.bits[1]} bits for a stretch of training"
+    whole = ", and a whole normal training after it" if part.recovery == "whole" else ""
+    return f"{', '.join(named)}: {part.bits[0]} instead of {part.bits[1]} bits for a stretch of training{whole}"
 
 
 def _points(found: Found, experiment: str, steps: int, sign: int) -> list[DeficitPoint]:

@@ -37,9 +37,11 @@ def what_ran(analysis: DeficitAnalysis) -> str:
     starts = sorted({point.share for point in analysis.positions})
     if starts:
         which = words.listed(f"{share:.3g}" for share in starts)
+        begins = f"begins {which} of the way through one"
+        if analysis.recovery == "whole":
+            begins = f"begins after {which} normal trainings, and has a whole one after it"
         parts.append(
-            f"a deficit of {trainings(analysis.window / analysis.steps)} ({analysis.window:,} steps) "
-            f"that begins {which} of the way through one"
+            f"a deficit of {trainings(analysis.window / analysis.steps)} ({analysis.window:,} steps) that {begins}"
         )
     seeds = words.count(analysis.seeds, "seed")
     return f"What was run: {'; '.join(parts) or 'normal trainings alone'}; {seeds} each."
@@ -82,6 +84,10 @@ def plot_words(analysis: DeficitAnalysis, experiment: Experiment) -> str:
     low, high = (words.count(width, "bit") for width in analysis.bits)
     if experiment.name == "length":
         shown = f"after an initial deficit on {low} and a whole normal training on {high}"
+    elif analysis.recovery == "whole":
+        shown = (
+            f"after some training on {high}, {analysis.window:,} steps on {low}, and a whole normal training on {high}"
+        )
     else:
         shown = f"after a normal training on {high} with {analysis.window:,} steps on {low} put into it"
     return f"The {analysis.metric} on the test part {shown}, as a mean over seeds ({better_words(analysis)})."
