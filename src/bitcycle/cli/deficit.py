@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bitcycle.cli.study import STORE, Stored, carry_out, engine_of, show
-from bitcycle.cli.train import options_of
+from bitcycle.cli.parameters import (
+    STORE,
+    Address,
+    BatchSize,
+    Bits,
+    Data,
+    Device,
+    DryRun,
+    EngineName,
+    Gpus,
+    Model,
+    ReportFolder,
+    RetryFailed,
+    Stored,
+    TaskName,
+    TaskOptions,
+    Workers,
+    WorkerThreads,
+    options_of,
+)  # fmt: skip
+from bitcycle.cli.study import carry_out, engine_of, show
 
 
 def deficit(
-    task: Annotated[str, typer.Argument(help="A task, see 'bitcycle tasks'.")],
-    bits: Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; the task's own if not given.")] = None,
+    task: TaskName,
+    bits: Bits = None,
     steps: Annotated[int | None, typer.Option(help="Of a normal training; the task's own if not given.")] = None,
     lengths: Annotated[str, typer.Option(help="Of initial deficits, in normal trainings.")] = "0,0.25,0.5,1,2",
     window: Annotated[float, typer.Option(help="Length of the sliding window, likewise; 0: none.")] = 0.5,
@@ -26,23 +44,21 @@ def deficit(
         "held,restarted,longer"
     ),
     measure: Annotated[bool, typer.Option(help="Fisher information, gradient noise and more along training.")] = True,
-    model: Annotated[str, typer.Option(help="One of the task's models.")] = "",
-    data: Annotated[str, typer.Option(help="A folder with official data, or the name of a fetched data set.")] = "",
-    batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
-    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an option of the task; repeatable.")] = None,
+    model: Model = "",
+    data: Data = "",
+    batch_size: BatchSize = 0,
+    option: TaskOptions = None,
     name: Annotated[str, typer.Option(help="Of the study; 'TASK-deficit' if not given.")] = "",
     store: Stored = STORE,
-    out: Annotated[Path | None, typer.Option(help="Folder of the report; beside the store if not given.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes at once; 0: one a core.")] = 0,
-    threads: Annotated[int, typer.Option(help="Threads of each; 0: its share of the cores.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
-    engine: Annotated[str, typer.Option(help="'local', or 'ray' for a cluster.")] = "local",
-    address: Annotated[str, typer.Option(help="Of a Ray cluster; 'auto' finds it; empty starts one here.")] = "",
-    gpus: Annotated[float, typer.Option(help="GPUs for each run on a cluster; may be a fraction.")] = 0.0,
-    retry_failed: Annotated[bool, typer.Option(help="Run again what failed before.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option(help="Show the runs, their cost and the estimated time; run nothing.")
-    ] = False,
+    out: ReportFolder = None,
+    workers: Workers = 0,
+    threads: WorkerThreads = 0,
+    device: Device = "cpu",
+    engine: EngineName = "local",
+    address: Address = "",
+    gpus: Gpus = 0.0,
+    retry_failed: RetryFailed = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Probe critical learning periods: low precision early or late, with the controls a claim of damage needs."""
     from bitcycle.study.plan_file import plan_of

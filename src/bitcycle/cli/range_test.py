@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bitcycle.cli.parameters import BatchSize, Data, Model, TaskName, TaskOptions, options_of
+
 if TYPE_CHECKING:
     from bitcycle.range_testing import RangeTest
 
 
 def range_test(
-    task: Annotated[str, typer.Argument(help="image, graph, language, ...: see 'bitcycle tasks'.")],
+    task: TaskName,
     levels: Annotated[tuple[int, int], typer.Option(help="The lowest and the highest width to test.")] = (2, 8),
     iterations: Annotated[
         int, typer.Option(help="Of each short training; doubled until full precision clearly learns.")
@@ -23,9 +25,10 @@ def range_test(
     share: Annotated[
         float, typer.Option(metavar="PERCENT", help="Of full precision's progress: what a level has to keep.")
     ] = 50,
-    data: Annotated[str, typer.Option(help="A folder with official data; the embedded data if not given.")] = "",
-    model: Annotated[str, typer.Option(help="One of the task's models; its first if not given.")] = "",
-    batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
+    data: Data = "",
+    model: Model = "",
+    batch_size: BatchSize = 0,
+    option: TaskOptions = None,
     backward_bits: Annotated[
         int | None, typer.Option(help="Width of the gradients; the highest level if not given.")
     ] = None,
@@ -44,7 +47,15 @@ def range_test(
     from bitcycle.runs import Run
     from bitcycle.tasks import task_named
 
-    run = Run(task, "full", max(task_named(task).steps, iterations), model=model, data=data, batch_size=batch_size)
+    run = Run(
+        task,
+        "full",
+        max(task_named(task).steps, iterations),
+        model=model,
+        data=data,
+        batch_size=batch_size,
+        options=options_of(option),
+    )
     columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

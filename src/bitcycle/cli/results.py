@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bitcycle.cli.study import STORE, Stored, print_report, report_folder
+from bitcycle.cli.parameters import STORE, Stored
+from bitcycle.cli.study import print_report, report_folder
 from bitcycle.tables import short, table
 
 

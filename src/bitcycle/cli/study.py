@@ -10,7 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle.cli.train import options_of
+from bitcycle.cli.parameters import (
+    STORE,
+    Address,
+    BatchSize,
+    Bits,
+    Data,
+    Device,
+    DryRun,
+    EngineName,
+    Gpus,
+    Model,
+    ReportFolder,
+    RetryFailed,
+    Stored,
+    TaskOptions,
+    Workers,
+    WorkerThreads,
+    options_of,
+)  # fmt: skip
 from bitcycle.tables import short, table
 
 if TYPE_CHECKING:
@@ -19,36 +37,31 @@ if TYPE_CHECKING:
     from bitcycle.study.plan import Plan
     from bitcycle.study.store import Store
 
-STORE = Path("out/studies.sqlite")
-Stored = Annotated[Path, typer.Option("--store", help="The SQLite file with all runs.", envvar="BITCYCLE_STORE")]
-
 
 def study(
     what: Annotated[str, typer.Argument(metavar="TASK|PLAN", help="A task (see 'bitcycle tasks') or a plan.toml.")],
     schedules: Annotated[
         list[str] | None, typer.Option(help="Names, specs, 'ten', 'baselines' or 'all' (the default); repeatable.")
     ] = None,
-    bits: Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; the task's own if not given.")] = None,
+    bits: Bits = None,
     cycles: Annotated[list[int] | None, typer.Option(help="Number of cycles; can be repeated.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds; 3 if nothing says.")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of each run; the task's own if not given.")] = None,
-    model: Annotated[str, typer.Option(help="One of the task's models.")] = "",
-    data: Annotated[str, typer.Option(help="A folder with official data, or the name of a fetched data set.")] = "",
-    batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
-    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an option of the task; repeatable.")] = None,
+    model: Model = "",
+    data: Data = "",
+    batch_size: BatchSize = 0,
+    option: TaskOptions = None,
     name: Annotated[str, typer.Option(help="Of the study; the task's or the plan's if not given.")] = "",
     store: Stored = STORE,
-    out: Annotated[Path | None, typer.Option(help="Folder of the report; beside the store if not given.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes at once; 0: one a core.")] = 0,
-    threads: Annotated[int, typer.Option(help="Threads of each; 0: its share of the cores.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
-    engine: Annotated[str, typer.Option(help="'local', or 'ray' for a cluster.")] = "local",
-    address: Annotated[str, typer.Option(help="Of a Ray cluster; 'auto' finds it; empty starts one here.")] = "",
-    gpus: Annotated[float, typer.Option(help="GPUs for each run on a cluster; may be a fraction.")] = 0.0,
-    retry_failed: Annotated[bool, typer.Option(help="Run again what failed before.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option(help="Show the runs, their cost and the estimated time; run nothing.")
-    ] = False,
+    out: ReportFolder = None,
+    workers: Workers = 0,
+    threads: WorkerThreads = 0,
+    device: Device = "cpu",
+    engine: EngineName = "local",
+    address: Address = "",
+    gpus: Gpus = 0.0,
+    retry_failed: RetryFailed = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Run a study: schedules, baselines and seeds in parallel; resumable; ends in a report."""
     given = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bitcycle.cli.parameters import BatchSize, Data, Device, Model, TaskName, TaskOptions, options_of
 from bitcycle.schedules import complete
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ ENOUGH = 5  # steps after which the time of a training can be estimated
 
 
 def train(
-    task: Annotated[str, typer.Argument(help="image, graph, language, ...: see 'bitcycle tasks'.")],
+    task: TaskName,
     schedule: Annotated[str, typer.Option(help="A precision schedule, by name or as a spec.")] = "CR",
     bits: Annotated[
         tuple[int, int] | None, typer.Option(help="q_min and q_max if the schedule does not say; else the task's own.")
@@ -28,20 +29,16 @@ def train(
     steps: Annotated[int | None, typer.Option(help="Steps of training; the task's own if not given.")] = None,
     preset: Annotated[str, typer.Option(help="Settings by name, such as 'paper': see 'bitcycle tasks'.")] = "",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    data: Annotated[
-        str, typer.Option(help="A folder with official data, or a name from 'bitcycle data list'; else embedded.")
-    ] = "",
-    model: Annotated[str, typer.Option(help="One of the task's models; its first if not given.")] = "",
+    data: Data = "",
+    model: Model = "",
     backward_bits: Annotated[int | None, typer.Option(help="Width of the gradients; q_max if not given.")] = None,
-    batch_size: Annotated[int, typer.Option(help="0: the task's own.")] = 0,
-    option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, an option of the task; can be repeated.")
-    ] = None,
+    batch_size: BatchSize = 0,
+    option: TaskOptions = None,
     out: Annotated[
         Path | None, typer.Option(help="A folder for checkpoints and the result; the same command goes on from there.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
-    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    device: Device = "cpu",
     autocast: Annotated[bool, typer.Option(help="Sums and everything else in bfloat16.")] = False,
     compiled: Annotated[bool, typer.Option("--compile", help="Train the model by torch.compile.")] = False,
     log: Annotated[list[str] | None, typer.Option(help="tensorboard, mlflow or wandb; can be repeated.")] = None,
@@ -121,21 +118,6 @@ def tasks() -> None:
             ("default", f"{task.steps} steps, {task.bits[0]}-{task.bits[1]} bits, {task.cycles} cycles"),
         ):
             console.print(f"  {heading + ':':19} {text}", soft_wrap=True)
-
-
-def options_of(given: list[str] | None) -> dict[str, str]:
-    """Options from their form on the command line.
-
-    >>> options_of(["aggregation=quantized"])
-    {'aggregation': 'quantized'}
-    """
-    options = {}
-    for text in given or []:
-        name, sign, value = text.partition("=")
-        if not (name and sign):
-            raise ValueError(f"an option is NAME=VALUE, not {text!r}")
-        options[name] = value
-    return options
 
 
 def _line(result: Result) -> str:

@@ -9,6 +9,9 @@ from bitcycle.study.statistics.comparisons import largest_loss
 from bitcycle.study.statistics.resampling import LEVEL
 from bitcycle.study.statistics.wording import counted_noun, listed, number, percent
 
+MANY = 12
+"""A sentence names no more settings than this; the table has them all."""
+
 
 def baseline_setting(analysis: Analysis) -> Setting | None:
     """The baseline itself."""
@@ -54,7 +57,9 @@ def schedules_against_baseline(analysis: Analysis) -> Claim | None:
     if worse:
         parts.append(f"{listed(worse)} fall{'s' if len(worse) == 1 else ''} short of it")
     if names["no difference shown"]:
-        parts.append(f"for {listed(names['no difference shown'])} no difference was shown, which is not to say equal")
+        alike = names["no difference shown"]
+        which = listed(alike) if len(alike) <= MANY else f"the other {len(alike)}"
+        parts.append(f"for {which} no difference was shown, which is not to say equal")
     if names["diverged"]:
         parts.append(f"{listed(names['diverged'])} could not be tested, for runs that diverged")
     if names["too few seeds"]:
