@@ -49,6 +49,15 @@ def test_the_baseline_remains_if_nothing_holds():
     assert any("the baseline itself remains" in reason for reason in advice.reasons)
 
 
+def test_noise_does_not_make_a_setting_hold():
+    """A setting that fails for one seed in three is not significantly worse, and yet nothing to recommend."""
+    shaky = runs("RR:3-8", [0.90, 0.91, 0.2, 0.92, 0.3], 40.0)
+    advice = advise(records=[*BASE, *AS_GOOD, *shaky])
+    assert advice.spec == "CT:3-8:cycles=8"
+    assert "not significantly worse than the baseline over 5 seeds" in advice.cheaper.reason
+    assert "more than the 0.0114 by which its seeds scatter" in advice.cheaper.reason
+
+
 def test_too_few_seeds_are_never_recommended():
     advice = advise(records=[*BASE, *AS_GOOD, *runs("RR:3-8", [0.95, 0.95], 40.0)])
     assert advice.spec == "CT:3-8:cycles=8"

@@ -3,7 +3,9 @@
 Every setting is paired with the baseline over the seeds they share. With the differences ``d`` of quality over ``n``
 seeds, ``t = mean(d) / (sd(d) / sqrt(n))`` has ``n - 1`` degrees of freedom, and ``p = P(T <= t)`` is the probability of
 so bad a result if the setting were as good. There is no correction for the number of settings: it would guard against a
-wrong "worse", and let pass the more cheap settings the more were tried.
+wrong "worse", and let pass the more cheap settings the more were tried. Nor is the test enough by itself, which lets
+pass the more the fewer the seeds and the larger their noise: a setting holds if, besides, its mean loss is no more than
+the standard deviation of the baseline over seeds.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ class Comparison:
     """With 95 % confidence the loss of quality is no more than this."""
     p: float
     """Of so bad a result if it were as good; 1 where there are too few seeds."""
+    scatter: float
+    """The standard deviation of the baseline's quality over the seeds."""
 
     @property
     def told(self) -> bool:
@@ -61,6 +65,11 @@ class Comparison:
     def worse(self) -> bool:
         return self.told and self.p < LEVEL
 
+    @property
+    def holds(self) -> bool:
+        """Neither significantly worse, nor by more than seeds differ."""
+        return self.told and not self.worse and -self.difference <= self.scatter
+
     def __str__(self) -> str:
         if not self.told:
             return (
@@ -69,8 +78,11 @@ class Comparison:
         if math.isnan(self.difference):
             return "worse than the baseline: some of its runs failed (their quality is not a number)"
         verdict = "significantly worse than" if self.worse else "not significantly worse than"
+        beyond = (
+            f", more than the {self.scatter:.4g} by which its seeds scatter" if not (self.worse or self.holds) else ""
+        )
         return (
-            f"{verdict} the baseline over {self.seeds} seeds: quality {self.difference:+.4g}, "
+            f"{verdict} the baseline over {self.seeds} seeds: quality {self.difference:+.4g}{beyond}, "
             f"p = {self.p:.3f}; a loss of more than {self.lost_at_most:.4g} is excluded with 95 % confidence"
         )
 
@@ -86,7 +98,12 @@ def compare_with(baseline: Schedule, records: Iterable[Record]) -> list[Comparis
         raise ValueError(f"{len(base)} seeds of the baseline {baseline} tell nothing: it needs {FEWEST_SEEDS} or more")
     rest = [_compare(setting, found, base) for setting, found in runs.items() if setting != baseline]
     cost = fmean(run.cost for run in base.values())
-    return [Comparison(baseline, len(base), cost, 0.0, 0.0, 0.0, 1.0), *rest]
+    return [Comparison(baseline, len(base), cost, 0.0, 0.0, 0.0, 1.0, _scatter(base)), *rest]
+
+
+def _scatter(base: dict[int, Record]) -> float:
+    qualities = [run.quality for run in base.values()]
+    return stdev(qualities) if all(map(math.isfinite, qualities)) else math.nan
 
 
 def _by_setting(records: Iterable[Record]) -> dict[Schedule, dict[int, Record]]:
@@ -103,15 +120,18 @@ def _by_setting(records: Iterable[Record]) -> dict[Schedule, dict[int, Record]]:
 
 def _compare(setting: Schedule, found: dict[int, Record], base: dict[int, Record]) -> Comparison:
     seeds = sorted(found.keys() & base.keys())
+    scatter = _scatter(base)
     mine, other = [found[seed] for seed in seeds], [base[seed] for seed in seeds]
     if not seeds:
-        return Comparison(setting, 0, fmean(run.cost for run in found.values()), math.nan, math.nan, math.nan, 1.0)
+        return Comparison(
+            setting, 0, fmean(run.cost for run in found.values()), math.nan, math.nan, math.nan, 1.0, scatter
+        )
     cost = fmean(run.cost for run in mine)
     saving = 1 - cost / fmean(run.cost for run in other)
     differences = [a.quality - b.quality for a, b in zip(mine, other, strict=True)]
     if not all(map(math.isfinite, differences)):
-        return Comparison(setting, len(seeds), cost, saving, math.nan, math.inf, 0.0)
-    return Comparison(setting, len(seeds), cost, saving, fmean(differences), *_loss_and_p(differences))
+        return Comparison(setting, len(seeds), cost, saving, math.nan, math.inf, 0.0, scatter)
+    return Comparison(setting, len(seeds), cost, saving, fmean(differences), *_loss_and_p(differences), scatter)
 
 
 def _loss_and_p(differences: Sequence[float]) -> tuple[float, float]:

@@ -13,15 +13,15 @@ MANY_SEEDS = 5
 
 
 def advise_by_evidence(records: Iterable[Record], steps: int, q_max: int, save: float | None) -> Advice:
-    """The cheapest recorded setting that is not significantly worse than static q_max."""
+    """The cheapest recorded setting that holds against static q_max."""
     baseline = Constant(q_max)
     compared = sorted(compare_with(baseline, records), key=lambda found: found.cost)
-    good = [found for found in compared if found.told and not found.worse]
+    good = [found for found in compared if found.holds]
     enough = [found for found in good if save is None or found.saving >= save]
     if not enough:
         most = good[0]
         raise ValueError(
-            f"no recorded setting that is not significantly worse than {baseline} saves {percent(save or 0)}: "
+            f"no recorded setting that holds against {baseline} saves {percent(save or 0)}: "
             f"the most is {percent(most.saving)}, by {most.schedule}"
         )
     chosen = enough[0]
@@ -42,13 +42,14 @@ def advise_by_evidence(records: Iterable[Record], steps: int, q_max: int, save: 
 def _reasons(chosen: Comparison, compared: list[Comparison], baseline: Schedule) -> list[str]:
     reasons = [
         "your runs: they decide, by the cheapest setting that is not significantly worse than the baseline "
-        f"{baseline} (paired over seeds, one-sided t test at {percent(LEVEL)})."
+        f"{baseline} (paired over seeds, one-sided t test at {percent(LEVEL)}), and in the mean not worse by more than "
+        "the baseline's seeds scatter."
     ]
     if chosen.schedule == baseline:
         reasons.append("your runs: no cheaper setting holds, so the baseline itself remains.")
     else:
         reasons.append(f"your runs: {chosen.schedule} is {chosen}.")
-    reasons += [f"your runs: {found.schedule} is {found}." for found in compared if found.worse]
+    reasons += [f"your runs: {found.schedule} is {found}." for found in compared if found.told and not found.holds]
     few = [str(found.schedule) for found in compared if not found.told]
     if few:
         reasons.append(f"your runs: {', '.join(few)} cannot be judged on fewer than {FEWEST_SEEDS} shared seeds.")

@@ -6,7 +6,7 @@ import math
 
 from bitcycle.schedules import Constant
 from bitcycle.study.analysis import Analysis, Setting
-from bitcycle.study.statistics.baseline_claims import baseline_setting, holding, scatter
+from bitcycle.study.statistics.baseline_claims import baseline_setting, holding
 from bitcycle.study.statistics.caveats import ENOUGH_SEEDS
 from bitcycle.study.statistics.reading import schedule_of
 from bitcycle.study.statistics.wording import counted_noun, listed, number, percent
@@ -26,7 +26,8 @@ def advice(analysis: Analysis) -> list[str]:
     sign = 1 if analysis.higher_is_better else -1
     cheapest = min(choices, key=lambda setting: (setting.bitops, -sign * setting.quality.mean))
     best = min(choices, key=lambda setting: (-sign * setting.quality.mean, setting.bitops))
-    balance = _holding(choices, baseline_setting(analysis)) or _knee(choices, cheapest, best)
+    base = baseline_setting(analysis)
+    balance = next(iter(holding(choices, base) if base else ()), None) or _knee(choices, cheapest, best)
     roles: dict[str, list[str]] = {}
     for role, setting in (("lowest cost", cheapest), ("balance", balance), ("best quality", best)):
         roles.setdefault(setting.label, []).append(role)
@@ -37,19 +38,6 @@ def advice(analysis: Analysis) -> list[str]:
     if cheapest is best:
         sentences.append("The cheapest setting also has the best mean: there is no trade-off to make here.")
     return sentences + _caution(analysis)
-
-
-def _holding(choices: list[Setting], base: Setting | None) -> Setting | None:
-    """The cheapest setting below the baseline's cost that is not shown to be worse and loses less than seeds scatter.
-
-    The test alone would not do: the fewer the seeds, the more it lets pass.
-    """
-    for setting in holding(choices):
-        assert base is not None
-        assert setting.against is not None
-        if -setting.against.difference.mean <= scatter(base):
-            return setting
-    return None
 
 
 def _knee(choices: list[Setting], cheapest: Setting, best: Setting) -> Setting:
