@@ -20,12 +20,14 @@ from torch import nn
 from bitcycle.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.conversion import quantize, restore
 from bitcycle.costs import Meter
+from bitcycle.devices import check_device
 from bitcycle.loggers import open_loggers
 from bitcycle.measuring import Measurements
 from bitcycle.noise import mix
 from bitcycle.precision import PrecisionScheduler
 from bitcycle.rates import Course
 from bitcycle.runs import Run
+from bitcycle.schedules.base import positive
 from bitcycle.tasks import Task, Training, task_named
 
 UNWATCHED: AbstractContextManager[None] = nullcontext()
@@ -78,6 +80,8 @@ def train(
     model with its best weights.
     """
     begun = time.perf_counter()
+    positive(checkpoint_every, "the number of steps between checkpoints")
+    check_device(device)
     task = task_named(run.task)
     torch.manual_seed(mix(run.seed, 0) >> 1)
     training = task.prepare(run)

@@ -1,6 +1,7 @@
 """Advice from records: the cheapest setting that is not significantly worse than the baseline."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,6 +57,25 @@ def test_noise_does_not_make_a_setting_hold():
     assert advice.spec == "CT:3-8:cycles=8"
     assert "not significantly worse than the baseline over 5 seeds" in advice.cheaper.reason
     assert "more than the 0.0114 by which its seeds scatter" in advice.cheaper.reason
+
+
+def test_nothing_below_a_q_min_that_is_given_or_found():
+    low = runs("CR:1-8", [run.quality for run in BASE], 30.0)
+    records = [*BASE, *AS_GOOD, *low]
+    assert advise(records=records).spec == "CR:1-8:cycles=8"
+    advice = advise(records=records, q_min=3)
+    assert advice.spec == "CT:3-8:cycles=8"
+    assert "q_min: CR:1-8:cycles=8 goes below 3 bits." in advice.reasons
+    found, nothing = (SimpleNamespace(q_min=q_min, reason="so it is") for q_min in (3, None))
+    assert advise(records=records, range_test=found).spec == "CT:3-8:cycles=8"
+    with pytest.raises(ValueError, match="found no q_min"):
+        advise(records=records, range_test=nothing)
+
+
+@pytest.mark.parametrize(("asked", "told"), [({"domain": "imag"}, "unknown domain"), ({"save": 40}, "save is a share")])
+def test_questions_are_checked_with_records_too(asked, told):
+    with pytest.raises(ValueError, match=told):
+        advise(records=[*BASE, *AS_GOOD], **asked)
 
 
 def test_too_few_seeds_are_never_recommended():

@@ -86,6 +86,15 @@ def test_a_file_that_is_no_store_is_left_as_it_is(tmp_path, content):
     assert path.read_bytes() == content
 
 
+def test_a_text_that_is_no_json_is_told_with_the_file(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.write(record())
+    with sqlite3.connect(tmp_path / "s.sqlite") as connection:
+        connection.execute("UPDATE records SET run = '{bad'")
+    with Store(tmp_path / "s.sqlite") as store, pytest.raises(ValueError, match=r"s\.sqlite is damaged, .* no JSON"):
+        store.records()
+
+
 def test_a_damaged_store_is_refused(tmp_path):
     path = tmp_path / "s.sqlite"
     with Store(path) as store:

@@ -1,16 +1,20 @@
 """The options of the graph task: batches, layers, and what they mean for resume, epochs and cost."""
 
 import gzip
+import os
+from pathlib import Path
 
 import pytest
 import torch
 
+from bitcycle.data.errors import DataError
 from bitcycle.tasks import Run, task_named
 from bitcycle.tasks import graph as graph_task
 from bitcycle.tasks.presets import preset_named
 from bitcycle.training import train
 from tests.tasks.test_training import KilledError, killed_after
 
+DATA = os.environ.get("BITCYCLE_DATA")
 PARTS = Run("graph", "CR:3-8:cycles=2", 24, seed=3, options={"batches": "parts"})
 NEIGHBOURS = Run(
     "graph", "CR:3-8:cycles=2", 24, seed=3, model="sage", batch_size=50, options={"batches": "neighbours", "fan_out": 4}
@@ -129,3 +133,26 @@ def test_the_papers_products_start_on_a_folder_of_that_layout(tmp_path):
     assert training.steps_per_epoch == 1
     result, _ = train(run)
     assert 0 <= result.test <= 1
+
+
+@pytest.mark.skipif(not DATA, reason="BITCYCLE_DATA names no folder with official data")
+def test_planetoid_folders_as_people_have_them(tmp_path):
+    planetoid = Path(DATA) / "planetoid"
+    (tmp_path / "mine").mkdir()
+    for file in planetoid.glob("ind.cora.*"):
+        (tmp_path / "mine" / file.name).symlink_to(file)
+    whole = graph_task.read_graph(planetoid / "cora")
+    for path in (tmp_path / "mine", tmp_path / "mine" / "cora"):
+        assert torch.equal(graph_task.read_graph(path).x, whole.x)
+    with pytest.raises(DataError, match="citeseer, cora, pubmed: name one, as in .*planetoid/citeseer"):
+        graph_task.read_graph(planetoid)
+    with pytest.raises(DataError, match="name one, as in"):
+        graph_task.read_graph(planetoid / "corra")
+
+
+def test_units_between_layers():
+    run = Run("graph", "full", 1, options={"hidden": "24", "layers": "3"})
+    shapes = {tuple(each.shape) for each in task_named("graph").prepare(run).model.parameters()}
+    assert (24, 24) in shapes
+    with pytest.raises(ValueError, match="hidden is a whole number"):
+        task_named("graph").prepare(Run("graph", "full", 1, options={"hidden": "many"}))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bitcycle.advising.advice import Advice, Option
-from bitcycle.advising.budget import meet
+from bitcycle.advising.budget import meet, share_to_save
 from bitcycle.advising.comparison import Record
 from bitcycle.advising.evidence import advise_by_evidence
 from bitcycle.advising.scale import about_start, place, scale
-from bitcycle.advising.setting import FoundLevel, setting_for
+from bitcycle.advising.setting import FoundLevel, check_domain, lowest_allowed, setting_for
 from bitcycle.schedules.base import positive
 
 APART = 0.001
@@ -33,8 +33,9 @@ def advise(
     ``entailment``. ``q_min`` is the lowest width that may be used: given, or from a ``range_test``, or what the paper
     used in the domain. ``save`` asks for a share of the cost of static q_max, as in ``save=0.4``, and decides in the
     place of the goal. ``records`` are runs of one task with ``schedule``, ``seed``, ``quality`` (higher is better) and
-    ``cost``; they decide in the place of all rules. The saving is that of the schedule itself, with all products at
-    its bits; ``bc.cost(model, inputs).saving(...)`` tells that of a model.
+    ``cost``; they decide in the place of all rules, but never go below a q_min that is given or found. The saving
+    is that of the schedule itself, with all products at its bits; ``bc.cost(model, inputs).saving(...)`` tells
+    that of a model.
 
     >>> advice = advise(goal="cost", domain="graph")
     >>> advice.spec, round(advice.saving, 3), advice.better.spec
@@ -42,9 +43,14 @@ def advise(
     >>> print(advise(save=0.4, q_min=3).spec)
     delay(0.334, RTH:3-8:cycles=8)
     """
+    check_domain(domain)
     at, reasons = place(goal, domain)
     if records is not None:
-        return advise_by_evidence(records, positive(steps, "the number of steps"), positive(q_max, "q_max"), save)
+        lowest = lowest_allowed(q_min, range_test)
+        wanted = None if save is None else share_to_save(save)
+        return advise_by_evidence(
+            records, positive(steps, "the number of steps"), positive(q_max, "q_max"), wanted, lowest
+        )
     setting = setting_for(domain, steps, fine_tuning, q_max, q_min, range_test)
     options = scale(setting)
     if save is None:

@@ -29,6 +29,13 @@ class Solution:
     reasons: tuple[str, ...]
 
 
+def share_to_save(budget: float) -> float:
+    """The budget itself, if it can be one."""
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not 0 < budget < 1:
+        raise ValueError(f"save is a share of the cost above 0 and below 1, such as 0.4 for 40 %, not {budget!r}")
+    return budget
+
+
 def meet(budget: float, setting: Setting) -> Solution:
     """The schedule whose saving is the budget or up to a point more.
 
@@ -37,8 +44,7 @@ def meet(budget: float, setting: Setting) -> Solution:
     budget at q_min, delayed by up to a half; the same at a higher q_min; a sharper rex curve, up to all but static
     q_min; and last, unless q_min was given, a lower q_min.
     """
-    if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not 0 < budget < 1:
-        raise ValueError(f"save is a share of the cost above 0 and below 1, such as 0.4 for 40 %, not {budget!r}")
+    budget = share_to_save(budget)
     lowest = setting.q_min if setting.given else min(LOWEST, setting.q_min)
     for s in _candidates(budget, setting, lowest):
         if s is not None:

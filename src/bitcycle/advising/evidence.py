@@ -7,15 +7,20 @@ from collections.abc import Iterable
 from bitcycle.advising.advice import Advice, Option, percent
 from bitcycle.advising.comparison import FEWEST_SEEDS, LEVEL, Comparison, Record, compare_with
 from bitcycle.schedules import Constant, Schedule
+from bitcycle.schedules.base import width_of
 
 MANY_SEEDS = 5
 """From so many seeds on, advice does not warn of their number."""
 
 
-def advise_by_evidence(records: Iterable[Record], steps: int, q_max: int, save: float | None) -> Advice:
-    """The cheapest recorded setting that holds against static q_max."""
+def advise_by_evidence(
+    records: Iterable[Record], steps: int, q_max: int, save: float | None, lowest: int | None = None
+) -> Advice:
+    """The cheapest recorded setting that holds against static q_max, and does not go below the lowest width."""
     baseline = Constant(q_max)
-    compared = sorted(compare_with(baseline, records), key=lambda found: found.cost)
+    everything = sorted(compare_with(baseline, records), key=lambda found: found.cost)
+    compared = [found for found in everything if not _goes_below(found.schedule, lowest, steps)]
+    below = [found for found in everything if found not in compared]
     good = [found for found in compared if found.holds]
     enough = [found for found in good if save is None or found.saving >= save]
     if not enough:
@@ -31,12 +36,17 @@ def advise_by_evidence(records: Iterable[Record], steps: int, q_max: int, save: 
     return Advice(
         chosen.schedule,
         chosen.saving,
-        _reasons(chosen, compared, baseline),
+        _reasons(chosen, compared, baseline)
+        + [f"q_min: {found.schedule} goes below {lowest} bits." for found in below],
         _option(cheaper[-1], baseline) if cheaper else None,
         _option(better[0], baseline) if better else None,
         steps,
         q_max,
     )
+
+
+def _goes_below(s: Schedule, lowest: int | None, steps: int) -> bool:
+    return lowest is not None and width_of(s.limits(steps)[0]) < lowest
 
 
 def _reasons(chosen: Comparison, compared: list[Comparison], baseline: Schedule) -> list[str]:

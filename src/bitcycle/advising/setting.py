@@ -68,8 +68,7 @@ def setting_for(
     (5, 8, 2)
     """
     steps, q_max = positive(steps, "the number of steps"), positive(q_max, "q_max")
-    if domain is not None and domain not in DOMAINS:
-        raise ValueError(f"unknown domain {domain!r}; {nearest(str(domain), DOMAINS)}")
+    check_domain(domain)
     low, given, about_bits = _lowest(domain, q_min, range_test)
     if low >= q_max:
         hint = "" if given else "; give q_min, or the result of a range test"
@@ -77,6 +76,18 @@ def setting_for(
     cycles, about_cycles = _cycles(steps, fine_tuning)
     about_q_max = f"paper, recommendations: q_max is the static width one would train at, here {q_max} bits."
     return Setting(steps, low, q_max, cycles, given, (about_bits, about_q_max, about_cycles))
+
+
+def check_domain(domain: str | None) -> None:
+    """Raise a ValueError unless the domain is one of the paper's, or none."""
+    if domain is not None and domain not in DOMAINS:
+        raise ValueError(f"unknown domain {domain!r}; {nearest(str(domain), DOMAINS)}")
+
+
+def lowest_allowed(q_min: int | None, range_test: FoundLevel | None) -> int | None:
+    """The width below which nothing may go, if one is given or found by a range test."""
+    low, given, _ = _lowest(None, q_min, range_test)
+    return low if given else None
 
 
 def _lowest(domain: str | None, q_min: int | None, range_test: FoundLevel | None) -> tuple[int, bool, str]:

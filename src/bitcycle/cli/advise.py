@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from bitcycle.advising import advise as advice_on
+from bitcycle.cli.parameters import STORE
 
 STEPS = 64_000  # the length of the paper's trainings on CIFAR
 
@@ -34,7 +35,9 @@ def advise(
     store: Annotated[
         Path | None, typer.Option(help="A store of your own runs: then they decide, see 'bitcycle study'.")
     ] = None,
-    study: Annotated[str, typer.Option(help="Which study of the store; the latest if not given.")] = "",
+    study: Annotated[
+        str, typer.Option(help=f"Which study of the store ({STORE} if none is given); the latest if not given.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Advise on a schedule: what to use, what it saves against static q_max, why, and what lies on both sides."""
@@ -44,15 +47,15 @@ def advise(
         raise ValueError(f"--save is a percentage above 0 and below 100, not {save:g}")
     q_min, high = bits if bits is not None else (None, 8 if q_max is None else q_max)
     records = None
-    if store is not None:
+    if store is not None or study:
         from bitcycle.study.evidence import evidence_from
 
-        records, trained = evidence_from(store, study, domain)
-        steps = steps or trained
+        records, trained = evidence_from(store or STORE, study, domain)
+        steps = trained if steps is None else steps
     advice = advice_on(
         goal,
         domain,
-        steps or STEPS,
+        STEPS if steps is None else steps,
         fine_tuning,
         high,
         q_min,

@@ -105,7 +105,10 @@ def carry_out(plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: 
     for failure in failed:
         print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
     if failed:
-        print("'bitcycle results --failed' shows the tracebacks; --retry-failed runs them again", file=sys.stderr)
+        where = "" if store == STORE else f" --store {shlex.quote(str(store))}"
+        print(
+            f"'bitcycle results --failed{where}' shows the tracebacks; --retry-failed runs them again", file=sys.stderr
+        )
         raise typer.Exit(1)
 
 
@@ -160,11 +163,11 @@ def _print_deficit(found: DeficitAnalysis) -> None:
 
 
 def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
-    """The plan of a task, or of a file; what the command line gives holds for every part."""
+    """The plan of a task, or of a file; what the command line gives holds for every part and every deficit."""
     import tomllib
     from dataclasses import replace
 
-    from bitcycle.study.plan_file import plan_of, read_plan
+    from bitcycle.study.plan_file import DEFICIT_KEYS, plan_of, read_plan
 
     path = Path(what)
     if path.suffix != ".toml":
@@ -174,8 +177,17 @@ def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
     plan = read_plan(path)
     if given:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-        parts = [{**part, **given} for part in values.get("part", [{}])]
-        plan = plan_of({**values, "part": parts}, path.stem)
+        deficits = values.get("deficit", [])
+        of_deficits = {key: value for key, value in given.items() if key in DEFICIT_KEYS}
+        changed = {
+            "part": [{**part, **given} for part in values.get("part", [] if deficits else [{}])],
+            "deficit": [{**deficit, **of_deficits} for deficit in deficits],
+        }
+        if deficits and not changed["part"] and of_deficits != given:
+            raise ValueError(
+                f"deficits take no {', '.join(given.keys() - of_deficits.keys())}, and {what} has no [[part]]"
+            )
+        plan = plan_of({**values, **changed}, path.stem)
     return replace(plan, name=name) if name else plan
 
 
@@ -189,8 +201,10 @@ def engine_of(kind: str, workers: int, threads: int, device: str, address: str, 
         raise ValueError(f"an engine is 'local' or 'ray', not {kind!r}")
     if address or gpus:
         raise ValueError("--address and --gpus are for --engine ray")
+    from bitcycle.devices import check_device
     from bitcycle.study.local import LocalEngine
 
+    check_device(device)
     return LocalEngine(workers, threads, device)
 
 

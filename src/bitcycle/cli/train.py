@@ -12,6 +12,7 @@ import typer
 
 from bitcycle.cli.parameters import BatchSize, Data, Device, Model, TaskName, TaskOptions, options_of
 from bitcycle.schedules import complete
+from bitcycle.schedules.base import positive
 
 if TYPE_CHECKING:
     from bitcycle.training import Progress, Result
@@ -47,27 +48,31 @@ def train(
     """Train a task on a precision schedule, with a live progress bar, a result line and a results file."""
     import torch
 
+    from bitcycle.data.official import located
     from bitcycle.tasks import Run, task_named
     from bitcycle.tasks.presets import preset_named
     from bitcycle.training import train as train_run
 
     if threads:
         torch.set_num_threads(threads)
-    kind, options = task_named(task), options_of(option)
+    kind, options, data = task_named(task), options_of(option), located(data)
     if preset:
         chosen = preset_named(task, preset)
-        bits, cycles = bits or chosen.bits, cycles or chosen.cycles
+        if not data:
+            print(f"the preset is for {chosen.about}; without --data it trains on {kind.embedded}", file=sys.stderr)
+        bits, cycles = bits or chosen.bits, chosen.cycles if cycles is None else cycles
         options = {**chosen.options, **options}
-        model, batch_size, steps = model or chosen.model, batch_size or chosen.batch_size, steps or chosen.steps
-        if not steps:
+        model, batch_size = model or chosen.model, batch_size or chosen.batch_size
+        if steps is None and not chosen.steps:
             once = Run(task, "full", 1, model=model, data=data, batch_size=batch_size, options=options)
             steps = chosen.epochs * kind.prepare(once).steps_per_epoch
-    spec = str(complete(schedule, bits or kind.bits, cycles or kind.cycles))
+        steps = chosen.steps if steps is None else steps
+    spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     backward = "max" if backward_bits is None else backward_bits
     run = Run(
         task,
         spec,
-        steps or kind.steps,
+        positive(kind.steps if steps is None else steps, "the number of steps"),
         seed,
         backward,
         model,

@@ -38,6 +38,11 @@ class LocalEngine:
     """Of each worker; 0: its share of the cores."""
     device: str = "cpu"
 
+    def __post_init__(self) -> None:
+        for name in ("workers", "threads"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: 0 or more, not {getattr(self, name)}")
+
     def outcomes(
         self, runs: Iterable[Run], store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[Record | Failure]:

@@ -32,6 +32,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bitcycle.data.official import located
 from bitcycle.schedules.names import nearest
 from bitcycle.study.deficits import DeficitPart
 from bitcycle.study.plan import Part, Plan
@@ -92,9 +93,9 @@ def part_of(values: Mapping[str, Any]) -> Part:
         steps=_whole(values.get("steps", task.steps), "steps", 1),
         backward_bits=backward if backward == "max" else None if backward == "full" else _whole(backward, "bits", 1),
         model=_text(values.get("model", ""), "model"),
-        data=_text(values.get("data", ""), "data"),
+        data=located(_text(values.get("data", ""), "data")),
         batch_size=_whole(values.get("batch_size", 0), "batch_size", 0),
-        autocast=values.get("autocast", False) is True,
+        autocast=_flag(values.get("autocast", False), "autocast"),
         keep=_text(values.get("keep", "best"), "keep"),
         options={name: tuple(map(str, _list(value))) for name, value in options.items()},
     )
@@ -106,7 +107,9 @@ def deficit_of(values: Mapping[str, Any]) -> DeficitPart:
 
     _check_keys(values, DEFICIT_KEYS)
     task = task_named(_text(values["task"], "task"))
-    [bits] = _pairs(values.get("bits", list(task.bits)))
+    pairs = _pairs(values.get("bits", list(task.bits)))
+    if len(pairs) > 1:
+        raise ValueError(f"a deficit has one pair of bits, not {len(pairs)}: write a [[deficit]] for each")
     given: dict[str, Any] = {
         key: tuple(_share(each, key) for each in _list(values[key])) for key in ("lengths", "starts") if key in values
     }
@@ -118,16 +121,22 @@ def deficit_of(values: Mapping[str, Any]) -> DeficitPart:
         given["arms"] = tuple(_text(each, "an arm") for each in _list(values["arms"]))
     return DeficitPart(
         task=task.name,
-        bits=bits,
+        bits=pairs[0],
         steps=_whole(values.get("steps", task.steps), "steps", 1),
         seeds=seeds_of(values.get("seeds", 5)),
-        measured=values.get("measured", True) is True,
+        measured=_flag(values.get("measured", True), "measured"),
         model=_text(values.get("model", ""), "model"),
-        data=_text(values.get("data", ""), "data"),
+        data=located(_text(values.get("data", ""), "data")),
         batch_size=_whole(values.get("batch_size", 0), "batch_size", 0),
         options={name: str(value) for name, value in _options(values).items()},
         **given,
     )
+
+
+def _flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{what} is true or false, not {value!r}")
+    return value
 
 
 def _check_keys(values: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -76,7 +76,7 @@ class Store:
         if not empty:
             [(state,)] = self._connection.execute("PRAGMA quick_check(1)").fetchall()
             if state != "ok":
-                raise ValueError(f"{self.path} is damaged ({state}); nothing was changed")
+                raise ValueError(f"{self.path} is damaged ({' '.join(state.split())}); nothing was changed")
             return
         with self._transaction():
             if self._number("PRAGMA user_version") == VERSION:  # another process was faster
@@ -124,7 +124,8 @@ class Store:
             raise ValueError(f"{self.path} has no study {name!r}; {nearest(name, self.studies())}")
         members = self._rows("SELECT run FROM members WHERE study = ? ORDER BY place", name)
         [(plan, command, begun)] = found
-        return Study(name, tuple(Run.from_dict(json.loads(run)) for (run,) in members), plan, command, begun)
+        with self._saying_what_is_wrong():
+            return Study(name, tuple(Run.from_dict(json.loads(run)) for (run,) in members), plan, command, begun)
 
     def write(self, record: Record) -> None:
         """Keep a record, unless it is there already; an earlier failure of the run is forgotten."""
@@ -154,13 +155,12 @@ class Store:
 
     def records(self, runs: Iterable[Run] | None = None) -> list[Record]:
         """The records of these runs as far as they are done, in the order of the runs; all of them if not given."""
-        found = {
-            name: _record(rest)
-            for name, *rest in self._rows(
-                "SELECT name, run, metric, higher_is_better, test, validation, best_step, bitops, seconds, extra, "
-                "curve, versions FROM records ORDER BY task, schedule, seed, name"
-            )
-        }
+        rows = self._rows(
+            "SELECT name, run, metric, higher_is_better, test, validation, best_step, bitops, seconds, extra, curve, "
+            "versions FROM records ORDER BY task, schedule, seed, name"
+        )
+        with self._saying_what_is_wrong():
+            found = {name: _record(rest) for name, *rest in rows}
         return list(found.values()) if runs is None else [found[run.name] for run in runs if run.name in found]
 
     def done(self) -> set[str]:
@@ -169,10 +169,9 @@ class Store:
 
     def failures(self, runs: Iterable[Run] | None = None) -> list[Failure]:
         """The failures among these runs; all of them if not given."""
-        found = {
-            name: Failure(Run.from_dict(json.loads(run)), text)
-            for name, run, text in self._rows("SELECT name, run, traceback FROM failures ORDER BY name")
-        }
+        rows = self._rows("SELECT name, run, traceback FROM failures ORDER BY name")
+        with self._saying_what_is_wrong():
+            found = {name: Failure(Run.from_dict(json.loads(run)), text) for name, run, text in rows}
         return list(found.values()) if runs is None else [found[run.name] for run in runs if run.name in found]
 
     def _rows(self, question: str, *values: Any) -> list[Any]:
@@ -199,6 +198,8 @@ class Store:
     def _saying_what_is_wrong(self) -> Iterator[None]:
         try:
             yield
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{self.path} is damaged, it holds a text that is no JSON: {error}") from error
         except sqlite3.OperationalError as error:
             raise OSError(f"{self.path}: {error}; what was there before is untouched") from error
         except sqlite3.DatabaseError as error:

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bitcycle.data.errors import DataError
 from bitcycle.data.graph_batches import Adjacency, dealt, generator_of
 from bitcycle.data.graphs import GraphData, digits_graph, read_ogb, read_planetoid
 from bitcycle.data.official import find_official
@@ -51,6 +52,7 @@ class GraphTask(Task):
         ),
         "fan_out": Option("32", "neighbours sampled for each node in each layer, with batches=neighbours"),
         "layers": Option("auto", "number of graph convolutions; auto: 2 in small graphs, else 3"),
+        "hidden": Option("auto", "units between them; auto: 64 in small graphs, else 512"),
     }
     embedded = "nearest-neighbour graph of scikit-learn's digits"
     official = "Planetoid raw files (FOLDER/cora, /citeseer, /pubmed), OGB's ogbn-arxiv and ogbn-products folders"
@@ -64,8 +66,9 @@ class GraphTask(Task):
             )
         data = read_graph(find_official(run.data)) if run.data else digits_graph()
         small = len(data.train) < 1000
-        hidden, dropout = (64, 0.5) if small else (512, 0.2)
-        layers = (2 if small else 3) if options["layers"] == "auto" else _whole("layers", options["layers"])
+        dropout = 0.5 if small else 0.2
+        hidden = _whole("hidden", options["hidden"], auto=64 if small else 512)
+        layers = _whole("layers", options["layers"], auto=2 if small else 3)
         model = NETWORKS[name](data.x.shape[1], hidden, data.classes, layers, dropout, normalised=not small)
         recipe = Recipe(bias=True, aggregation=options["aggregation"])  # type: ignore[arg-type]
         rate, decay = (1e-2, 5e-4) if small else (1e-3, 0.0)
@@ -196,13 +199,23 @@ class NeighboursTraining(GraphTraining):
 
 
 def read_graph(path: Path) -> GraphData:
-    """An OGB folder, or a Planetoid data set given as FOLDER/NAME with the raw files ``ind.NAME.*`` in FOLDER."""
-    if path.name in ("cora", "citeseer", "pubmed") and not path.exists():
-        return read_planetoid(path.parent, path.name)
+    """An OGB folder; or a Planetoid data set: a folder with the raw files ``ind.NAME.*`` of one, or FOLDER/NAME."""
+    folder, name = (path, "") if path.is_dir() else (path.parent, path.name)
+    found = sorted({file.name.split(".")[1] for file in folder.glob("ind.*.*")})
+    if name in ("cora", "citeseer", "pubmed") or name in found:
+        return read_planetoid(folder, name)
+    if len(found) == 1 and not name:
+        return read_planetoid(folder, found[0])
+    if found:
+        raise DataError(
+            f"{folder} holds the Planetoid data sets {', '.join(found)}: name one, as in {folder / found[0]}"
+        )
     return read_ogb(path)
 
 
-def _whole(name: str, text: str) -> int:
+def _whole(name: str, text: str, auto: int | None = None) -> int:
+    if text == "auto" and auto is not None:
+        return auto
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{name} is a whole number of 1 or more, not {text!r}")
     return int(text)

@@ -48,7 +48,15 @@ PRESETS: dict[str, dict[str, Preset]] = {
         ),
     },
     "graph": {
-        "paper": Preset("gcn", (3, 8), 8, 0, "OGBN-Arxiv, GCN of 3 layers with 512 units, 500 epochs", steps=500),
+        "paper": Preset(
+            "gcn",
+            (3, 8),
+            8,
+            0,
+            "OGBN-Arxiv, GCN of 3 layers with 512 units, 500 epochs",
+            steps=500,
+            options={"layers": "3", "hidden": "512"},
+        ),
         "paper-products": Preset(
             "sage",
             (3, 8),
@@ -56,7 +64,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
             1024,
             "OGBN-Products, GraphSAGE of 2 layers with 512 units, 32 neighbours a layer, 80 epochs",
             epochs=80,
-            options={"batches": "neighbours", "fan_out": "32", "layers": "2"},
+            options={"batches": "neighbours", "fan_out": "32", "layers": "2", "hidden": "512"},
         ),
     },
     "language": {

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from bitcycle.data.official.cache import cache_folder, find_official
+from bitcycle.data.official.cache import cache_folder, find_official, located
 from bitcycle.data.official.catalogue import OFFICIAL, official_named
 from bitcycle.data.official.entry import Official, RemoteFile
 from bitcycle.data.official.fetching import Fetched, fetch
 
-__all__ = ["OFFICIAL", "Fetched", "Official", "RemoteFile", "cache_folder", "fetch", "find_official", "official_named"]
+__all__ = [
+    "OFFICIAL",
+    "Fetched",
+    "Official",
+    "RemoteFile",
+    "cache_folder",
+    "fetch",
+    "find_official",
+    "located",
+    "official_named",
+]

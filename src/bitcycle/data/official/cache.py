@@ -14,6 +14,7 @@ from bitcycle.data.errors import DataError
 from bitcycle.data.official.catalogue import OFFICIAL
 from bitcycle.data.official.entry import Official
 from bitcycle.extras import need
+from bitcycle.schedules.names import nearest
 
 
 def cache_folder() -> Path:
@@ -32,6 +33,20 @@ def is_there(official: Official, cache: Path) -> bool:
 def reader_path(official: Official, cache: Path) -> Path:
     """What the task's reader takes."""
     return cache / official.name / official.reads
+
+
+def located(data: str) -> str:
+    """Data as a run names it: the name of an official data set, or a path that is the same from every folder.
+
+    >>> located(""), located("cifar10"), located("/some/../folder")
+    ('', 'cifar10', '/folder')
+    """
+    if not data or (data in OFFICIAL and not Path(data).is_dir()):
+        return data
+    if Path(data).name == data and not Path(data).exists():
+        hint = nearest(data, OFFICIAL, "'bitcycle data list' has the names")
+        raise DataError(f"there is no folder {data} here, and no official data set of that name; {hint}")
+    return os.path.abspath(Path(data).expanduser())
 
 
 def find_official(name: str | Path, cache: Path | None = None) -> Path:

@@ -24,7 +24,7 @@ def with_verdict(settings: list[Setting], *verdicts: str) -> list[Setting]:
 
 
 def holding(settings: list[Setting], base: Setting) -> list[Setting]:
-    """Those cheaper than the baseline that their own tests do not show to be worse, nor their means by more than seeds scatter.
+    """Those cheaper than the baseline, not worse by their own test, nor in the mean by more than seeds scatter.
 
     P-values are not corrected here. The correction guards against finding a difference where there is none; who looks
     for a cheap setting errs the other way, and with it would find the more of them the more were tried. The test alone

@@ -1,0 +1,64 @@
+"""What a user can get wrong on the command line of studies and trainings: one line, exit code 2, nothing recorded."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def told(*words, folder):
+    done = subprocess.run([sys.executable, "-m", "bitcycle", *words], capture_output=True, text=True, cwd=folder)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train", "graph", "--device", "foo"), "the device 'foo' cannot be used here: "),
+        (("train", "graph", "--steps", "0"), "the number of steps"),
+        (("train", "graph", "--cycles", "0", "--steps", "4"), "cycles"),
+        (("train", "graph", "--steps", "4", "--checkpoint-every", "0"), "steps between checkpoints"),
+        (("train", "graph", "--data", "corra"), "no official data set of that name; did you mean 'cora'?"),
+        (("study", "graph", "--device", "foo"), "the device 'foo' cannot be used here: "),
+        (("study", "graph", "--threads", "-1"), "threads: 0 or more, not -1"),
+        (("study", "graph", "--workers", "-1"), "workers: 0 or more, not -1"),
+        (("study", "deficit.toml", "--cycles", "2"), "deficits take no cycles"),
+        (("study", "flag.toml"), "autocast is true or false, not 'yes'"),
+        (("study", "pairs.toml"), "a deficit has one pair of bits, not 2"),
+        (("advise", "--steps", "0"), "the number of steps"),
+        (("advise", "--study", "mine"), "there is no store"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
+)
+def test_one_line(words, message, tmp_path):
+    (tmp_path / "deficit.toml").write_text('[[deficit]]\ntask = "graph"\n')
+    (tmp_path / "flag.toml").write_text('task = "graph"\nautocast = "yes"\n')
+    (tmp_path / "pairs.toml").write_text('[[deficit]]\ntask = "graph"\nbits = [[1, 8], [2, 8]]\n')
+    code, error = told(*words, folder=tmp_path)
+    assert (code, error.count("\n")) == (2, 1), error
+    assert message in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_given_holds_for_deficits_too(tmp_path):
+    (tmp_path / "plan.toml").write_text('[[deficit]]\ntask = "graph"\nsteps = 400\nlengths = [0, 1]\nwindow = 0\n')
+    words = ("study", "plan.toml", "--steps", "4", "--seeds", "1", "--dry-run")
+    done = subprocess.run(
+        [sys.executable, "-m", "bitcycle", *words], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert done.stdout.splitlines()[-1].startswith("4 runs")
+
+
+def test_data_is_named_by_a_path_that_is_the_same_from_everywhere(tmp_path, monkeypatch):
+    from bitcycle.study.plan_file import plan_of
+
+    (tmp_path / "here" / "data").mkdir(parents=True)
+    names = []
+    for folder, data in ((tmp_path / "here", "data"), (tmp_path, "here/data"), (tmp_path, str(tmp_path / "here/data"))):
+        monkeypatch.chdir(folder)
+        names.append({run.name for run in plan_of({"task": "image", "data": data, "schedules": "CR"}, "x").runs()})
+    assert names[0] == names[1] == names[2]
+    monkeypatch.chdir(tmp_path)
+    os.mkdir("data")
+    assert {run.name for run in plan_of({"task": "image", "data": "data", "schedules": "CR"}, "x").runs()} != names[0]
