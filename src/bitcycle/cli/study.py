@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitcycle.cli.interrupts import Interrupt
 from bitcycle.cli.parameters import (
     STORE,
     Address,
@@ -91,9 +92,14 @@ def carry_out(plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: 
 
     command = shlex.join(["bitcycle", *sys.argv[1:]])
     with Store(store) as opened:
-        with _Bar() as bar:
+        with _Bar() as bar, Interrupt() as interrupt:
+
+            def watch(now: Standing) -> None:
+                bar.update(now)
+                interrupt.check()
+
             try:
-                run_study(plan, opened, engine, command, retry_failed, bar.update)
+                run_study(plan, opened, engine, command, retry_failed, watch)
             except KeyboardInterrupt:
                 bar.close()
                 print(f"stopped: {bar.said}. The same command goes on from here.", file=sys.stderr)
