@@ -90,7 +90,8 @@ def test_without_the_extra_a_training_still_ends(monkeypatch):
         raise detection_task.MissingExtraError("COCO mAP needs faster_coco_eval")
 
     monkeypatch.setattr(detection_task, "coco_map", missing)
-    assert prepared().extra_metrics("test") == {}
+    with pytest.warns(UserWarning, match="COCO mAP is left out: COCO mAP needs faster_coco_eval"):
+        assert prepared().extra_metrics("test") == {}
 
 
 def test_the_result_has_both():

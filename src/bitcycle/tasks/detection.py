@@ -7,6 +7,7 @@ names. Learning rates are then the paper's, 1e-5 and for ResNet-101 3e-6, and 1e
 from __future__ import annotations
 
 import math
+import warnings
 from typing import ClassVar
 
 import torch
@@ -104,7 +105,8 @@ class DetectionTraining(Training):
         """COCO's mean average precision, over overlaps from 0.5 to 0.95, where faster-coco-eval is installed."""
         try:
             return {"COCO mAP": coco_map(*self._found_and_true(part))["map"]}
-        except MissingExtraError:  # no reason to lose a training that is done
+        except MissingExtraError as error:  # no reason to lose a training that is done
+            warnings.warn(f"COCO mAP is left out: {error}", stacklevel=2)
             return {}
 
     @torch.no_grad()
