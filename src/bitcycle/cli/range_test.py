@@ -43,6 +43,7 @@ def range_test(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from bitcycle.data.official import located
     from bitcycle.range_testing.of_task import range_test_of_task
     from bitcycle.runs import Run
     from bitcycle.tasks import task_named
@@ -52,7 +53,7 @@ def range_test(
         "full",
         max(task_named(task).steps, iterations),
         model=model,
-        data=data,
+        data=located(data),
         batch_size=batch_size,
         options=options_of(option),
     )
