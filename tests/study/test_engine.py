@@ -97,7 +97,12 @@ def test_killed_at_random_moments(undisturbed, tmp_path, seed):
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path):
     store = tmp_path / "s.sqlite"
     driver = subprocess.Popen(
-        [*COMMAND, str(store)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*COMMAND, str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background would ignore it
     )
     while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/progress")):
         time.sleep(0.05)

@@ -60,7 +60,7 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_si
 
 @given(
     name=names,
-    data=names,
+    data=st.sampled_from(["", "cifar10", "/some/folder", "/ein Ordner/ünd mehr"]),
     seeds=st.lists(st.integers(0, 99), min_size=1, max_size=3, unique=True),
     options=st.dictionaries(names, st.lists(names, min_size=1, max_size=2).map(tuple), max_size=2),
     backward=st.sampled_from(["max", None, 6]),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle.cli.interrupts import Interrupt
 from bitcycle.cli.parameters import (
     STORE,
     Address,
@@ -92,14 +91,9 @@ def carry_out(plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: 
 
     command = shlex.join(["bitcycle", *sys.argv[1:]])
     with Store(store) as opened:
-        with _Bar() as bar, Interrupt() as interrupt:
-
-            def watch(now: Standing) -> None:
-                bar.update(now)
-                interrupt.check()
-
+        with _Bar() as bar:
             try:
-                run_study(plan, opened, engine, command, retry_failed, watch)
+                run_study(plan, opened, engine, command, retry_failed, bar.update)
             except KeyboardInterrupt:
                 bar.close()
                 print(f"stopped: {bar.said}. The same command goes on from here.", file=sys.stderr)
