@@ -26,7 +26,8 @@ from bitcycle.cli.parameters import (
     WorkerThreads,
     options_of,
 )  # fmt: skip
-from bitcycle.cli.study import carry_out, engine_of, show
+from bitcycle.cli.study import carry_out, engine_of
+from bitcycle.cli.study_output import show
 
 
 def deficit(

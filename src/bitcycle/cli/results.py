@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bitcycle.cli.parameters import STORE, Stored
-from bitcycle.cli.study import print_report, report_folder
+from bitcycle.cli.study_output import print_report, report_folder
 from bitcycle.tables import short, table
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -29,13 +28,12 @@ from bitcycle.cli.parameters import (
     WorkerThreads,
     options_of,
 )  # fmt: skip
-from bitcycle.tables import short, table
+from bitcycle.cli.study_bar import StudyBar
+from bitcycle.cli.study_output import print_report, report_folder, show
 
 if TYPE_CHECKING:
-    from bitcycle.study.analysis import DeficitAnalysis
-    from bitcycle.study.driver import Engine, Standing
+    from bitcycle.study.driver import Engine
     from bitcycle.study.plan import Plan
-    from bitcycle.study.store import Store
 
 
 def study(
@@ -91,7 +89,7 @@ def carry_out(plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: 
 
     command = shlex.join(["bitcycle", *sys.argv[1:]])
     with Store(store) as opened:
-        with _Bar() as bar:
+        with StudyBar() as bar:
             try:
                 run_study(plan, opened, engine, command, retry_failed, bar.update)
             except KeyboardInterrupt:
@@ -112,82 +110,18 @@ def carry_out(plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: 
         raise typer.Exit(1)
 
 
-def report_folder(store: Path, name: str) -> Path:
-    """The folder of a study's report: its name, as far as a folder can be called so, beside the store."""
-    return store.parent / (re.sub(r"[^\w.-]+", "-", name).strip(".-") or "study")
-
-
-def print_report(store: Store, name: str, folder: Path) -> None:
-    """Analyse a study, write its report, say what came out and where it is."""
-    from bitcycle.study.reporting import report
-
-    reported = report(store, name, folder)
-    for analysis in reported.analyses:
-        sign = "higher" if analysis.higher_is_better else "lower"
-        print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")
-        rows = [
-            [
-                setting.label,
-                f"{setting.quality.mean:.4f}",
-                f"[{setting.quality.low:.4f}, {setting.quality.high:.4f}]",
-                f"{100 * (1 - setting.relative_cost):.1f} %",
-                str(setting.group or ""),
-                setting.against.verdict if setting.against else "the baseline" if setting.baseline else "",
-            ]
-            for setting in analysis.settings
-        ]
-        print(table(["setting", "mean", "95 % interval", "saving", "group", "against the baseline"], rows))
-        for claim in analysis.claims:
-            print(f"- {claim.text} ({claim.verdict})")
-    for deficit in reported.deficits:
-        _print_deficit(deficit)
-    print(f"\nreport: {folder / 'report.html'}")
-
-
-def _print_deficit(found: DeficitAnalysis) -> None:
-    sign = "higher" if found.higher_is_better else "lower"
-    print(f"\n{found.title}: {found.metric}, {sign} is better")
-    for heading, points in (("length", found.lengths), ("begins at", found.positions)):
-        rows = [
-            [
-                *(f"{point.place:,} steps", point.arm, f"{point.quality.mean:.4f}"),
-                f"[{point.quality.low:.4f}, {point.quality.high:.4f}]",
-                point.loss.verdict if point.loss else "the control",
-            ]
-            for point in points
-        ]
-        if rows:
-            print(table([heading, "arm", "mean", "95 % interval", "against the control"], rows))
-    for claim in found.claims:
-        print(f"- {claim.text} ({claim.verdict})")
-
-
 def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
     """The plan of a task, or of a file; what the command line gives holds for every part and every deficit."""
-    import tomllib
     from dataclasses import replace
 
-    from bitcycle.study.plan_file import DEFICIT_KEYS, plan_of, read_plan
+    from bitcycle.study.plan_file import plan_of, read_plan
 
     path = Path(what)
     if path.suffix != ".toml":
         return plan_of({"task": what, **given}, name or what)
     if not path.exists():
         raise ValueError(f"there is no plan {what}")
-    plan = read_plan(path)
-    if given:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-        deficits = values.get("deficit", [])
-        of_deficits = {key: value for key, value in given.items() if key in DEFICIT_KEYS}
-        changed = {
-            "part": [{**part, **given} for part in values.get("part", [] if deficits else [{}])],
-            "deficit": [{**deficit, **of_deficits} for deficit in deficits],
-        }
-        if deficits and not changed["part"] and of_deficits != given:
-            raise ValueError(
-                f"deficits take no {', '.join(given.keys() - of_deficits.keys())}, and {what} has no [[part]]"
-            )
-        plan = plan_of({**values, **changed}, path.stem)
+    plan = read_plan(path, given)
     return replace(plan, name=name) if name else plan
 
 
@@ -206,101 +140,3 @@ def engine_of(kind: str, workers: int, threads: int, device: str, address: str, 
 
     check_device(device)
     return LocalEngine(workers, threads, device)
-
-
-def show(plan: Plan, path: Path, engine: Engine) -> None:
-    """The runs of a plan, what each costs and how long it would take."""
-    import torch
-
-    from bitcycle.study.estimate import estimate
-    from bitcycle.study.store import Store
-
-    workers = getattr(engine, "chosen_workers", 1)
-    torch.set_num_threads(getattr(engine, "chosen_threads", 1))  # as a worker would
-    done: set[str] = set()
-    if path.exists():
-        with Store(path) as store:
-            done = store.done()
-    estimates = estimate(plan.runs())
-    rows = [
-        [
-            *(each.run.name, each.run.task, each.run.schedule, str(each.run.seed), str(each.run.steps)),
-            *(f"{short(each.bitops // 32**2)}", f"{each.seconds:.0f} s"),
-            "done" if each.run.name in done else "",
-        ]
-        for each in estimates
-    ]
-    print(table(["run", "task", "schedule", "seed", "steps", "effective MACs", "time", ""], rows))
-    missing = [each for each in estimates if each.run.name not in done]
-    seconds = sum(each.seconds for each in missing) / min(workers, max(1, len(missing)))
-    print(f"{len(rows)} runs, {len(missing)} of them to do: about {_duration(seconds)} with {workers} workers")
-
-
-def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
-
-
-class _Bar:
-    """A live progress bar of a whole study; where there is no terminal, a line for each run that ends."""
-
-    def __init__(self) -> None:
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self.progress = Progress(
-            BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TextColumn("elapsed"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            transient=True,
-        )
-        self.task = self.progress.add_task("starting", total=None)
-        self.said = "nothing is done"
-        self.latest: object = None
-
-    def __enter__(self) -> _Bar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Take the bar away."""
-        self.progress.stop()
-
-    def update(self, now: Standing) -> None:
-        kept = f" ({now.kept} from before)" if now.kept else ""
-        failed = f", {now.failed} failed" if now.failed else ""
-        self.said = f"{now.done} of {now.runs} runs done{kept}{failed}"
-        # What was there before takes no time, so it does not count in the estimate of what is left.
-        self.progress.update(
-            self.task,
-            total=now.steps - now.steps_kept,
-            completed=now.steps_now - now.steps_kept,
-            description=self.said,
-        )
-        if now.latest is not None and now.latest is not self.latest:
-            self.latest = now.latest
-            run = now.latest.run
-            came = f"{now.latest.test:.4f}" if hasattr(now.latest, "test") else "failed"
-            self.progress.console.print(
-                f"{now.done + now.failed:>4}/{now.runs}  {run.task} {run.schedule} seed {run.seed}: {came}",
-                highlight=False,
-                markup=False,
-            )

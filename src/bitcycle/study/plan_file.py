@@ -47,16 +47,30 @@ DEFICIT_KEYS = (
 )
 
 
-def read_plan(path: Path) -> Plan:
-    """The plan in a file; its name is that of the file if it does not say."""
+def read_plan(path: Path, given: Mapping[str, Any] | None = None) -> Plan:
+    """The plan in a file; its name is that of the file if it does not say. What is given holds for all its tables."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
     try:
-        return plan_of(values, path.stem)
+        return plan_of(_changed(values, given or {}), path.stem)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _changed(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan's values with others in the place of its own, in every part and, where they apply, in every deficit."""
+    deficits = _tables(values, "deficit", [])
+    parts = _tables(values, "part", [] if deficits else [{}])
+    for_deficits = {key: value for key, value in given.items() if key in DEFICIT_KEYS}
+    if not parts and for_deficits != given:
+        raise ValueError(f"deficits take no {', '.join(given.keys() - for_deficits.keys())}, and there is no [[part]]")
+    return {
+        **values,
+        "part": [{**part, **given} for part in parts],
+        "deficit": [{**deficit, **for_deficits} for deficit in deficits],
+    }
 
 
 def plan_of(values: Mapping[str, Any], name: str) -> Plan:
