@@ -9,7 +9,7 @@ import pytest
 
 from bitcycle.study.report import words, write_report
 from bitcycle.study.report.deficits.facts import places_of, points_of
-from bitcycle.study.report.deficits.rows import deficits_csv
+from bitcycle.study.report.deficits.points_csv import deficits_csv
 from bitcycle.study.report.summary import summary
 from tests.study.examples import make_deficits, make_study
 from tests.study.test_deficit_report import PART, change, hostile

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from bitcycle.study.analysis import Analysis, Setting
-from bitcycle.study.report.facts import diverged
+from bitcycle.study.report.exact_figures import FIGURES, csv_of, figures
 
 HEADS = [
     "title",
@@ -18,18 +16,7 @@ HEADS = [
     "schedule",
     "group",
     "baseline",
-    "seeds",
-    "mean",
-    "standard_error",
-    "low",
-    "high",
-    "diverged",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "p",
-    "p_corrected",
-    "verdict",
+    *FIGURES,
     "bitops",
     "relative_cost",
     "mean_bits",
@@ -45,19 +32,10 @@ def settings_csv(analyses: Sequence[Analysis]) -> str:
     >>> settings_csv([]).startswith("title,task,metric")
     True
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(HEADS)
-    writer.writerows(_line(analysis, setting) for analysis in analyses for setting in analysis.settings)
-    return out.getvalue()
+    return csv_of(HEADS, (_line(analysis, setting) for analysis in analyses for setting in analysis.settings))
 
 
 def _line(analysis: Analysis, setting: Setting) -> list[object]:
-    against = setting.against
-    compared: list[object] = [""] * 6
-    if against:
-        difference = against.difference
-        compared = [difference.mean, difference.low, difference.high, against.p, against.corrected, against.verdict]
     return [
         analysis.title,
         analysis.question.task,
@@ -67,13 +45,7 @@ def _line(analysis: Analysis, setting: Setting) -> list[object]:
         setting.run.schedule,
         setting.group or "",
         setting.baseline,
-        len(setting.qualities),
-        setting.quality.mean,
-        setting.quality.error,
-        setting.quality.low,
-        setting.quality.high,
-        diverged(setting),
-        *compared,
+        *figures(setting.qualities, setting.quality, setting.against),
         setting.bitops,
         setting.relative_cost,
         setting.mean_bits,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bitcycle.study.analysis import Analysis, DeficitAnalysis
 from bitcycle.study.records import Record
-from bitcycle.study.report.deficits.rows import deficits_csv
+from bitcycle.study.report.deficits.points_csv import deficits_csv
 from bitcycle.study.report.figures import deficit_figures, figures
 from bitcycle.study.report.info import StudyInfo
 from bitcycle.study.report.page import page

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from bitcycle.study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle.study.report.deficits.facts import Experiment, diverged, experiments_of
+from bitcycle.study.report.deficits.facts import Experiment, experiments_of
+from bitcycle.study.report.exact_figures import FIGURES, csv_of, figures
 
 HEADS = [
     "title",
@@ -22,18 +21,7 @@ HEADS = [
     "arm",
     "place_steps",
     "place",
-    "seeds",
-    "mean",
-    "standard_error",
-    "low",
-    "high",
-    "diverged",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "p",
-    "p_corrected",
-    "verdict",
+    *FIGURES,
 ]
 
 
@@ -43,21 +31,16 @@ def deficits_csv(analyses: Sequence[DeficitAnalysis]) -> str:
     >>> deficits_csv([]).startswith("title,task,metric")
     True
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(HEADS)
-    for analysis in analyses:
-        for experiment in experiments_of(analysis):
-            writer.writerows(_line(analysis, experiment, point) for point in experiment.points)
-    return out.getvalue()
+    lines = (
+        _line(analysis, experiment, point)
+        for analysis in analyses
+        for experiment in experiments_of(analysis)
+        for point in experiment.points
+    )
+    return csv_of(HEADS, lines)
 
 
 def _line(analysis: DeficitAnalysis, experiment: Experiment, point: DeficitPoint) -> list[object]:
-    loss = point.loss
-    compared: list[object] = [""] * 6
-    if loss:
-        difference = loss.difference
-        compared = [difference.mean, difference.low, difference.high, loss.p, loss.corrected, loss.verdict]
     return [
         analysis.title,
         analysis.task,
@@ -70,11 +53,5 @@ def _line(analysis: DeficitAnalysis, experiment: Experiment, point: DeficitPoint
         point.arm,
         point.place,
         point.share,
-        len(point.qualities),
-        point.quality.mean,
-        point.quality.error,
-        point.quality.low,
-        point.quality.high,
-        diverged(point),
-        *compared,
+        *figures(point.qualities, point.quality, point.loss),
     ]
