@@ -16,11 +16,12 @@ from multiprocessing import get_context
 
 import torch
 
-from bitcycle.tasks import TASKS, task_named
-from bitcycle.training import Result, Run, train
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks import TASKS, task_named
+from bitcycle.experiments.training import RunResult, train
 
 
-def result_of(run: Run) -> Result:
+def result_of(run: RunConfig) -> RunResult:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     return train(run)[0]
@@ -41,7 +42,9 @@ def main() -> None:
             settings = ("full", f"static:{high}", f"static:{low}")
             backward = {"full": None}
             runs = [
-                Run(name, s, task.steps, seed, backward.get(s, high)) for s in settings for seed in range(options.seeds)
+                RunConfig(name, s, task.steps, seed, backward.get(s, high))
+                for s in settings
+                for seed in range(options.seeds)
             ]
             results = list(pool.map(result_of, runs))
             groups = [results[i : i + options.seeds] for i in range(0, len(results), options.seeds)]

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 
 import bitcycle as bc
-from bitcycle.costs import Meter
-from bitcycle.models.cifar_resnet import CifarResNet
+from bitcycle._cost import Meter
+from bitcycle.experiments.models.cifar_resnet import CifarResNet
 
 
 def main(rounds: int = 30) -> None:

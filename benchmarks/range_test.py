@@ -20,10 +20,11 @@ from multiprocessing import get_context
 
 import torch
 
-from bitcycle.noise import mix
-from bitcycle.range_testing.of_task import range_test_of_task
-from bitcycle.tasks import TASKS, Run, Task, task_named
-from bitcycle.training import train
+from bitcycle.experiments.range_test import range_test_of_task
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks import TASKS, Task, task_named
+from bitcycle.experiments.training import train
+from bitcycle.kernels.noise import mix
 
 SHARE = 0.5
 
@@ -32,14 +33,14 @@ def quality(task: Task, metric: float) -> float:
     return metric if task.higher_is_better else -math.log(metric)
 
 
-def untrained(run: Run) -> float:
+def untrained(run: RunConfig) -> float:
     torch.manual_seed(mix(run.seed, 0) >> 1)
     training = task_named(run.task).prepare(run)
     training.model.eval()
     return training.evaluate("test")
 
 
-def trained(run: Run) -> float:
+def trained(run: RunConfig) -> float:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     return train(run)[0].test
@@ -73,13 +74,13 @@ def main() -> None:
         for name in options.tasks:
             task = task_named(name)
             runs = [
-                Run(name, f"static:{width}", task.steps, seed, widths[-1])
+                RunConfig(name, f"static:{width}", task.steps, seed, widths[-1])
                 for width in widths
                 for seed in range(options.seeds)
             ]
             full_trainings = pool.map(trained, runs)
             begun = time.perf_counter()
-            test = range_test_of_task(Run(name, "full", task.steps), levels=widths)
+            test = range_test_of_task(RunConfig(name, "full", task.steps), levels=widths)
             seconds = time.perf_counter() - begun
             floor = quality(task, untrained(runs[0]))
             gains = [quality(task, metric) - floor for metric in full_trainings]

@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from bitcycle.study.driver import run_study
-from bitcycle.study.local import LocalEngine
-from bitcycle.study.plan_file import plan_of
-from bitcycle.study.store import Store
+from bitcycle._study.driver import run_study
+from bitcycle._study.engines.local import LocalEngine
+from bitcycle._study.plan_file import plan_of
+from bitcycle._study.store import Store
 
 
 def main() -> None:

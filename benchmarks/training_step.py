@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import bitcycle as bc
-from bitcycle.models.cifar_resnet import CifarResNet
+from bitcycle.experiments.models.cifar_resnet import CifarResNet
 
 
 def image_model() -> tuple[nn.Module, Callable[[nn.Module], Tensor]]:

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
-    from bitcycle.advising import advise
-    from bitcycle.conversion import quantize, restore, set_bits
-    from bitcycle.costs import cost
-    from bitcycle.inspection import summary
-    from bitcycle.precision import PrecisionScheduler
-    from bitcycle.range_testing import range_test
-    from bitcycle.recipe import Recipe
+    from bitcycle._cost import Meter, cost
+    from bitcycle._range_test import range_test
+    from bitcycle.advice import advise
+    from bitcycle.arithmetic.recipe import Recipe
+    from bitcycle.conversion.convert import quantize, restore, set_bits
+    from bitcycle.conversion.model_summary import summary
+    from bitcycle.scheduler import PrecisionScheduler
 
 __all__ = [
+    "Meter",
     "PrecisionScheduler",
     "Recipe",
     "advise",
@@ -37,19 +38,20 @@ __all__ = [
     "summary",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Everything that needs torch is imported when it is first asked for: schedules and the command line answer without it.
 _HOME = {
-    "PrecisionScheduler": "precision",
-    "Recipe": "recipe",
-    "advise": "advising",
-    "cost": "costs",
-    "quantize": "conversion",
-    "range_test": "range_testing",
-    "restore": "conversion",
-    "set_bits": "conversion",
-    "summary": "inspection",
+    "Meter": "_cost",
+    "PrecisionScheduler": "scheduler",
+    "Recipe": "arithmetic.recipe",
+    "advise": "advice",
+    "cost": "_cost",
+    "quantize": "conversion.convert",
+    "range_test": "_range_test",
+    "restore": "conversion.convert",
+    "set_bits": "conversion.convert",
+    "summary": "conversion.model_summary",
 }
 
 

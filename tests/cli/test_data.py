@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from tests.data.serving import closed_port, local_server
-from tests.data.tiny_sets import TINY
+from tests.experiments.data.serving import closed_port, local_server
+from tests.experiments.data.tiny_sets import TINY
 
 
 @pytest.fixture

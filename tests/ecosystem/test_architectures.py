@@ -14,7 +14,7 @@ with warnings.catch_warnings():
     import transformers
 
 import bitcycle as bc
-from bitcycle.models.cifar_resnet import CifarResNet
+from bitcycle.experiments.models.cifar_resnet import CifarResNet
 
 IDS = torch.randint(0, 50, (2, 7), generator=torch.Generator().manual_seed(0))
 MASK = torch.tensor([[1] * 7, [1] * 5 + [0] * 2])

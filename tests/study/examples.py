@@ -5,13 +5,13 @@ import math
 import random
 from statistics import fmean, stdev
 
-from bitcycle.runs import Run
+from bitcycle._study.analysis import Analysis, Claim, Comparison, Correlation, EqualCost, Estimate, Setting
+from bitcycle._study.deficits import DeficitPart
+from bitcycle._study.report import StudyInfo
+from bitcycle._study.statistics.deficits import analyse_deficits
+from bitcycle.experiments.result import RunResult
+from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import TEN, schedule
-from bitcycle.study.analysis import Analysis, Claim, Comparison, Correlation, EqualCost, Estimate, Setting
-from bitcycle.study.deficits import DeficitPart
-from bitcycle.study.records import Record
-from bitcycle.study.report import StudyInfo
-from bitcycle.study.statistics.deficits import analyse_deficits
 
 STEPS = 4000
 SPECS = [*(f"{name}:3-8:cycles=8" for name in TEN), "static:6", "static:8", "full"]
@@ -21,7 +21,7 @@ NAN = math.nan
 def make_records(specs=SPECS, seeds=(0, 1, 2), task="image", metric="accuracy", diverged=(), measured=False, points=40):
     """Records in which quality grows with cost and with early precision, and chance adds its part."""
     chance = random.Random(f"{task} {metric}")
-    return [_record(Run(task, spec, STEPS, seed), metric, spec in diverged, measured, points, chance)
+    return [_record(RunConfig(task, spec, STEPS, seed), metric, spec in diverged, measured, points, chance)
             for spec in specs for seed in seeds]  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def _record(run, metric, diverged, measured, points, chance):
         test = NAN
     cost = round(4.2e12 * relative)
     versions = {"bitcycle": "0.1.0", "torch": "2.13.0"}
-    return Record(run, metric, higher, test, test, STEPS, cost, 40 + relative, curve=curve, versions=versions)
+    return RunResult(run, metric, higher, test, test, STEPS, cost, 40 + relative, curve=curve, versions=versions)
 
 
 def _relative_cost(spec):
@@ -178,10 +178,10 @@ def make_deficit_records(
         lost = effect(cell, part) + 0.003 * run.seed + chance.gauss(0, noise)
         test = 118 + 600 * lost if metric == "perplexity" else 0.93 - lost
         test = NAN if diverged(cell, run.seed) else test
-        curve = [_measured(run, part, points, i) for i in range(1, points + 1)] if run.measured else []
+        curve = [_measured(run, part, points, i) for i in range(1, points + 1)] if run.diagnostics else []
         versions = {"bitcycle": "0.1.0", "torch": "2.13.0"}
         higher = metric != "perplexity"
-        found[run] = Record(run, metric, higher, test, test, run.steps, 10**12, 40.0, curve=curve, versions=versions)
+        found[run] = RunResult(run, metric, higher, test, test, run.steps, 10**12, 40.0, curve=curve, versions=versions)
     return list(found.values())
 
 

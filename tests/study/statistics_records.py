@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bitcycle.runs import Run
+from bitcycle._study.statistics import analyse
+from bitcycle.experiments.result import RunResult
+from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import TEN, schedule
-from bitcycle.study.records import Record
-from bitcycle.study.statistics import analyse
 
 STEPS = 160
 TEN_SPECS = [f"{name}:3-8:cycles=8" for name in TEN]
@@ -14,13 +14,13 @@ SPECS = ["static:8", "static:3", *TEN_SPECS]
 
 def record(spec, seed, quality, bitops=None, higher_is_better=True, **of_run):
     """A finished run; its cost is the paper's ``q^2 + 2 q b`` unless given, the gradients on 8 bits."""
-    run = Run("graph", spec, of_run.pop("steps", STEPS), seed, **of_run)
+    run = RunConfig("graph", spec, of_run.pop("steps", STEPS), seed, **of_run)
     if bitops is None:
         widths = schedule(spec).all_widths(run.steps)
         widths = np.where(widths == 0, 32, widths)
         bitops = int((widths * widths + 2 * widths * 8).sum())
     metric = "accuracy" if higher_is_better else "perplexity"
-    return Record(run, metric, higher_is_better, quality, quality, run.steps, bitops, 2.0)
+    return RunResult(run, metric, higher_is_better, quality, quality, run.steps, bitops, 2.0)
 
 
 def study(quality, specs=SPECS, seeds=5, higher_is_better=True, steps=STEPS):

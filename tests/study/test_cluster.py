@@ -4,10 +4,10 @@ import contextlib
 
 import pytest
 
-from bitcycle.study.driver import run_study
-from bitcycle.study.local import LocalEngine
-from bitcycle.study.plan_file import plan_of
-from bitcycle.study.store import Store
+from bitcycle._study.driver import run_study
+from bitcycle._study.engines.local import LocalEngine
+from bitcycle._study.plan_file import plan_of
+from bitcycle._study.store import Store
 from tests.study.test_engine import results
 
 ray = pytest.importorskip("ray")
@@ -29,7 +29,7 @@ def cluster():
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path):
-    from bitcycle.study.cluster import RayEngine
+    from bitcycle._study.engines.cluster import RayEngine
 
     [other] = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
     killed = []
@@ -49,7 +49,7 @@ def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path)
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_address_where_no_cluster_is(tmp_path):
-    from bitcycle.study.cluster import RayEngine
+    from bitcycle._study.engines.cluster import RayEngine
 
     with Store(tmp_path / "s.sqlite") as store, pytest.raises(OSError, match="cannot reach a Ray cluster"):
         run_study(plan_of(PLAN, "image"), store, RayEngine(address="auto"))

@@ -51,7 +51,7 @@ def test_what_is_given_holds_for_deficits_too(tmp_path):
 
 
 def test_data_is_named_by_a_path_that_is_the_same_from_everywhere(tmp_path, monkeypatch):
-    from bitcycle.study.plan_file import plan_of
+    from bitcycle._study.plan_file import plan_of
 
     (tmp_path / "here" / "data").mkdir(parents=True)
     names = []

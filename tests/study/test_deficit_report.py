@@ -7,18 +7,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle import measuring
-from bitcycle.study.deficits import ARMS, DeficitPart
-from bitcycle.study.report import page, words, write_report
-from bitcycle.study.report.deficits.arms import SHOWN
-from bitcycle.study.report.deficits.courses import courses, measured, trained
-from bitcycle.study.report.deficits.facts import experiments_of, places_of, points_of, tip_lines
-from bitcycle.study.report.deficits.layout import NARROW, WIDE, deficit_layout
-from bitcycle.study.report.deficits.meanings import MEANINGS
-from bitcycle.study.report.deficits.panels import panels_of
-from bitcycle.study.report.deficits.shades import SHADES
-from bitcycle.study.report.page import _resource
-from bitcycle.study.statistics.deficits import analyse_deficits
+from bitcycle._study.deficits import ARMS, DeficitPart
+from bitcycle._study.report import page, words, write_report
+from bitcycle._study.report.deficits.arms import SHOWN
+from bitcycle._study.report.deficits.courses import courses, measured, trained
+from bitcycle._study.report.deficits.facts import experiments_of, places_of, points_of, tip_lines
+from bitcycle._study.report.deficits.layout import NARROW, WIDE, deficit_layout
+from bitcycle._study.report.deficits.meanings import MEANINGS
+from bitcycle._study.report.deficits.panels import panels_of
+from bitcycle._study.report.deficits.shades import SHADES
+from bitcycle._study.report.page import _resource
+from bitcycle._study.statistics.deficits import analyse_deficits
+from bitcycle.experiments import diagnostics as measuring
 from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
 from tests.study.test_report import HOSTILE, read
 
@@ -194,7 +194,7 @@ CASES = {
     "one length": (change(lengths=(1.0,), window=0.0), "length"),
     "many lengths": (change(lengths=tuple(i / 10 for i in range(12)), seeds=(0, 1)), "length"),
     "lengths close together": (change(lengths=(0.0, 0.01, 0.02, 4.0)), "length"),
-    "without measurements": (change(measured=False), "length"),
+    "without measurements": (change(diagnostics=False), "length"),
 }
 
 
@@ -207,13 +207,13 @@ def test_plans_of_all_kinds(name, tmp_path):
     assert ("Where the deficit begins" in found.texts) == bool(part.window)
     for arm in SHOWN.values():
         assert (arm.title in found.texts) == (arm.name in part.arms)
-    assert ("Measurements along training" in found.texts) == (part.measured and experiment is not None)
+    assert ("Measurements along training" in found.texts) == (part.diagnostics and experiment is not None)
     if experiment:
         assert trained(analysis, records).experiment.name == experiment
     kinds = [
         *(["deficit-length"] if part.lengths else []),
         *(["deficit-position"] if part.window else []),
-        *(["measurements"] if part.measured and experiment else []),
+        *(["measurements"] if part.diagnostics and experiment else []),
     ]
     names = {path.name for path in write_report(tmp_path, make_study(), [], records, [analysis])}
     pictures = {f"{kind}-image.{form}" for kind in kinds for form in ("png", "svg")}

@@ -2,14 +2,14 @@
 
 import pytest
 
-from bitcycle.data.digit_scenes import digit_scenes
-from bitcycle.measuring import OVER_NOISE
-from bitcycle.study.driver import run_study
-from bitcycle.study.plan_file import plan_of
-from bitcycle.study.reporting import report
-from bitcycle.study.store import Store
-from bitcycle.study.work import work
-from bitcycle.tasks import TASKS, detection
+from bitcycle._study.driver import run_study
+from bitcycle._study.engines.worker import work
+from bitcycle._study.plan_file import plan_of
+from bitcycle._study.reporting import report
+from bitcycle._study.store import Store
+from bitcycle.experiments.data.digit_scenes import digit_scenes
+from bitcycle.experiments.diagnostics import OVER_NOISE
+from bitcycle.experiments.tasks import TASKS, detection
 
 
 class Here:
@@ -31,7 +31,7 @@ def test_deficits_of_every_task(name, tmp_path, monkeypatch):
         assert not store.failures()
         reported = report(store, "probe", tmp_path / "report")
         records = store.records()
-    assert {record.run.rate for record in records} == {"", "hold@0..2", "restart@2", "hold@2..4", "restart@4"}
+    assert {record.run.learning_rate for record in records} == {"", "hold@0..2", "restart@2", "hold@2..4", "restart@4"}
     assert all(OVER_NOISE in point for record in records for point in record.curve)
     (found,) = reported.deficits
     arms = ("held", "restarted", "longer")

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from bitcycle.rates import Course
-from bitcycle.study.deficits import ARMS, DeficitPart
-from bitcycle.study.plan import Plan
-from bitcycle.study.plan_file import plan_of
-from bitcycle.study.statistics.comparisons import compare, holm
-from bitcycle.study.statistics.deficits import analyse_deficits
+from bitcycle._study.deficits import ARMS, DeficitPart
+from bitcycle._study.plan import Plan
+from bitcycle._study.plan_file import plan_of
+from bitcycle._study.statistics.comparisons import compare, holm
+from bitcycle._study.statistics.deficits import analyse_deficits
+from bitcycle.experiments.learning_rate import LearningRatePolicy
 from tests.study.examples import make_deficit_records
 
-PART = DeficitPart("image", (3, 8), 400, measured=False)
+PART = DeficitPart("image", (3, 8), 400, diagnostics=False)
 
 
 def analysed(effect, part=PART, **changes):
@@ -227,10 +227,10 @@ def test_a_whole_recovery_follows_every_window_alike():
     runs = {(cell.place, cell.arm): run for cell, run in part.cells() if cell.experiment == "position"}
     assert {place: runs[place, "held"].steps for place in (0, 60)} == {0: 90, 60: 150}
     late = runs[60, "held"]
-    assert (late.schedule, late.rate) == ("deficit(1@60..90, static:8)", "hold@0..90")
-    assert runs[60, "restarted"].rate == "restart@90"
-    assert (runs[60, "longer"].schedule, runs[60, "longer"].rate) == ("static:8", "hold@0..90")
-    course = Course.of(late.rate, late.steps)
+    assert (late.schedule, late.learning_rate) == ("deficit(1@60..90, static:8)", "hold@0..90")
+    assert runs[60, "restarted"].learning_rate == "restart@90"
+    assert (runs[60, "longer"].schedule, runs[60, "longer"].learning_rate) == ("static:8", "hold@0..90")
+    course = LearningRatePolicy.of(late.learning_rate, late.steps)
     assert [course.place(step) for step in (0, 89, 90, 149)] == [(0, 60), (0, 60), (0, 60), (59, 60)]
 
 

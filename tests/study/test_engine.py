@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle.runs import Run
-from bitcycle.study.driver import run_study
-from bitcycle.study.local import LocalEngine
-from bitcycle.study.plan_file import plan_of
-from bitcycle.study.records import Failure, Record
-from bitcycle.study.store import Store
-from bitcycle.study.work import work
+from bitcycle._study.driver import run_study
+from bitcycle._study.engines.local import LocalEngine
+from bitcycle._study.engines.worker import work
+from bitcycle._study.plan_file import plan_of
+from bitcycle._study.store import Store
+from bitcycle.experiments.result import RunFailure, RunResult
+from bitcycle.experiments.run_config import RunConfig
 
 PLAN = {"task": "image", "schedules": ["CR", "static q_max"], "bits": [3, 8], "steps": 30, "batch_size": 16, "seeds": 2}
 COMMAND = (
@@ -121,7 +121,7 @@ def test_a_worker_that_dies_again_and_again_fails_its_run(tmp_path, monkeypatch)
     deadly = tmp_path / "deadly"
     deadly.mkdir()
     (deadly / "sitecustomize.py").write_text(
-        "import bitcycle.training as t\n"
+        "import bitcycle.experiments.training as t\n"
         "plain = t.train\n"
         "def train(run, *rest):\n"
         "    if run.seed == 1: import os; os._exit(9)\n"
@@ -175,15 +175,15 @@ def test_a_full_disk_stops_the_study_and_is_no_failure_of_the_run(tmp_path, monk
     def full(*args):
         raise OSError(28, "No space left on device", "checkpoint.pt")
 
-    monkeypatch.setattr("bitcycle.training.save_checkpoint", full)
+    monkeypatch.setattr("bitcycle.experiments.training.save_checkpoint", full)
     with pytest.raises(OSError, match="No space left"):
-        work(Run("image", "static:8", 4, batch_size=8), tmp_path / "run")
+        work(RunConfig("image", "static:8", 4, batch_size=8), tmp_path / "run")
 
 
 def test_a_run_that_another_study_finished_meanwhile_is_taken_from_the_store(tmp_path):
-    run = Run("image", "static:8", 4, batch_size=8)
+    run = RunConfig("image", "static:8", 4, batch_size=8)
     first = work(run, tmp_path / "c" / run.name)
-    assert isinstance(first, Record)
+    assert isinstance(first, RunResult)
     with Store(tmp_path / "s.sqlite") as store:
         store.write(first)
     import fcntl
@@ -195,9 +195,9 @@ def test_a_run_that_another_study_finished_meanwhile_is_taken_from_the_store(tmp
             sys.executable, "-c",
             "import sys; from pathlib import Path; from tests.study.test_engine import *\n"
             "folder, store = map(Path, sys.argv[1:])\n"
-            "import bitcycle.study.work as w; w.train = None\n"  # it would fail if it trained
+            "import bitcycle._study.engines.worker as w; w.train = None\n"  # it would fail if it trained
             "print('ready', flush=True)\n"
-            "print(work(Run('image', 'static:8', 4, batch_size=8), folder, store=store).test)",
+            "print(work(RunConfig('image', 'static:8', 4, batch_size=8), folder, store=store).test)",
             str(tmp_path / "c" / run.name), str(tmp_path / "s.sqlite"),
         ],
         stdout=subprocess.PIPE, text=True,
@@ -210,6 +210,6 @@ def test_a_run_that_another_study_finished_meanwhile_is_taken_from_the_store(tmp
 
 
 def test_an_error_becomes_a_failure(tmp_path):
-    outcome = work(Run("image", "static:8", 4, model="resnet-9"), tmp_path / "run")
-    assert isinstance(outcome, Failure)
+    outcome = work(RunConfig("image", "static:8", 4, model="resnet-9"), tmp_path / "run")
+    assert isinstance(outcome, RunFailure)
     assert "has no model 'resnet-9'" in outcome.reason

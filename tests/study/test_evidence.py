@@ -2,11 +2,11 @@
 
 import pytest
 
-from bitcycle.advising import advise
-from bitcycle.runs import Run
-from bitcycle.study.evidence import evidence_from
-from bitcycle.study.records import Record
-from bitcycle.study.store import Store
+from bitcycle._study.evidence import evidence_from
+from bitcycle._study.store import Store
+from bitcycle.advice import advise
+from bitcycle.experiments.result import RunResult
+from bitcycle.experiments.run_config import RunConfig
 from tests.cli.test_schedules import bitcycle
 
 # Perplexity, where less is better: RR loses, CR does not.
@@ -16,12 +16,12 @@ PLANTED = {"static:8": (100.0, 1000), "CR:3-8:cycles=8": (100.1, 640), "RR:3-8:c
 @pytest.fixture
 def path(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
-        runs = [Run("language", spec, 400, seed) for spec in PLANTED for seed in range(5)]
+        runs = [RunConfig("language", spec, 400, seed) for spec in PLANTED for seed in range(5)]
         store.begin("words", runs, 'task = "language"', "bitcycle study language")
         for run in runs:
             metric, bitops = PLANTED[run.schedule]
             noise = (0.0, 0.4, -0.3, 0.1, -0.2)[(run.seed + len(run.schedule)) % 5]
-            store.write(Record(run, "perplexity", False, metric + noise, metric, 400, bitops, 1.0))
+            store.write(RunResult(run, "perplexity", False, metric + noise, metric, 400, bitops, 1.0))
     return tmp_path / "s.sqlite"
 
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.runs import Run
+from bitcycle._study.plan import Part, Plan
+from bitcycle._study.plan_file import plan_of, read_plan
+from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules.cyclic import TEN
-from bitcycle.study.plan import Part, Plan
-from bitcycle.study.plan_file import plan_of, read_plan
 
 
 def test_the_default_is_the_ten_and_three_baselines():
@@ -121,9 +121,9 @@ def test_the_name_of_a_run_follows_from_its_content_alone(data):
         "seed": data.draw(st.integers(0, 3)),
         "options": data.draw(st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"))),
     }
-    run, again = Run(**values), Run(**{**values, "options": dict(reversed(values["options"].items()))})
+    run, again = RunConfig(**values), RunConfig(**{**values, "options": dict(reversed(values["options"].items()))})
     assert run == again
-    assert run.name == again.name == Run.from_dict(run.as_dict()).name
-    other = Run(**{**values, "seed": values["seed"] + 1})
+    assert run.name == again.name == RunConfig.from_dict(run.as_dict()).name
+    other = RunConfig(**{**values, "seed": values["seed"] + 1})
     assert other.name != run.name
     assert other.setting == run.setting

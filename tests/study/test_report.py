@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle.runs import Run
-from bitcycle.study.analysis import Claim
-from bitcycle.study.report import page, words
-from bitcycle.study.report.facts import places_of
-from bitcycle.study.report.look import KINDS
-from bitcycle.study.report.page import _resource
+from bitcycle._study.analysis import Claim
+from bitcycle._study.report import page, words
+from bitcycle._study.report.facts import places_of
+from bitcycle._study.report.look import KINDS
+from bitcycle._study.report.page import _resource
+from bitcycle.experiments.run_config import RunConfig
 from tests.study.examples import SPECS, make_analysis, make_records, make_study
 
 HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;\x00\u202e$\\frac{"
@@ -136,7 +136,9 @@ def test_how_to_reproduce_it(study, text):
 
 def hostile_study():
     """Every field that is text says something harmful."""
-    run = Run(HOSTILE, HOSTILE, 100, model=HOSTILE, data=HOSTILE, rate=HOSTILE, options={HOSTILE: HOSTILE})
+    run = RunConfig(
+        HOSTILE, HOSTILE, 100, model=HOSTILE, data=HOSTILE, learning_rate=HOSTILE, options={HOSTILE: HOSTILE}
+    )
     records = [
         dataclasses.replace(
             record,
@@ -289,7 +291,7 @@ def test_drawings_hold_numbers_alone(text):
 
 
 def test_the_statistics_of_the_project_can_be_shown():
-    statistics = pytest.importorskip("bitcycle.study.statistics")
+    statistics = pytest.importorskip("bitcycle._study.statistics")
     records = make_records(measured=True, diverged=SPECS[:1]) + make_records(task="language", metric="perplexity")
     analyses = statistics.analyse(records)
     reader = read(page(make_study(), analyses, records))

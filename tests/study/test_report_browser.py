@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from bitcycle.study.report import page
-from bitcycle.study.report.facts import tip_lines
+from bitcycle._study.report import page
+from bitcycle._study.report.facts import tip_lines
 from tests.study.examples import make_analysis, make_records, make_study
 from tests.study.test_report import hostile_study
 

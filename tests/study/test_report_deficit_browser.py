@@ -2,9 +2,9 @@
 
 import pytest
 
-from bitcycle.study.deficits import DeficitPart
-from bitcycle.study.report import page
-from bitcycle.study.report.deficits.facts import experiments_of, tip_lines
+from bitcycle._study.deficits import DeficitPart
+from bitcycle._study.report import page
+from bitcycle._study.report.deficits.facts import experiments_of, tip_lines
 from tests.study.examples import make_deficits, make_study
 from tests.study.test_deficit_report import hostile
 from tests.study.test_report_browser import (

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle.study.report import words, write_report
-from bitcycle.study.report.deficits.facts import places_of, points_of
-from bitcycle.study.report.deficits.points_csv import deficits_csv
-from bitcycle.study.report.summary import summary
+from bitcycle._study.report import words, write_report
+from bitcycle._study.report.deficits.facts import places_of, points_of
+from bitcycle._study.report.deficits.points_csv import deficits_csv
+from bitcycle._study.report.summary import summary
 from tests.study.examples import make_deficits, make_study
 from tests.study.test_deficit_report import PART, change, hostile
 from tests.study.test_report import HOSTILE
@@ -82,7 +82,7 @@ def test_figures_are_pictures_and_the_same_every_time(image, tmp_path):
 
 
 def test_two_experiments_on_one_task_have_names_of_their_own(tmp_path):
-    one, other = make_deficits(change(measured=False)), make_deficits(change(measured=False, model="another"))
+    one, other = make_deficits(change(diagnostics=False)), make_deficits(change(diagnostics=False, model="another"))
     paths = write_report(tmp_path, make_study(), [], [*one[1], *other[1]], [one[0], other[0]])
     assert {path.name for path in paths if path.suffix == ".png"} == {
         f"deficit-{kind}-image-{number}.png" for kind in ("length", "position") for number in (1, 2)

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle.study.report import write_report, writing
-from bitcycle.study.report.settings_csv import settings_csv
-from bitcycle.study.report.summary import fenced, summary
+from bitcycle._study.report import write_report, writing
+from bitcycle._study.report.settings_csv import settings_csv
+from bitcycle._study.report.summary import fenced, summary
 from tests.study.examples import make_analysis, make_records, make_study
 from tests.study.test_report import HOSTILE, hostile_study
 
@@ -161,5 +161,5 @@ def test_a_study_without_any_run(tmp_path):
 
 
 def test_the_page_needs_neither_torch_nor_matplotlib():
-    code = "import sys, bitcycle.study.report; print({'torch', 'matplotlib'} & set(sys.modules))"
+    code = "import sys, bitcycle._study.report; print({'torch', 'matplotlib'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

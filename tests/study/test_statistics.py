@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bitcycle._study.statistics import analyse
 from bitcycle.schedules import schedule
-from bitcycle.study.statistics import analyse
 from tests.study.statistics_records import SPECS, claim, noise, only, record, rising, setting, study
 
 
@@ -120,7 +120,7 @@ def test_the_baseline_is_the_widest_static_setting_else_full_precision(specs, ba
 
 
 def test_the_baseline_is_trained_in_the_plain_way():
-    plain, restarted = record("static:8", 0, 0.9), record("static:8", 0, 0.8, rate="restart@50")
+    plain, restarted = record("static:8", 0, 0.9), record("static:8", 0, 0.8, learning_rate="restart@50")
     found = only([restarted, plain, record("CR:3-8", 0, 0.9, backward_bits=6)])
     assert found.baseline == "static 8"
     assert {s.label for s in found.settings} == {"static 8", "static 8 restart@50", "CR gradients 6"}

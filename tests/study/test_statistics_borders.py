@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.study.statistics import analyse
+from bitcycle._study.statistics import analyse
 from tests.study.statistics_records import SPECS, claim, noise, only, record, rising, setting, study
 
 

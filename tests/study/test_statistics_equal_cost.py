@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bitcycle.study.statistics.equal_cost import page_p
+from bitcycle._study.statistics.equal_cost import page_p
 from tests.study.statistics_records import SPECS, TEN_SPECS, claim, noise, only, record, study
 
 ORDER = ["RTV", "CT", "LT", "LR", "CR", "ETV"]
@@ -92,7 +92,9 @@ def test_only_equal_costs_take_part():
 
 
 def test_settings_that_are_trained_otherwise_do_not_take_part():
-    records = by_early_bits(0.0) + [record("CR:3-8:cycles=8", seed, 0.5, rate="restart@80") for seed in range(5)]
+    records = by_early_bits(0.0) + [
+        record("CR:3-8:cycles=8", seed, 0.5, learning_rate="restart@80") for seed in range(5)
+    ]
     assert only(records).equal_cost.labels == ORDER
 
 

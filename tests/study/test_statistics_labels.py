@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.runs import Run
-from bitcycle.study.statistics.labels import labels
+from bitcycle._study.statistics.labels import labels
+from bitcycle.experiments.run_config import RunConfig
 from tests.schedules.strategies import schedules
 from tests.study.statistics_records import SPECS
 
 
 def of(*specs):
-    return labels([Run("graph", spec, 100) for spec in specs])
+    return labels([RunConfig("graph", spec, 100) for spec in specs])
 
 
 def test_the_usual_study():
@@ -34,17 +34,17 @@ def test_other_schedules():
 
 
 def test_gradients_and_rates_where_they_differ():
-    runs = [Run("graph", "CR:3-8", 100, backward_bits=bits) for bits in ("max", 6, None)]
+    runs = [RunConfig("graph", "CR:3-8", 100, backward_bits=bits) for bits in ("max", 6, None)]
     assert labels(runs) == ["CR gradients 8", "CR gradients 6", "CR gradients full"]
     assert labels(runs[1:2]) == ["CR"]
-    assert labels([Run("graph", "static:8", 100, rate=rate) for rate in ("", "restart@50")]) == [
+    assert labels([RunConfig("graph", "static:8", 100, learning_rate=rate) for rate in ("", "restart@50")]) == [
         "static 8",
         "static 8 restart@50",
     ]
 
 
 def test_one_schedule_spelt_in_two_ways():
-    runs = [Run("graph", spec, 100) for spec in ("CR:3-8", "CR:3-8:cycles=8")]
+    runs = [RunConfig("graph", spec, 100) for spec in ("CR:3-8", "CR:3-8:cycles=8")]
     assert labels(runs) == [f"CR ({run.name})" for run in runs]
 
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.runs import Run
-from bitcycle.study.exports import export
-from bitcycle.study.records import Record
-from bitcycle.study.store import VERSION, Store
+from bitcycle._study.exports import export
+from bitcycle._study.store import VERSION, Store
+from bitcycle.experiments.result import RunResult
+from bitcycle.experiments.run_config import RunConfig
 
-RUN = Run("image", "CR:2-8:cycles=8", 400, seed=1, options={"a": "b"})
+RUN = RunConfig("image", "CR:2-8:cycles=8", 400, seed=1, options={"a": "b"})
 
 
 def record(run=RUN, test=0.5, **values):
-    return Record(run, "accuracy", True, test, 0.4, 300, 12 * 10**20, 3.5, {"COCO mAP": 0.1}, **values)
+    return RunResult(run, "accuracy", True, test, 0.4, 300, 12 * 10**20, 3.5, {"COCO mAP": 0.1}, **values)
 
 
 numbers = st.floats().map(lambda number: number + 0.0)  # SQLite knows no negative zero
@@ -28,7 +28,7 @@ numbers = st.floats().map(lambda number: number + 0.0)  # SQLite knows no negati
 
 @given(test=numbers, validation=numbers, seconds=st.floats(0, 1e9), bitops=st.integers(0, 10**30))
 def test_records_come_out_bit_for_bit(tmp_path_factory, test, validation, seconds, bitops):
-    put = Record(
+    put = RunResult(
         RUN, "accuracy", True, test, validation, 7, bitops, seconds, {"x": test},
         [{"step": 1.0, "loss": validation}], {"torch": "2"},
     )  # fmt: skip
@@ -49,7 +49,7 @@ def test_failures_until_success(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         store.fail(RUN, "Traceback\n  ...\nValueError: no")
         assert [each.reason for each in store.failures()] == ["ValueError: no"]
-        store.forgive([RUN])
+        store.clear_failures([RUN])
         assert store.failures() == []
         store.fail(RUN, "again")
         store.write(record())
@@ -57,7 +57,7 @@ def test_failures_until_success(tmp_path):
 
 
 def test_studies_and_their_members(tmp_path):
-    other = Run("graph", "static:8", 4)
+    other = RunConfig("graph", "static:8", 4)
     with Store(tmp_path / "s.sqlite") as store:
         store.begin("one", [RUN, other], "plan", "command")
         store.write(record())
@@ -73,7 +73,7 @@ def test_studies_and_their_members(tmp_path):
 def test_names_with_markup_and_quotes(tmp_path):
     hostile = "<script>alert('x')</script>; DROP TABLE records; --"
     with Store(tmp_path / "s.sqlite") as store:
-        store.begin(hostile, [Run("image", "static:8", 4, data=hostile)], hostile, hostile)
+        store.begin(hostile, [RunConfig("image", "static:8", 4, data=hostile)], hostile, hostile)
         assert store.study(hostile).runs[0].data == hostile
 
 
@@ -99,7 +99,7 @@ def test_a_damaged_store_is_refused(tmp_path):
     path = tmp_path / "s.sqlite"
     with Store(path) as store:
         for seed in range(50):
-            store.write(record(Run("image", "static:8", 4, seed), curve=[{"loss": 0.5}] * 100))
+            store.write(record(RunConfig("image", "static:8", 4, seed), curve=[{"loss": 0.5}] * 100))
     content = bytearray(path.read_bytes())
     content[5000:20000] = b"\x55" * 15000
     path.write_bytes(content)
@@ -132,17 +132,17 @@ def test_a_full_disk_loses_nothing(tmp_path):
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(OSError, match="full.*untouched"):
-            store.write(record(Run("image", "static:8", 4), curve=[{"loss": 0.5}] * 10_000))
+            store.write(record(RunConfig("image", "static:8", 4), curve=[{"loss": 0.5}] * 10_000))
         assert len(store.records()) == 1
     with Store(tmp_path / "s.sqlite") as store:
-        store.write(record(Run("image", "static:8", 4)))
+        store.write(record(RunConfig("image", "static:8", 4)))
         assert len(store.records()) == 2
 
 
 def _write_some(path, first):
     with Store(path) as store:
         for seed in range(first, first + 25):
-            store.write(record(Run("image", "static:8", 4, seed)))
+            store.write(record(RunConfig("image", "static:8", 4, seed)))
 
 
 def test_several_processes_write_at_once(tmp_path):
@@ -177,7 +177,7 @@ def test_a_kill_in_the_middle_of_a_write_leaves_no_half_record(tmp_path):
 def test_exports(tmp_path):
     records = [
         record(curve=[{"step": 1.0, "validation": math.nan}], versions={"torch": "2"}),
-        record(Run("graph", "full", 3), test=math.nan),
+        record(RunConfig("graph", "full", 3), test=math.nan),
     ]
     for suffix in (".csv", ".json", ".parquet"):
         export(records, tmp_path / f"results{suffix}")

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from bitcycle.arithmetic.products import Counted, Product
 from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, OBSERVERS, STEP, Site, computing, read
-from bitcycle.noise import uniform
-from bitcycle.quantizers import Dims, Quantized, Width, quantize, quantize_and_keep, restore
+from bitcycle.kernels.noise import uniform
+from bitcycle.kernels.rounding import Dims, Encoded, Width, decode, encode, round_to_grid
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ class _QuantizedProduct(torch.autograd.Function):
         wants_a, wants_b, wants_bias = ctx.needs_input_grad[:3]
         gradient_a = gradient_b = gradient_bias = None
         if wants_a:
-            b = restore(codes_b, scale_b, zero_b, dtype_b).to(error.dtype)
+            b = decode(codes_b, scale_b, zero_b, dtype_b).to(error.dtype)
             gradient_a = ctx.product.input_gradient(error, b, shape_a).to(dtype_a)
         if wants_b:
-            a = restore(codes_a, scale_a, zero_a, dtype_a).to(error.dtype)
+            a = decode(codes_a, scale_a, zero_a, dtype_a).to(error.dtype)
             gradient_b = ctx.product.weight_gradient(error, a, shape_b).to(dtype_b)
         if wants_bias:
             gradient_bias = ctx.product.bias_gradient(error)
@@ -128,7 +128,7 @@ class _QuantizedProduct(torch.autograd.Function):
 class _OnGrid(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, bits: Width, dims: Dims) -> Tensor:
-        values = quantize(x, bits, dims)
+        values = round_to_grid(x, bits, dims)
         return values.view_as(values) if values is x else values
 
     @staticmethod
@@ -157,16 +157,16 @@ def _forward(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Ten
 
 
 def _values(x: Tensor, bits: Width, how: Operand) -> Tensor:
-    return x if how.ready else quantize(x, bits, how.dims)
+    return x if how.ready else round_to_grid(x, bits, how.dims)
 
 
-def _kept(x: Tensor, bits: Width, how: Operand, keep: bool) -> Quantized:
+def _kept(x: Tensor, bits: Width, how: Operand, keep: bool) -> Encoded:
     if how.ready:
-        return Quantized(x, x, x, x)
+        return Encoded(x, x, x, x)
     if keep:
-        return quantize_and_keep(x, bits, how.dims)
-    values = quantize(x, bits, how.dims)
-    return Quantized(values, values, values, values)
+        return encode(x, bits, how.dims)
+    values = round_to_grid(x, bits, how.dims)
+    return Encoded(values, values, values, values)
 
 
 def _rounded_error(error: Tensor, control: Tensor, rounding: str) -> Tensor:
@@ -175,7 +175,7 @@ def _rounded_error(error: Tensor, control: Tensor, rounding: str) -> Tensor:
     if isinstance(bits, int) and bits == 0:
         return error
     noise = None if rounding == "nearest" else _next_noise(error, control)
-    return quantize(error, bits, None, noise)
+    return round_to_grid(error, bits, None, noise)
 
 
 def _next_noise(error: Tensor, control: Tensor) -> Tensor:

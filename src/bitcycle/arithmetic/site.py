@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.products import Counted
-from bitcycle.noise import site_key
-from bitcycle.quantizers import Width
-from bitcycle.recipe import Recipe
+from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.kernels.noise import site_key
+from bitcycle.kernels.rounding import Width
 
 # The numbers of a site live in one small tensor that is changed in place: so a compiled graph reads them anew at each
 # call and is never built again. It stays on the CPU, where eager code reads it without waiting for a device.

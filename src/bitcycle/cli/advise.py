@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bitcycle.advising import advise as advice_on
+from bitcycle.advice import advise as advice_on
 from bitcycle.cli.parameters import STORE
 
 STEPS = 64_000  # the length of the paper's trainings on CIFAR
@@ -48,7 +48,7 @@ def advise(
     q_min, high = bits if bits is not None else (None, 8 if q_max is None else q_max)
     records = None
     if store is not None or study:
-        from bitcycle.study.evidence import evidence_from
+        from bitcycle._study.evidence import evidence_from
 
         records, trained = evidence_from(store or STORE, study, domain)
         steps = trained if steps is None else steps

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bitcycle import __version__
-from bitcycle.extras import MissingExtraError, need
+from bitcycle._support.extras import MissingExtraError, need
 
 if TYPE_CHECKING:
     import typer

@@ -13,7 +13,7 @@ import typer
 from bitcycle.schedules import DEFAULT_CYCLES, TEN, Schedule, complete
 
 if TYPE_CHECKING:
-    from bitcycle.costs import Cost
+    from bitcycle._cost import Cost
 
 
 def cost(
@@ -67,7 +67,7 @@ def cost(
 
 def _count(name: str, batch_size: int, keep: list[str] | None, policy: str | None, aggregation: str) -> Cost:
     import bitcycle as bc
-    from bitcycle.models.catalogue import build
+    from bitcycle.experiments.models.catalogue import build
 
     model, inputs = _load(name) if ":" in name else build(name, batch_size)
     recipe = bc.Recipe(aggregation=aggregation)  # type: ignore[arg-type]
@@ -105,8 +105,8 @@ def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: 
     from rich.console import Console
     from rich.table import Table
 
-    from bitcycle.costs.cost import EFFECTIVE
-    from bitcycle.tables import short
+    from bitcycle._cost.cost import EFFECTIVE
+    from bitcycle._support.text import short
 
     console = Console()
     layers = Table(title="Products of one training step", title_justify="left")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bitcycle.data.official import OFFICIAL, Official, cache_folder, fetch, find_official, official_named
-from bitcycle.data.official.cache import is_there
+from bitcycle.experiments.data.official import OFFICIAL, Official, cache_folder, fetch, find_official, official_named
+from bitcycle.experiments.data.official.cache import is_there
 
 data = typer.Typer(no_args_is_help=True, help="Fetch official data sets, and find them again.")
 

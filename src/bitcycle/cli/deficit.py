@@ -62,7 +62,7 @@ def deficit(
     dry_run: DryRun = False,
 ) -> None:
     """Probe critical learning periods: low precision early or late, with the controls a claim of damage needs."""
-    from bitcycle.study.plan_file import plan_of
+    from bitcycle._study.plan_file import plan_of
 
     values: dict[str, Any] = {
         "task": task,
@@ -72,7 +72,7 @@ def deficit(
         "recovery": recovery,
         "seeds": seeds,
         "arms": [arm.strip() for arm in arms.split(",")],
-        "measured": measure,
+        "diagnostics": measure,
         "model": model,
         "data": data,
         "batch_size": batch_size,

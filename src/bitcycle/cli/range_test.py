@@ -11,7 +11,7 @@ import typer
 from bitcycle.cli.parameters import BatchSize, Data, Model, TaskName, TaskOptions, options_of
 
 if TYPE_CHECKING:
-    from bitcycle.range_testing import RangeTest
+    from bitcycle._range_test import RangeTest
 
 
 def range_test(
@@ -43,12 +43,12 @@ def range_test(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from bitcycle.data.official import located
-    from bitcycle.range_testing.of_task import range_test_of_task
-    from bitcycle.runs import Run
-    from bitcycle.tasks import task_named
+    from bitcycle.experiments.data.official import located
+    from bitcycle.experiments.range_test import range_test_of_task
+    from bitcycle.experiments.run_config import RunConfig
+    from bitcycle.experiments.tasks import task_named
 
-    run = Run(
+    run = RunConfig(
         task,
         "full",
         max(task_named(task).steps, iterations),

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import STORE, Stored
 from bitcycle.cli.study_output import print_report, report_folder
-from bitcycle.tables import short, table
 
 
 def results(
@@ -19,8 +19,8 @@ def results(
     failed: Annotated[bool, typer.Option(help="Show what failed, with tracebacks.")] = False,
 ) -> None:
     """List the results in a store, or export them."""
-    from bitcycle.study.exports import export as write
-    from bitcycle.study.store import Store
+    from bitcycle._study.exports import export as write
+    from bitcycle._study.store import Store
 
     with Store(store, must_exist=True) as opened:
         runs = opened.study(study).runs if study else None
@@ -52,7 +52,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Folder of the report; beside the store if not given.")] = None,
 ) -> None:
     """Write the report of a study: an HTML page, figures, a table and a Markdown summary."""
-    from bitcycle.study.store import Store
+    from bitcycle._study.store import Store
 
     with Store(store, must_exist=True) as opened:
         names = opened.studies()

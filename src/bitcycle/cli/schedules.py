@@ -41,7 +41,7 @@ def schedules(
     if not specs:
         rows.sort(key=lambda row: -row.saving)
     if plot is not None:
-        from bitcycle.plots.schedules import draw_schedules
+        from bitcycle.schedules.plot import draw_schedules
 
         plot.parent.mkdir(parents=True, exist_ok=True)
         draw_schedules(rows, steps, plot)

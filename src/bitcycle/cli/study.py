@@ -32,8 +32,8 @@ from bitcycle.cli.study_bar import StudyBar
 from bitcycle.cli.study_output import print_report, report_folder, show
 
 if TYPE_CHECKING:
-    from bitcycle.study.driver import Engine
-    from bitcycle.study.plan import Plan
+    from bitcycle._study.driver import Engine
+    from bitcycle._study.plan import Plan
 
 
 def study(
@@ -84,8 +84,8 @@ def study(
 
 def carry_out(plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: Path | None) -> None:
     """Run a plan with a progress bar, write its report, and say what came of it."""
-    from bitcycle.study.driver import run_study
-    from bitcycle.study.store import Store
+    from bitcycle._study.driver import run_study
+    from bitcycle._study.store import Store
 
     command = shlex.join(["bitcycle", *sys.argv[1:]])
     with Store(store) as opened:
@@ -114,7 +114,7 @@ def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
     """The plan of a task, or of a file; what the command line gives holds for every part and every deficit."""
     from dataclasses import replace
 
-    from bitcycle.study.plan_file import plan_of, read_plan
+    from bitcycle._study.plan_file import plan_of, read_plan
 
     path = Path(what)
     if path.suffix != ".toml":
@@ -128,15 +128,15 @@ def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
 def engine_of(kind: str, workers: int, threads: int, device: str, address: str, gpus: float) -> Engine:
     """The engine that the command line asks for."""
     if kind == "ray":
-        from bitcycle.study.cluster import RayEngine
+        from bitcycle._study.engines.cluster import RayEngine
 
         return RayEngine(address, max(1, threads), gpus)
     if kind != "local":
         raise ValueError(f"an engine is 'local' or 'ray', not {kind!r}")
     if address or gpus:
         raise ValueError("--address and --gpus are for --engine ray")
-    from bitcycle.devices import check_device
-    from bitcycle.study.local import LocalEngine
+    from bitcycle._study.engines.local import LocalEngine
+    from bitcycle.experiments.device import check_device
 
     check_device(device)
     return LocalEngine(workers, threads, device)

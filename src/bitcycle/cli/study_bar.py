@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bitcycle.study.driver import Standing
+    from bitcycle._study.driver import StudyProgress
 
 
 class StudyBar:
@@ -46,7 +46,7 @@ class StudyBar:
         """Take the bar away."""
         self.progress.stop()
 
-    def update(self, now: Standing) -> None:
+    def update(self, now: StudyProgress) -> None:
         kept = f" ({now.kept} from before)" if now.kept else ""
         failed = f", {now.failed} failed" if now.failed else ""
         self.said = f"{now.done} of {now.runs} runs done{kept}{failed}"

@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bitcycle.tables import short, table
+from bitcycle._support.text import short, table
 
 if TYPE_CHECKING:
-    from bitcycle.study.analysis import DeficitAnalysis
-    from bitcycle.study.driver import Engine
-    from bitcycle.study.plan import Plan
-    from bitcycle.study.store import Store
+    from bitcycle._study.analysis import DeficitAnalysis
+    from bitcycle._study.driver import Engine
+    from bitcycle._study.plan import Plan
+    from bitcycle._study.store import Store
 
 
 def report_folder(store: Path, name: str) -> Path:
@@ -22,7 +22,7 @@ def report_folder(store: Path, name: str) -> Path:
 
 def print_report(store: Store, name: str, folder: Path) -> None:
     """Analyse a study, write its report, say what came out and where it is."""
-    from bitcycle.study.reporting import report
+    from bitcycle._study.reporting import report
 
     reported = report(store, name, folder)
     for analysis in reported.analyses:
@@ -69,8 +69,8 @@ def show(plan: Plan, path: Path, engine: Engine) -> None:
     """The runs of a plan, what each costs and how long it would take."""
     import torch
 
-    from bitcycle.study.estimate import estimate
-    from bitcycle.study.store import Store
+    from bitcycle._study.estimate import estimate
+    from bitcycle._study.store import Store
 
     workers = getattr(engine, "chosen_workers", 1)
     torch.set_num_threads(getattr(engine, "chosen_threads", 1))  # as a worker would

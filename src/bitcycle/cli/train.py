@@ -15,7 +15,8 @@ from bitcycle.schedules import complete
 from bitcycle.schedules.base import positive
 
 if TYPE_CHECKING:
-    from bitcycle.training import Progress, Result
+    from bitcycle.experiments.result import RunResult
+    from bitcycle.experiments.training import TrainingProgress
 
 ENOUGH = 5  # steps after which the time of a training can be estimated
 
@@ -48,10 +49,11 @@ def train(
     """Train a task on a precision schedule, with a live progress bar, a result line and a results file."""
     import torch
 
-    from bitcycle.data.official import located
-    from bitcycle.tasks import Run, task_named
-    from bitcycle.tasks.presets import preset_named
-    from bitcycle.training import train as train_run
+    from bitcycle.experiments.data.official import located
+    from bitcycle.experiments.run_config import RunConfig
+    from bitcycle.experiments.tasks import task_named
+    from bitcycle.experiments.tasks.presets import preset_named
+    from bitcycle.experiments.training import train as train_run
 
     if threads:
         torch.set_num_threads(threads)
@@ -64,12 +66,12 @@ def train(
         options = {**chosen.options, **options}
         model, batch_size = model or chosen.model, batch_size or chosen.batch_size
         if steps is None and not chosen.steps:
-            once = Run(task, "full", 1, model=model, data=data, batch_size=batch_size, options=options)
+            once = RunConfig(task, "full", 1, model=model, data=data, batch_size=batch_size, options=options)
             steps = chosen.epochs * kind.prepare(once).steps_per_epoch
         steps = chosen.steps if steps is None else steps
     spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     backward = "max" if backward_bits is None else backward_bits
-    run = Run(
+    run = RunConfig(
         task,
         spec,
         positive(kind.steps if steps is None else steps, "the number of steps"),
@@ -101,9 +103,9 @@ def tasks() -> None:
     """List the tasks: their models, their metric, the embedded data and the official data they read."""
     from rich.console import Console
 
-    from bitcycle.data.official import OFFICIAL
-    from bitcycle.tasks import TASKS, task_named
-    from bitcycle.tasks.presets import PRESETS
+    from bitcycle.experiments.data.official import OFFICIAL
+    from bitcycle.experiments.tasks import TASKS, task_named
+    from bitcycle.experiments.tasks.presets import PRESETS
 
     def fetched_for(name: str) -> str:
         return ", ".join(official.name for official in OFFICIAL.values() if official.task == name)
@@ -125,7 +127,7 @@ def tasks() -> None:
             console.print(f"  {heading + ':':19} {text}", soft_wrap=True)
 
 
-def _line(result: Result) -> str:
+def _line(result: RunResult) -> str:
     effective = result.bitops / 32**2 / 1e9
     return (
         f"{result.run.task} {result.run.schedule} seed {result.run.seed}: test {result.metric} {result.test:.4f} "
@@ -165,7 +167,7 @@ class _Bar:
         if minutes >= 1:
             self.progress.console.print(f"estimated time: {minutes / 60:.1f} hours ({steps:,} steps)")
 
-    def update(self, now: Progress) -> None:
+    def update(self, now: TrainingProgress) -> None:
         self.step = now.step
         if len(self.seen) < ENOUGH:
             self.seen.append((time.monotonic(), now.step))

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Matmul, Operand
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import QuantizedLayer, feature_dims
 from bitcycle.nn.linear import LinearProduct
 from bitcycle.nn.registry import register
-from bitcycle.recipe import Recipe
 
 
 class AttentionProducts(QuantizedLayer):

@@ -6,10 +6,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Convolution, Operand, on_grid
+from bitcycle.arithmetic.recipe import Granularity
+from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.registry import register
-from bitcycle.quantizers import Dims
-from bitcycle.recipe import Granularity
 
 
 class ConvolutionLayer(QuantizedLayer):

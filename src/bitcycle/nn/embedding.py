@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import error_on_grid, on_grid
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import QuantizedLayer
 from bitcycle.nn.registry import register
-from bitcycle.recipe import Recipe
 
 
 @register(nn.Embedding)

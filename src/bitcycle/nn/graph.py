@@ -16,10 +16,10 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.dense import Linear as GraphLinear
 
 from bitcycle.arithmetic import Aggregation, Linear, Operand, computing, error_on_grid, multiplied, on_grid
+from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.nn.code_scan import visible_products
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
-from bitcycle.recipe import Recipe
-from bitcycle.visible_products import visible_products
 
 
 @register(GraphLinear)

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 from transformers.pytorch_utils import Conv1D
 
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.attention import AttentionProducts
 from bitcycle.nn.layer import QuantizedLayer
 from bitcycle.nn.linear import LinearProduct
 from bitcycle.nn.registry import leave, register, register_where
-from bitcycle.recipe import Recipe
 
 IMPLEMENTATION = "bitcycle"
 

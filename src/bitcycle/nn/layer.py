@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Operand, Product, Site, multiply, on_grid
-from bitcycle.quantizers import Dims
-from bitcycle.recipe import Granularity, Recipe
+from bitcycle.arithmetic.recipe import Granularity, Recipe
+from bitcycle.kernels.rounding import Dims
 
 
 @dataclass

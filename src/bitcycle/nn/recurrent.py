@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from bitcycle.arithmetic import Linear, Operand, on_grid
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import feature_dims, weight_dims
 from bitcycle.nn.linear import LinearProduct
 from bitcycle.nn.registry import register
-from bitcycle.recipe import Recipe
 
 State = tuple[Tensor, ...]
 """The state of a layer: (h,) or, for an LSTM, (h, c)."""

@@ -12,9 +12,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Site
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import QuantizedLayer
 from bitcycle.nn.registry import register
-from bitcycle.recipe import Recipe
 
 
 class KeepsToItsChildren(QuantizedLayer):

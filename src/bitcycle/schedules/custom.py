@@ -11,8 +11,8 @@ from types import CodeType
 import numpy as np
 from numpy.typing import NDArray
 
+from bitcycle._support.names import nearest
 from bitcycle.schedules.base import FULL, Bits, Schedule, checked_bits
-from bitcycle.schedules.names import nearest
 
 Function = Callable[[int, int], Bits]
 

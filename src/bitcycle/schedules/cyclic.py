@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bitcycle._support.names import nearest
 from bitcycle.schedules.base import Bits, Schedule, positive
-from bitcycle.schedules.names import nearest
 from bitcycle.schedules.profiles import Profile
 
 Floats = NDArray[np.float64]

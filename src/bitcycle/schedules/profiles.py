@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle.schedules.names import nearest
+from bitcycle._support.names import nearest
 
 Curve = Callable[..., NDArray[np.float64]]
 F = TypeVar("F", bound=Callable[..., object])

@@ -28,12 +28,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from bitcycle._support.names import nearest
 from bitcycle.schedules.base import Bits, Schedule, positive
 from bitcycle.schedules.combinators import Deficit, Delay, Join, Moment, Window
 from bitcycle.schedules.constant import Constant
 from bitcycle.schedules.custom import Custom, Function
 from bitcycle.schedules.cyclic import SHAPES, SHORT_SHAPES, TEN, Cyclic
-from bitcycle.schedules.names import nearest
 from bitcycle.schedules.profiles import PROFILES, Profile
 
 T = TypeVar("T")

@@ -1,0 +1,185 @@
+"""Count the products of a model by running it once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bitcycle._cost.cost import Cost, Row
+from bitcycle.arithmetic import Aggregation, Counted, Observer, Site, observing
+from bitcycle.arithmetic.op_macs import RULES
+from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.conversion.convert import convert_layer, restore_layer
+from bitcycle.conversion.sites import conversions, join_names, named_sites
+from bitcycle.conversion.tracing import Watch, call, undisturbed
+from bitcycle.nn import load_families
+from bitcycle.nn.layer import conversion_of
+from bitcycle.nn.registry import find, owner_of
+from bitcycle.nn.transformer import KeepsToItsChildren
+
+EVERYTHING = Recipe(aggregation="quantized")
+"""The recipe under which every product of a model is a site, so that it can be counted."""
+
+
+def cost(model: nn.Module, example_inputs: Any) -> Cost:
+    """What one training step of a model costs on these inputs (a tensor, a tuple of arguments, or keywords in a dict).
+
+    The model runs forward once, float or converted, on whatever device it is on (``meta`` included); its buffers, its
+    bits and the random state are put back. Every product that runs is counted, with the gradient products that
+    training computes: none for an input or a weight that needs no gradient. In a converted model, what was left alone
+    counts as full precision; in a float model all layers count as sites, as after ``bc.quantize(model)``.
+
+    >>> c = cost(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2)), torch.zeros(10, 8))
+    >>> c.macs, c.bitops(forward=None, backward=None) // 32**2
+    (400, 880)
+    """
+    load_families()
+    with ExitStack() as stack:
+        own, counted = stack.enter_context(_everything_a_site(model))
+        stack.enter_context(undisturbed(model))
+        stack.enter_context(_in_full_precision(model))
+        tally = _Tally(counted, quantized=own)
+        normalised = stack.enter_context(_normalised_elements(model))
+        stack.enter_context(observing(tally))
+        stack.enter_context(Watch(model, tally.outside))
+        stack.enter_context(torch.enable_grad())
+        call(model, example_inputs)
+    uncounted = [*tally.uncounted, *_never_counted(model)]
+    return Cost(tuple(entry.row() for entry in tally.entries.values()), tuple(uncounted), normalised[0])
+
+
+@dataclass
+class _Entry:
+    """What has been counted of one product so far."""
+
+    name: str
+    layer: str
+    product: str
+    quantized: bool
+    macs: int = 0
+    input_gradient: int = 0
+    weight_gradient: int = 0
+
+    def add(self, macs: int, a: Tensor, b: Tensor | None) -> None:
+        self.macs += macs
+        self.input_gradient += macs if a.requires_grad else 0
+        self.weight_gradient += macs if b is not None and b.requires_grad else 0
+
+    def row(self) -> Row:
+        return Row(
+            self.name,
+            self.layer,
+            self.product,
+            self.macs,
+            self.input_gradient,
+            self.weight_gradient,
+            self.quantized,
+            weight_quantized=self.product != Aggregation.__name__,
+        )
+
+
+class _Tally(Observer):
+    """Adds up the products of sites, and those that run outside of them."""
+
+    def __init__(self, known: dict[int, tuple[str, str]], quantized: set[int]) -> None:
+        self.known, self.quantized = known, quantized
+        self.entries: dict[Any, _Entry] = {}
+        self.uncounted: list[str] = []
+
+    def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
+        kind = type(product).__name__
+        name, layer = self.known.get(id(site), (site.name, "?"))
+        entry = _Entry(name, layer, kind, id(site) in self.quantized)
+        shape_of_b = torch.Size() if b is None else b.shape
+        self.entries.setdefault(id(site), entry).add(product.macs(a.shape, shape_of_b, out.shape), a, b)
+
+    def outside(self, name: str, module: nn.Module, operation: str, args: tuple[Any, ...], out: Any) -> None:
+        """A product that no site accounts for: counted by the rules for torch's operations, in full precision."""
+        if operation not in RULES:
+            text = f"{operation} in {name or 'the model'} ({type(module).__name__})"
+            if text not in self.uncounted:
+                self.uncounted.append(text)
+            return
+        entry = _Entry(name, type(module).__name__, operation, quantized=False)
+        entry = self.entries.setdefault((name, operation), entry)
+        for a, b, macs in RULES[operation](args, out):
+            entry.add(macs, a, b)
+
+
+@contextmanager
+def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, tuple[str, str]]]]:
+    """Convert for the time being what is not; yields the sites that are quantised, and name and layer of every site.
+
+    A float model is counted as if it were converted; in a converted one, what was left alone is full precision.
+    """
+    own = {id(site): not site.kept for site in named_sites(model).values()}
+    quantized = {site for site, moves in own.items() if moves}
+    added: list[nn.Module] = []
+    try:
+        for name, module in list(model.named_modules()):
+            mixin, _ = find(module)
+            if mixin is None or conversion_of(module) is not None or owner_of(name, model) is not None:
+                continue
+            names = mixin.site_names(module, EVERYTHING)
+            if names or issubclass(mixin, KeepsToItsChildren):
+                sites = {local: Site(join_names(name, local), EVERYTHING) for local in names}
+                convert_layer(module, mixin, EVERYTHING, sites)
+                added.append(module)
+                if not own and "aggregate" not in sites:
+                    quantized |= {id(site) for site in sites.values()}
+        known = {
+            id(site): (join_names(name, local), conversion.original.__name__)
+            for name, conversion in conversions(model)
+            for local, site in conversion.sites.items()
+        }
+        yield quantized, known
+    finally:
+        for module in added:
+            restore_layer(module)
+
+
+@contextmanager
+def _in_full_precision(model: nn.Module) -> Iterator[None]:
+    """Set all sites to full precision, and put their bits back afterwards."""
+    controls = [(site.control, site.control.clone()) for site in named_sites(model).values()]
+    for control, _ in controls:
+        control[:3] = 0
+    try:
+        yield
+    finally:
+        for control, before in controls:
+            control.copy_(before)
+
+
+@contextmanager
+def _normalised_elements(model: nn.Module) -> Iterator[list[int]]:
+    """Count the elements that layer normalisation puts out."""
+    count = [0]
+
+    def add(module: nn.Module, arguments: Any, out: Tensor) -> None:
+        count[0] += out.numel()
+
+    layers = (module for module in model.modules() if type(module).__name__ == "LayerNorm")
+    handles = [layer.register_forward_hook(add) for layer in layers]
+    try:
+        yield count
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _never_counted(model: nn.Module) -> list[str]:
+    """What layers multiply outside of matrix products."""
+    found = []
+    for name, module in model.named_modules():
+        conversion = conversion_of(module)
+        mixin = find(module)[0] if conversion is None else conversion.mixin
+        text = mixin.uncounted(module) if mixin is not None else ""
+        if text:
+            found.append(f"{text} of {name or 'the model'} ({type(module).__name__.removeprefix('Quantized')})")
+    return found

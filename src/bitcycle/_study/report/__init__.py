@@ -1,0 +1,7 @@
+"""The report of a study: one HTML page that works offline, a summary in Markdown, figures and a table as files."""
+
+from bitcycle._study.report.info import StudyInfo
+from bitcycle._study.report.page import page
+from bitcycle._study.report.writing import write_report
+
+__all__ = ["StudyInfo", "page", "write_report"]

@@ -1,0 +1,89 @@
+"""Statistics of a study: records in, one :class:`~bitcycle._study.analysis.Analysis` for every question out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bitcycle._study.analysis import Analysis
+from bitcycle._study.statistics.advice import advice
+from bitcycle._study.statistics.claims import claims
+from bitcycle._study.statistics.correlations import Table, correlations
+from bitcycle._study.statistics.equal_cost import equal_cost
+from bitcycle._study.statistics.reading import schedule_of
+from bitcycle._study.statistics.settings import baseline_of, by_setting, describe
+from bitcycle.experiments.result import RunResult
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.schedules import Constant
+
+__all__ = ["analyse"]
+
+
+def analyse(records: Iterable[RunResult]) -> list[Analysis]:
+    """Everything that finished runs say, question by question; their order does not matter.
+
+    >>> def record(spec, seed, accuracy, bitops):
+    ...     run = RunConfig("graph", spec, 150, seed)
+    ...     return RunResult(run, "accuracy", True, accuracy, accuracy, 150, bitops, 1.0)
+    >>> static = [record("static:8", seed, 0.90 + 0.01 * seed, 1000) for seed in range(5)]
+    >>> cyclic = [record("CR:3-8:cycles=8", seed, 0.91 + 0.012 * seed, 630) for seed in range(5)]
+    >>> [found] = analyse(static + cyclic)
+    >>> found.title, found.baseline, [(s.label, s.relative_cost) for s in found.settings]
+    ('graph, 150 steps', 'static 8', [('CR', 0.63), ('static 8', 1.0)])
+    >>> found.settings[0].against.verdict
+    'better'
+    """
+    questions: dict[RunConfig, list[RunResult]] = {}
+    for record in records:
+        questions.setdefault(record.question, []).append(record)
+    ordered = sorted(questions, key=lambda question: (title(question), question.name))
+    return [_analysis(question, questions[question]) for question in ordered]
+
+
+def title(question: RunConfig) -> str:
+    """What a question is about, in a line.
+
+    >>> title(RunConfig("graph", "", 150, model="gcn", options={"aggregation": "quantized"}))
+    'graph, model gcn, 150 steps, aggregation=quantized'
+    """
+    parts = [question.task]
+    parts += [f"model {question.model}"] if question.model else []
+    parts += [f"data {question.data}"] if question.data else []
+    parts += [f"{question.steps} steps"]
+    parts += [f"batches of {question.batch_size}"] if question.batch_size else []
+    parts += [f"{name}={value}" for name, value in question.options]
+    parts += ["in bfloat16"] if question.autocast else []
+    parts += ["compiled"] if question.compiled else []
+    parts += ["last weights"] if question.test_weights == "last" else []
+    return ", ".join(parts)
+
+
+def _analysis(question: RunConfig, records: list[RunResult]) -> Analysis:
+    metrics = {(record.metric, record.higher_is_better) for record in records}
+    if len(metrics) > 1:
+        names = " and ".join(sorted({metric for metric, _ in metrics}))
+        raise ValueError(f"the runs of {title(question)} have no metric in common: {names}")
+    [(metric, higher_is_better)] = metrics
+    sign = 1 if higher_is_better else -1
+    found = by_setting(records)
+    baseline = baseline_of(found)
+    settings = describe(found, baseline, sign)
+    related = [s for s in settings if math.isfinite(s.quality.mean) and schedule_of(s.run) != Constant(None)]
+    table = Table.of(
+        [{seed: float(record.bitops) for seed, record in found[s.run].items()} for s in related],
+        [{seed: sign * value for seed, value in s.qualities.items()} for s in related],
+    )
+    analysis = Analysis(
+        question=question,
+        title=title(question),
+        metric=metric,
+        higher_is_better=higher_is_better,
+        baseline=next((s.label for s in settings if s.run == baseline), None),
+        settings=settings,
+        correlations=correlations(table),
+        equal_cost=equal_cost(settings, sign),
+        claims=[],
+        advice=[],
+    )
+    return replace(analysis, claims=claims(analysis), advice=advice(analysis))

@@ -1,0 +1,1 @@
+"""What every layer may use: optional dependencies, tables of text, hints for misspelt names."""

@@ -1,0 +1,125 @@
+"""Language modelling over words: truncated back-propagation with carried state, SGD, clipping, decay on plateau."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.official import find_official
+from bitcycle.experiments.data.text import WordData, python_reference, read_words
+from bitcycle.experiments.models.lstm_language import LSTMLanguageModel
+from bitcycle.experiments.models.transformer_language import TransformerLanguageModel
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks.task import Task, Training, register_task
+
+LENGTH = 35  # words of a truncated back-propagation
+
+
+@register_task
+class LanguageTask(Task):
+    """The next word of a text."""
+
+    name = "language"
+    about = "language modelling"
+    metric = "perplexity"
+    higher_is_better = False
+    bits = (3, 8)
+    steps = 400
+    evaluate_every = 100
+    models = ("lstm", "lstm-2", "transformer")
+    embedded = "the English text of Python's own reference"
+    official = "PTB (ptb.train.txt, ...) and WikiText (train.txt, ...) word-level files"
+
+    def prepare(self, run: RunConfig) -> Training:
+        data = read_words(find_official(run.data)) if run.data else python_reference()
+        name, words = self.chosen_model(run), len(data.vocabulary)
+        hidden, dropout = (800, 0.5) if run.data else (128, 0.2)
+        if name == "transformer":
+            model: nn.Module = TransformerLanguageModel(words, 128 if not run.data else 256, dropout=dropout)
+            optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+        else:
+            model = LSTMLanguageModel(words, hidden, layers=2 if name == "lstm-2" else 1, dropout=dropout)
+            optimizer = torch.optim.SGD(model.parameters(), 20.0)
+        return LanguageTraining(run, data, model, optimizer)
+
+
+class LanguageTraining(Training):
+    """Columns of text that go on from step to step; the learning rate falls to a quarter when validation stalls.
+
+    Validation runs in evaluation mode, at q_max whatever the schedule is at, so that schedule and learning rate do not
+    entangle.
+    """
+
+    policy = "lstm"
+    clip = 0.25
+
+    def __init__(self, run: RunConfig, data: WordData, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self.model, self.data, self.optimizer = model, data, optimizer
+        self.batch = run.batch_size or 20
+        self.columns = _columns(data.train, self.batch)
+        self.held_out = {part: _columns(getattr(data, part), 10) for part in ("validation", "test")}
+        self.steps_per_epoch = math.ceil((len(self.columns) - 1) / LENGTH)
+        self.official = bool(run.data)
+        self.carried: tuple[Tensor, ...] | None = None
+        self.factor, self.best = 1.0, math.inf
+
+    def learning_rate(self, step: int, total: int) -> float:
+        return self.factor
+
+    def evaluation_interval(self, usual: int, total: int) -> int:
+        """Official data is judged after each epoch, which is when the learning rate may fall."""
+        return self.steps_per_epoch if self.official else usual
+
+    def validated(self, metric: float) -> None:
+        if metric >= self.best:
+            self.factor /= 4
+        self.best = min(self.best, metric)
+
+    def restarted(self) -> None:
+        self.factor, self.best = 1.0, math.inf
+
+    def loss(self, step: int) -> Tensor:
+        place = step % self.steps_per_epoch * LENGTH
+        if place == 0:
+            self.carried = None
+        words, following = self._piece(self.columns, place)
+        logits, state = self.model(words, self.carried)
+        self.carried = None if state is None else tuple(part.detach() for part in state)
+        return F.cross_entropy(logits.flatten(0, 1), following.flatten())
+
+    @torch.no_grad()
+    def evaluate(self, part: str) -> float:
+        columns = self.held_out[part]
+        total, state = 0.0, None
+        for place in range(0, len(columns) - 1, LENGTH):
+            words, following = self._piece(columns, place)
+            logits, state = self.model(words, state)
+            total += float(F.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction="sum"))
+        return math.exp(min(total / (len(columns) - 1) / columns.shape[1], 100.0))
+
+    def example(self) -> Tensor:
+        return torch.zeros(LENGTH, self.batch, dtype=torch.long, device=self.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"carried": self.carried, "factor": self.factor, "best": self.best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.carried, self.factor, self.best = state["carried"], state["factor"], state["best"]
+
+    def _piece(self, columns: Tensor, place: int) -> tuple[Tensor, Tensor]:
+        length = min(LENGTH, len(columns) - 1 - place)
+        words, following = columns[place : place + length], columns[place + 1 : place + 1 + length]
+        return words.to(self.device), following.to(self.device)
+
+
+def _columns(words: Tensor, batch: int) -> Tensor:
+    """A text cut into so many columns, read downwards: (length, batch)."""
+    length = len(words) // batch
+    if length < 2:
+        raise DataError(f"a text of {len(words)} words cannot be cut into {batch} columns of two words or more")
+    return words[: length * batch].view(batch, length).t().contiguous()

@@ -1,0 +1,1 @@
+"""bitcycle in other libraries."""

@@ -1,0 +1,1 @@
+"""What touches every element: rounding to a grid, and the noise of stochastic rounding."""

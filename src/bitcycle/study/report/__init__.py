@@ -1,7 +1,0 @@
-"""The report of a study: one HTML page that works offline, a summary in Markdown, figures and a table as files."""
-
-from bitcycle.study.report.info import StudyInfo
-from bitcycle.study.report.page import page
-from bitcycle.study.report.writing import write_report
-
-__all__ = ["StudyInfo", "page", "write_report"]

@@ -1,0 +1,335 @@
+"""Ways in which quantisation could quietly not happen, or go wrong, each found once and kept out."""
+
+import collections
+import functools
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
+from torch.nn.utils.prune import l1_unstructured
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import torch_geometric.nn as pyg
+    import transformers
+
+import bitcycle as bc
+from bitcycle.conversion.sites import named_sites, sites
+from bitcycle.experiments.models.cifar_resnet import CifarResNet
+from bitcycle.nn.code_scan import visible_products
+
+# Products that go around the sites
+
+
+@pytest.mark.parametrize("where", [nn.Linear, "*linear1"])
+def test_the_fused_encoder_path_stays_off_when_only_parts_are_converted(where):
+    torch.manual_seed(0)
+    layer, x = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0).eval(), torch.randn(2, 3, 8)
+    with torch.no_grad():
+        expected = layer(x)
+        bc.quantize(layer, where=where)
+        bc.set_bits(layer, forward=1)
+        assert not torch.equal(layer(x), expected)
+
+
+def test_a_forward_that_was_replaced_on_the_module_is_named():
+    model = nn.Sequential(nn.Linear(4, 4))
+    original = model[0].forward
+    model[0].forward = lambda x: original(x)
+    with pytest.warns(UserWarning, match="its forward was replaced on the module itself"):
+        bc.quantize(model)
+
+
+def test_an_attention_layer_with_a_forward_of_its_own_does_not_lend_its_projection():
+    class Own(nn.MultiheadAttention):
+        def forward(self, *arguments):
+            return super().forward(*arguments)
+
+    model = nn.Sequential(Own(4, 1), nn.Linear(4, 4))
+    with pytest.warns(UserWarning, match="Own has its own forward"):
+        bc.quantize(model)
+    assert list(sites(model)) == ["1"]
+
+
+@pytest.mark.parametrize("make", [lambda: pyg.RGCNConv(4, 4, 2), lambda: pyg.GatedGraphConv(4, 2)])
+@pytest.mark.parametrize("aggregation", ["full", "quantized"])
+def test_products_inside_of_message_passing_are_named(make, aggregation):
+    with pytest.warns(UserWarning, match="beside its sites"):
+        bc.quantize(make(), bc.Recipe(aggregation=aggregation))
+
+
+def test_a_run_finds_products_beside_the_sites_of_a_layer():
+    class Own(pyg.MessagePassing):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 4))
+
+        def forward(self, x, edges):
+            return self.propagate(edges, x=getattr(x, "mat" + "mul")(self.weight))
+
+    model = bc.quantize(Own(), bc.Recipe(aggregation="quantized"))
+    edges = torch.tensor([[0, 1], [1, 0]])
+    reasons = [row.reason for row in bc.summary(model, (torch.randn(2, 4), edges)).left_alone]
+    assert any("runs mm outside of sites" in reason for reason in reasons)
+    assert bc.cost(model, (torch.randn(2, 4), edges)).macs == 2 * 16 + 2 * 4
+
+
+def test_an_encoder_without_a_mask_stays_bidirectional():
+    config = transformers.ClapTextConfig(
+        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=16, attn_implementation="eager",
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.ClapTextModel(config).eval()
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+        expected = model(ids).last_hidden_state
+        bc.quantize(model)
+        bc.set_bits(model, forward=16)
+        torch.testing.assert_close(model(ids).last_hidden_state, expected, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["Gemma2", "GptOss"])
+def test_soft_caps_and_sinks_of_attention(name):
+    sizes = {
+        "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8,
+        "intermediate_size": 16, "vocab_size": 50, "attn_implementation": "eager", "pad_token_id": 0,
+    }  # fmt: skip
+    config = getattr(transformers, f"{name}Config")(**sizes)
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{name}Model")(config).eval()
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        expected = model(ids).last_hidden_state
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the experts of GptOss are not known, and said to be
+            bc.quantize(model)
+        bc.set_bits(model, forward=16)
+        torch.testing.assert_close(model(ids).last_hidden_state, expected, rtol=1e-2, atol=1e-2)
+
+
+# Input that torch refuses
+
+
+@pytest.mark.parametrize(
+    ("masks", "told"),
+    [
+        ({"key_padding_mask": torch.zeros(1, 2, dtype=torch.bool)}, "key_padding_mask has the shape"),
+        ({"attn_mask": torch.zeros(1, 4)}, "attn_mask has the shape"),
+        ({"attn_mask": torch.zeros(4)}, "attn_mask has the shape"),
+        ({"key_padding_mask": torch.zeros(1, 4, dtype=torch.long)}, "Boolean or floating-point, not torch.int64"),
+        ({"is_causal": True}, "must be given with it"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(masks, told):
+    layer = bc.quantize(nn.MultiheadAttention(4, 1, batch_first=True))
+    bc.set_bits(layer, forward=8)
+    x = torch.randn(1, 4, 4)
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=told):
+        layer(x, x, x, **masks)
+    with pytest.raises(ValueError, match="batch of 3"):
+        layer(torch.randn(3, 4, 4), x, x)
+
+
+@pytest.mark.parametrize(
+    ("make", "state"), [(nn.LSTM, ((1, 1, 4), (1, 1, 4))), (nn.GRU, (2, 6, 4)), (nn.RNN, (1, 6, 3))]
+)
+def test_states_that_do_not_fit_are_refused(make, state):
+    layer = bc.quantize(make(4, 4))
+    bc.set_bits(layer, forward=8)
+    hx = tuple(map(torch.zeros, state)) if make is nn.LSTM else torch.zeros(state)
+    with pytest.raises(RuntimeError, match="Expected hidden"):
+        layer(torch.randn(5, 6, 4), hx)
+
+
+def test_a_state_may_be_a_list():
+    for layer, x in ((nn.LSTM(4, 4), torch.randn(5, 2, 4)), (nn.LSTMCell(4, 4), torch.randn(2, 4))):
+        bc.quantize(layer)
+        bc.set_bits(layer, forward=8)
+        shape = (1, 2, 4) if isinstance(layer, nn.LSTM) else (2, 4)
+        layer(x, [torch.zeros(shape), torch.zeros(shape)])
+
+
+# Names, rules and noise
+
+
+def test_copies_of_a_converted_layer_have_names_and_noise_of_their_own():
+    layer = bc.quantize(nn.TransformerEncoderLayer(8, 2, 16))
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    found = named_sites(model)
+    assert {"layers.0.linear1", "layers.1.linear1"} <= set(found)
+    assert len({site.key for site in found.values()}) == len(found)
+
+
+def test_parts_that_were_converted_on_their_own_are_addressed_in_the_whole():
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = bc.quantize(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), keep="1")
+            self.decoder = bc.quantize(nn.Sequential(nn.Linear(2, 2)))
+
+    model = Whole()
+    bc.set_bits(model, forward=3, where="encoder.*")
+    assert {row.name: row.forward for row in bc.summary(model).sites} == {"encoder.0": 3, "decoder.0": None}
+    assert {row.name: row.reason for row in bc.summary(model).left_alone}["encoder.1"] == "kept by rule '1'"
+
+
+def test_a_class_rule_may_mean_the_model_itself():
+    model = nn.Sequential(nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="no quantised layer"):
+        sites(bc.quantize(model, keep=nn.Sequential))
+    bc.restore(model)
+    assert list(sites(bc.quantize(model, where=nn.Sequential))) == ["0"]
+
+
+def test_a_shared_module_goes_by_all_its_names():
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(2, 2)
+            self.b = self.a
+            self.c = nn.Linear(2, 2)
+
+    assert list(sites(bc.quantize(Shared(), keep="b"))) == ["c"]
+
+
+def test_widths_and_patterns_of_other_kinds():
+    model = bc.quantize(nn.Linear(2, 2))
+    for bits in bc.schedule("CR:3-8").over(5):
+        bc.set_bits(model, forward=bits)
+    with pytest.raises(ValueError, match="where takes names of sites"):
+        bc.set_bits(model, forward=3, where=nn.Linear)
+    with pytest.raises(ValueError, match="where takes names of sites"):
+        bc.set_bits(model, forward=3, where=0)
+    bc.set_bits(model, forward=np.int64(4))
+
+
+# What is no unknown product
+
+
+def test_no_false_alarms():
+    class Scaled(nn.Embedding):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    class OtherSelf(nn.Module):
+        def __init__(this):  # noqa: N805
+            super().__init__()
+            this.linear = nn.Linear(2, 2)
+
+        def forward(this, x):  # noqa: N805
+            return x + (lambda y: this.linear(y))(x)
+
+    assert visible_products(OtherSelf) == ()
+    model = nn.Sequential(Scaled(5, 2), OtherSelf(), nn.utils.parametrizations.spectral_norm(nn.Linear(2, 2)))
+    bc.quantize(model)
+    reasons = {row.name: row.reason for row in bc.summary(model).left_alone}
+    assert reasons["0"] == "embeddings stay in full precision"
+
+
+# Gradients
+
+
+def test_one_infinite_activation_does_not_spoil_the_whole_weight_gradient():
+    x = torch.ones(4, 3)
+    x[2, 1] = torch.inf
+    layer = bc.quantize(nn.Linear(3, 2))
+    bc.set_bits(layer, forward=4, backward=None)
+    layer(x)[[0, 1, 3]].sum().backward()
+    assert layer.weight.grad[:, [0, 2]].isfinite().all()
+    assert not layer.weight.grad[:, 1].isfinite().any()
+
+
+def test_results_may_be_changed_in_place():
+    embedding = bc.quantize(nn.Embedding(5, 4), bc.Recipe(embeddings=True))
+    bilinear = bc.quantize(nn.Bilinear(4, 4, 4))
+    graph = bc.quantize(pyg.SAGEConv(4, 4), bc.Recipe(aggregation="quantized"))
+    for layer in (embedding, bilinear, graph):
+        bc.set_bits(layer, forward=4, backward=8)
+    x = embedding(torch.tensor([0, 1, 2]))
+    x += 1
+    y = bilinear(x, x).relu_()
+    graph(y, torch.tensor([[0, 1], [1, 2]])).mul_(2).sum().backward()
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(4, 0), (0, 4)])
+def test_layers_without_inputs_or_outputs(inside, outside):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layer = bc.quantize(nn.Linear(inside, outside))
+    bc.set_bits(layer, forward=4, backward=8)
+    layer(torch.randn(3, inside, requires_grad=True)).sum().backward()
+
+
+def test_backward_on_the_meta_device():
+    model = bc.quantize(CifarResNet(8).to("meta"))
+    bc.set_bits(model, forward=4, backward=8)
+    model(torch.zeros(2, 3, 32, 32, device="meta")).sum().backward()
+
+
+@pytest.mark.parametrize("norm", [parametrizations.weight_norm, functools.partial(l1_unstructured, amount=0.5)])
+def test_recurrent_weights_that_are_made_of_others(norm):
+    layer = nn.LSTM(4, 4)
+    norm(layer, name="weight_hh_l0")
+    bc.quantize(layer)
+    bc.set_bits(layer, forward=4, backward=8)
+    layer(torch.randn(5, 2, 4))[0].sum().backward()
+
+
+# Schedulers, summaries, schedules
+
+
+def test_a_users_function_is_not_asked_for_every_step_at_each_step():
+    calls = []
+
+    def slow(step, total):
+        calls.append(step)
+        return 4
+
+    p = bc.PrecisionScheduler(bc.quantize(nn.Linear(2, 2)), bc.schedule(slow), total_steps=1000)
+    calls.clear()
+    p.step()
+    assert len(calls) == 1
+
+
+def test_a_total_that_does_not_fit_changes_nothing():
+    p = bc.PrecisionScheduler(bc.quantize(nn.Linear(2, 2)), "deficit(3@0..50, static:8)", total_steps=100)
+    with pytest.raises(ValueError, match="falls outside"):
+        p.total_steps = 20
+    assert p.total_steps == 100
+
+
+def test_functions_of_one_name_are_kept_apart():
+    def make(bits):
+        def warm(step, total):
+            return bits
+
+        return warm
+
+    first, second, again = bc.schedule(make(4)), bc.schedule(make(8)), bc.schedule(make(4))
+    assert first == again
+    assert first != second
+    for s in (first, second):
+        assert bc.schedule(str(s)) == s
+        assert bc.schedule(str(s))(0, 10) == s(0, 10)
+    partials = [bc.schedule(functools.partial(lambda bits, step, total: bits, bits)) for bits in (3, 5)]
+    assert partials[0] != partials[1]
+    assert [bc.schedule(str(s))(0, 10) for s in partials] == [3, 5]
+
+
+def test_a_summary_takes_any_mapping_and_changes_no_statistics():
+    model = bc.quantize(nn.Sequential(collections.OrderedDict(conv=nn.Conv2d(1, 2, 3), norm=nn.BatchNorm2d(2))))
+    before, random = model.norm.running_mean.clone(), torch.get_rng_state()
+    bc.summary(model, collections.UserDict(input=torch.randn(2, 1, 5, 5, generator=torch.Generator())))
+    assert torch.equal(model.norm.running_mean, before)
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+def test_a_setting_said_twice():
+    with pytest.raises(ValueError, match="says cycles twice"):
+        bc.schedule("CR:3-8:cycles=8:cycles=4")

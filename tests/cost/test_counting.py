@@ -1,0 +1,335 @@
+"""Counted multiply-accumulates against hand-computed and published ones."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import torch_geometric.nn as pyg
+    import transformers
+
+import bitcycle as bc
+from bitcycle.experiments.models.catalogue import CATALOGUE, build
+from bitcycle.nn import LAYERS
+
+EDGES = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 3, 4, 0, 3, 0]])
+
+BY_HAND = {  # layer, inputs, forward multiply-accumulates worked out by hand
+    "linear": (lambda: nn.Linear(5, 7), (torch.zeros(3, 5),), 3 * 5 * 7),
+    "linear in three dimensions": (lambda: nn.Linear(5, 7), (torch.zeros(2, 3, 5),), 6 * 5 * 7),
+    "bilinear": (lambda: nn.Bilinear(4, 5, 6), (torch.zeros(3, 4), torch.zeros(3, 5)), 3 * 6 * (4 * 5 + 5)),
+    "conv1d": (lambda: nn.Conv1d(4, 6, 3), (torch.zeros(2, 4, 10),), 2 * 6 * 8 * 4 * 3),
+    "conv2d": (lambda: nn.Conv2d(4, 6, 3, padding=1), (torch.zeros(2, 4, 8, 8),), 2 * 6 * 64 * 4 * 9),
+    "conv2d, stride": (lambda: nn.Conv2d(4, 6, 3, 2, 1), (torch.zeros(2, 4, 8, 8),), 2 * 6 * 16 * 4 * 9),
+    "conv2d, groups": (lambda: nn.Conv2d(4, 6, 3, groups=2), (torch.zeros(1, 4, 8, 8),), 6 * 36 * 2 * 9),
+    "conv2d, depthwise": (lambda: nn.Conv2d(4, 4, 3, groups=4), (torch.zeros(1, 4, 8, 8),), 4 * 36 * 9),
+    "conv2d, dilation": (lambda: nn.Conv2d(4, 6, 3, dilation=2), (torch.zeros(1, 4, 8, 8),), 6 * 16 * 4 * 9),
+    "conv2d, reflected": (
+        lambda: nn.Conv2d(4, 6, 3, padding=1, padding_mode="reflect"),
+        (torch.zeros(1, 4, 8, 8),),
+        6 * 64 * 4 * 9,
+    ),
+    "conv3d": (lambda: nn.Conv3d(2, 3, 2), (torch.zeros(1, 2, 4, 4, 4),), 3 * 27 * 2 * 8),
+    "transposed conv2d": (lambda: nn.ConvTranspose2d(4, 6, 3, 2), (torch.zeros(1, 4, 5, 5),), 4 * 25 * 6 * 9),
+    "transposed conv2d, groups": (
+        lambda: nn.ConvTranspose2d(4, 6, 3, groups=2),
+        (torch.zeros(1, 4, 5, 5),),
+        4 * 25 * 3 * 9,
+    ),
+    "lstm": (lambda: nn.LSTM(4, 5), (torch.zeros(6, 3, 4),), 6 * 3 * 20 * (4 + 5)),
+    "lstm, two layers, both directions": (
+        lambda: nn.LSTM(4, 5, 2, bidirectional=True),
+        (torch.zeros(6, 3, 4),),
+        6 * 3 * 20 * 2 * ((4 + 5) + (10 + 5)),
+    ),
+    "lstm, projected": (
+        lambda: nn.LSTM(4, 5, proj_size=2),
+        (torch.zeros(6, 3, 4),),
+        6 * 3 * (20 * (4 + 2) + 5 * 2),
+    ),
+    "gru": (lambda: nn.GRU(4, 5), (torch.zeros(6, 3, 4),), 6 * 3 * 15 * (4 + 5)),
+    "rnn": (lambda: nn.RNN(4, 5), (torch.zeros(6, 3, 4),), 6 * 3 * 5 * (4 + 5)),
+    "lstm cell": (lambda: nn.LSTMCell(4, 5), (torch.zeros(3, 4),), 3 * 20 * (4 + 5)),
+    "gru cell": (lambda: nn.GRUCell(4, 5), (torch.zeros(3, 4),), 3 * 15 * (4 + 5)),
+    "rnn cell": (lambda: nn.RNNCell(4, 5), (torch.zeros(3, 4),), 3 * 5 * (4 + 5)),
+    "attention": (
+        lambda: nn.MultiheadAttention(8, 2, batch_first=True),
+        (torch.zeros(2, 4, 8), torch.zeros(2, 5, 8), torch.zeros(2, 5, 8)),
+        2 * (4 * 64 + 2 * 5 * 64 + 4 * 64) + 2 * (4 * 5 * 8) * 2,
+    ),
+    "encoder layer": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+        (torch.zeros(2, 4, 8),),
+        2 * 4 * 4 * 64 + 2 * 2 * 4 * 4 * 8 + 2 * 4 * 2 * 8 * 16,
+    ),
+    "encoder": (
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 3),
+        (torch.zeros(2, 4, 8),),
+        3 * (2 * 4 * 4 * 64 + 2 * 2 * 4 * 4 * 8 + 2 * 4 * 2 * 8 * 16),
+    ),
+    "embedding": (lambda: nn.Embedding(9, 4), (torch.tensor([1, 2]),), 0),
+    "graph linear": (lambda: pyg.Linear(5, 7), (torch.zeros(6, 5),), 6 * 5 * 7),
+    "sage": (lambda: pyg.SAGEConv(5, 7), (torch.zeros(5, 5), EDGES), 2 * 5 * 5 * 7 + 7 * 5),
+    "gcn, with self-loops": (lambda: pyg.GCNConv(5, 7), (torch.zeros(5, 5), EDGES), 5 * 5 * 7 + (7 + 5) * 7),
+    "Conv1D of transformers": (lambda: transformers.pytorch_utils.Conv1D(7, 5), (torch.zeros(3, 5),), 3 * 5 * 7),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.filterwarnings("ignore:.*enable_nested_tensor.*:UserWarning")
+def test_counted_is_what_is_worked_out_by_hand(name):
+    make, inputs, macs = BY_HAND[name]
+    layer = make()
+    assert bc.cost(layer, inputs).macs == macs
+    bc.quantize(layer)
+    assert bc.cost(layer, inputs).macs == macs
+    layer.eval()
+    assert bc.cost(layer, inputs).macs == macs
+
+
+def test_every_registered_layer_is_worked_out_by_hand():
+    built = {type(make()) for make, _, _ in BY_HAND.values()}
+    missing = {kind.__name__ for kind in LAYERS if kind.__module__.startswith("torch.nn")} - {k.__name__ for k in built}
+    assert missing <= {"ConvTranspose1d", "ConvTranspose3d"}  # of one class with ConvTranspose2d
+
+
+class BackwardProducts(TorchDispatchMode):
+    """Adds up the multiply-accumulates of the operations that run, to be entered around a backward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.macs = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        name = func._schema.name.partition("::")[2]
+        if name in ("mm", "bmm"):
+            self.macs += out.numel() * args[0].shape[-1]
+        elif name == "convolution_backward":
+            error, _, weight, *_, mask = args
+            self.macs += sum(mask[:2]) * error.numel() * weight.shape[1:].numel()
+        return out
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs"),
+    [
+        (lambda: nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 6)), (torch.randn(3, 4),)),
+        (
+            lambda: nn.Sequential(nn.Conv2d(3, 4, 3, 2, groups=1), nn.ReLU(), nn.Conv2d(4, 6, 3, groups=2)),
+            (torch.randn(2, 3, 9, 9),),
+        ),
+        (lambda: nn.LSTM(4, 5, 2, bidirectional=True), (torch.randn(6, 3, 4),)),
+        (lambda: nn.GRU(4, 5), (torch.randn(6, 3, 4),)),
+        (lambda: nn.MultiheadAttention(8, 2), (torch.randn(4, 2, 8), *[torch.randn(5, 2, 8, requires_grad=True)] * 2)),
+        (lambda: nn.TransformerEncoderLayer(8, 2, 16), (torch.randn(4, 2, 8),)),
+        (lambda: pyg.GCNConv(5, 7), (torch.randn(5, 5), EDGES)),
+    ],
+)
+def test_gradient_products_are_those_that_a_backward_pass_runs(make, inputs):
+    model = make()
+    rows = [row for row in bc.cost(model, inputs).rows if row.product != "Aggregation"]
+    bc.quantize(model)
+    bc.set_bits(model, forward=8, backward=8)
+    out = model(*inputs)
+    parts = out if isinstance(out, tuple) else (out,)
+    with BackwardProducts() as ran:
+        parts[0].sum().backward()
+    assert ran.macs == sum(row.input_gradient + row.weight_gradient for row in rows)
+
+
+def test_the_first_layer_has_no_input_gradient_and_a_frozen_one_no_weight_gradient():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    model[2].requires_grad_(False)
+    rows = bc.cost(model, torch.zeros(2, 4)).rows
+    assert [(row.input_gradient, row.weight_gradient) for row in rows] == [(0, 32), (32, 0), (32, 32)]
+
+
+PUBLISHED = {  # millions of multiply-accumulates for one image
+    "cifar-resnet-20": 40.8,  # He et al. 2016; model zoos of CIFAR-10
+    "cifar-resnet-110": 253.0,
+    "imagenet-resnet-18": 1814,  # torchvision's table of models
+    "imagenet-resnet-34": 3664,
+    "imagenet-resnet-50": 4089,
+    "mobilenet-v2-imagenet": 301,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_counts(name):
+    model, inputs = build(name)
+    assert bc.cost(model, inputs).macs / 1e6 == pytest.approx(PUBLISHED[name], rel=0.01)
+
+
+@pytest.mark.parametrize("depth", [8, 20, 38, 74, 110, 152])
+def test_residual_networks_by_their_formula(depth):
+    """First convolution, three stages of 2 n equal convolutions (strided ones half), two shortcuts, classifier."""
+    n = (depth - 2) // 6
+    each = 16 * 16 * 9 * 32 * 32
+    expected = 3 * 16 * 9 * 32 * 32 + 2 * n * each + 2 * (2 * n * each - each // 2) + 2 * 16 * 32 * 16 * 16 + 640
+    model, inputs = build(f"cifar-resnet-{depth}")
+    assert bc.cost(model, inputs).macs == expected
+
+
+def test_the_graph_network_of_the_paper():
+    model, inputs = build("gcn-arxiv")
+    c = bc.cost(model, inputs)
+    assert c.layer_macs == 58_958_458_880
+    assert c.authors_operations == 59_652_087_808
+    giga = 32**2 * 10**9
+    assert c.training("static:8", steps=500, backward_bits=8, convention="authors") / giga == pytest.approx(
+        5592, abs=0.5
+    )
+    assert c.training("static:6", steps=500, backward_bits=6, convention="authors") / giga == pytest.approx(
+        3146, abs=0.5
+    )
+    assert c.training("static:8", steps=500, backward_bits=8, convention="paper") / giga == pytest.approx(5527, abs=0.5)
+    assert sum(row.macs for row in c.rows if row.product == "Aggregation") == (2 * 1_166_243 + 169_343) * (
+        512 + 512 + 40
+    )
+
+
+@pytest.mark.parametrize(
+    ("bits", "cycles", "saving"), [((3, 8), 8, 36.7), ((3, 8), 32, 36.7), ((3, 6), 8, 30.0), ((5, 8), 8, 23.1)]
+)
+def test_the_papers_savings(bits, cycles, saving):
+    model, inputs = build("cifar-resnet-74")
+    c = bc.cost(model, inputs)
+    s = bc.schedule("CR", bits=bits, cycles=cycles)
+    assert 100 * c.saving(s, steps=64_000, convention="paper") == pytest.approx(saving, abs=0.06)
+    assert 100 * c.saving(s, steps=64_000) == pytest.approx(saving, abs=0.1)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_built_in_models_are_counted_whole(name):
+    model, inputs = build(name)
+    c = bc.cost(model, inputs)
+    assert not c.uncounted
+    assert all(parameter.is_meta for parameter in model.parameters())
+
+
+def test_a_large_language_model_without_its_weights():
+    config = transformers.LlamaConfig(
+        hidden_size=4096, intermediate_size=11008, num_hidden_layers=32, num_attention_heads=32, vocab_size=32_000
+    )
+    with torch.device("meta"):
+        model, tokens = transformers.LlamaForCausalLM(config), torch.zeros(1, 512, dtype=torch.long)
+        c = bc.cost(model, {"input_ids": tokens})
+    projections = 32 * (4 * 4096**2 + 3 * 4096 * 11008) + 4096 * 32_000
+    assert c.macs == 512 * projections + 32 * 2 * 512 * 512 * 4096
+    assert not c.uncounted
+
+
+# What stays in full precision, and what no rule knows
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 5))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+class Attend(nn.Module):
+    def forward(self, q):
+        return F.scaled_dot_product_attention(q, q, q)
+
+
+class Hidden(nn.Module):
+    def forward(self, x):
+        return F.bilinear(x, x, torch.ones(3, 4, 4))
+
+
+@pytest.mark.filterwarnings("ignore:bc.quantize leaves:UserWarning")
+def test_functional_products_count_in_full_precision():
+    model = nn.Sequential(nn.Linear(4, 4), Own())
+    c = bc.cost(bc.quantize(model), torch.zeros(3, 4))
+    assert [(row.name, row.macs, row.quantized) for row in c.rows] == [("0", 48, True), ("1", 60, False)]
+    assert c.rows[1].input_gradient == c.rows[1].weight_gradient == 60
+    assert c.bitops(forward=4, backward=8) == 48 * 4 * 4 + 48 * 8 * 4 + 3 * 60 * 1024
+
+
+def test_functional_attention_is_counted():
+    c = bc.cost(Attend(), torch.zeros(2, 3, 5, 8, requires_grad=True))
+    assert c.macs == 2 * 2 * 3 * 5 * 5 * 8
+
+
+def test_what_no_rule_knows_is_named():
+    c = bc.cost(Hidden(), torch.zeros(2, 4))
+    assert c.uncounted == ("_trilinear in the model (Hidden)",)
+    assert "NOT counted: _trilinear" in str(c)
+    gat = bc.cost(pyg.GATConv(5, 7), (torch.zeros(5, 5), EDGES))
+    assert gat.uncounted == ("message weights att_src, att_dst of the model (GATConv)",)
+
+
+def test_kept_layers_are_full_precision():
+    model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), keep="1")
+    c = bc.cost(model, torch.zeros(1, 4))
+    assert [row.quantized for row in c.rows] == [True, False]
+    assert c.bitops(forward=2, backward=8) == 16 * 4 + 16 * 16 + 3 * 16 * 1024
+    attention = bc.quantize(nn.MultiheadAttention(4, 1), keep="scores")
+    rows = {row.name: row.quantized for row in bc.cost(attention, (torch.zeros(2, 1, 4),) * 3).rows}
+    assert rows["scores"] is False
+    assert rows["context"] is True
+
+
+def test_aggregation_full_and_quantised():
+    x = torch.zeros(5, 5)
+    full, quantized = (
+        bc.cost(bc.quantize(pyg.SAGEConv(5, 7), bc.Recipe(aggregation=kind)), (x, EDGES)).rows[0]
+        for kind in ("full", "quantized")
+    )
+    assert full.product == quantized.product == "Aggregation"
+    assert full.bitops(4, 8) == 35 * 1024
+    assert quantized.bitops(4, 8) == 35 * 4 * 32  # edge weights stay in full precision
+
+
+# Counting disturbs nothing
+
+
+def test_counting_leaves_no_trace():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(), nn.Flatten(), nn.Linear(144, 2))
+    for converted in (False, True):
+        if converted:
+            bc.quantize(model, keep="4")
+            bc.set_bits(model, forward=3, backward=5)
+        before, attributes = copy.deepcopy(model.state_dict()), [set(vars(m)) for m in model.modules()]
+        hooks = [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
+        classes, random = [type(m) for m in model.modules()], torch.get_rng_state()
+        bc.cost(model, torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1)))
+        assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), before.values(), strict=True))
+        assert torch.equal(torch.get_rng_state(), random)
+        assert [type(m) for m in model.modules()] == classes
+        assert [set(vars(m)) for m in model.modules()] == attributes
+        assert [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()] == hooks
+        assert all(p.grad is None for p in model.parameters())
+    assert bc.summary(model).sites[0].forward == 3
+
+
+def test_a_model_that_fails_is_put_back():
+    model = nn.Sequential(nn.Linear(4, 4))
+    with pytest.raises(RuntimeError):
+        bc.cost(model, torch.zeros(2, 5))
+    assert type(model[0]) is nn.Linear
+    assert "bitcycle" not in vars(model[0])
+
+
+def test_misuse():
+    c = bc.cost(nn.Linear(4, 4), torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="did you mean 'paper'"):
+        c.training("CR:3-8", steps=10, convention="papers")
+    with pytest.raises(ValueError, match="steps is 1 or more"):
+        c.training("CR:3-8", steps=0)
+    with pytest.raises(ValueError, match="unknown device"):
+        c.time_ratio("CR:3-8", steps=10, device="abacus")
+    with pytest.raises(ValueError, match="no product matches"):
+        c.where("layer9.*")

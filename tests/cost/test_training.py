@@ -1,0 +1,157 @@
+"""The cost of whole trainings: predicted, and metered while they run."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import bitcycle as bc
+from bitcycle._cost import DEVICES, Cost, Meter, Row
+from tests.schedules.strategies import schedules
+
+ROWS = (
+    Row("a", "Linear", "Linear", 100, 0, 100, True),
+    Row("b", "Linear", "Linear", 50, 50, 50, True),
+    Row("c", "Linear", "Linear", 7, 7, 7, False),
+)
+COST = Cost(ROWS)
+
+
+@given(schedules, st.integers(1, 200), st.one_of(st.none(), st.integers(1, 16)))
+def test_a_training_is_the_sum_of_its_steps(s, steps, backward):
+    expected = sum(COST.bitops(s(step, steps), backward) for step in range(steps))
+    assert COST.training(s, steps, backward) == expected
+
+
+@given(schedules, st.integers(1, 200))
+def test_savings_are_shares_of_the_baselines(s, steps):
+    backward = s.limits(steps)[1]
+    spent = COST.training(s, steps)
+    assert COST.saving(s, steps) == pytest.approx(1 - spent / (steps * COST.bitops(backward, backward)))
+    full = steps * COST.bitops(None, None)
+    assert COST.saving(s, steps, against="full") == pytest.approx(1 - spent / full)
+    assert COST.saving("full", steps) == 0
+
+
+@given(schedules, st.integers(1, 200))
+def test_the_papers_convention_gives_the_schedules_own_saving(s, steps):
+    assert COST.saving(s, steps, convention="paper") == pytest.approx(s.saving(steps), abs=1e-12)
+
+
+def test_parts_add_up():
+    parts = COST.where("a").training("CR:3-8", 100) + COST.where("b", "c").training("CR:3-8", 100)
+    assert parts == COST.training("CR:3-8", 100)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_estimated_times(device):
+    for s in ("CR:3-8", "RR:3-8", "static:8"):
+        assert 0 < COST.time_ratio(s, 1000, device=device) <= 1 + 1e-9
+    assert COST.time_ratio("static:8", 1000, device=device) == 1
+    eights = COST.time_ratio("CR:5-8", 1000, backward_bits=8, device=device)
+    assert eights == pytest.approx(1) if device != "bit-serial" else eights < 1
+
+
+def test_bit_serial_time_is_bitops():
+    ratio = COST.time_ratio("CR:3-8", 1000, 8, device="bit-serial")
+    assert ratio == pytest.approx(1 - COST.saving("CR:3-8", 1000, 8))
+
+
+def small_model():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
+    return bc.quantize(model, keep="4")
+
+
+def train(model, meter, scheduler, batches):
+    for size in batches:
+        model(torch.randn(size, 6)).sum().backward()
+        for p in scheduler if isinstance(scheduler, list) else [scheduler]:
+            p.step()
+
+
+def test_the_meter_equals_the_prediction_exactly():
+    model, steps = small_model(), 40
+    s = bc.schedule("join(CR:3-8:cycles=2, 0.8, full)")
+    predicted = bc.cost(model, torch.zeros(16, 6)).training(s, steps, backward_bits=7)
+    with Meter(model) as meter:
+        train(model, meter, bc.PrecisionScheduler(model, s, steps, 7), [16] * steps)
+    assert meter.bitops == predicted
+    assert meter.passes == steps
+
+
+def test_changing_batch_sizes_and_an_early_stop():
+    model, sizes = small_model(), [16, 16, 5, 16, 9]
+    s = bc.schedule("linear-rise:3-8")
+    predicted = sum(bc.cost(model, torch.zeros(size, 6)).bitops(s(step, 100), 8) for step, size in enumerate(sizes))
+    with Meter(model) as meter:
+        train(model, meter, bc.PrecisionScheduler(model, s, 100, 8), sizes)
+    assert meter.bitops == predicted
+
+
+def test_several_schedules():
+    model = small_model()
+    c = bc.cost(model, torch.zeros(4, 6))
+    plans = {"0": "static:3", "2": "CR:4-8:cycles=2"}
+    schedulers = [bc.PrecisionScheduler(model, s, 20, 8, where=name) for name, s in plans.items()]
+    with Meter(model) as meter:
+        train(model, meter, schedulers, [4] * 20)
+    predicted = sum(c.where(name).training(s, 20, 8) for name, s in plans.items())
+    assert meter.bitops == predicted + c.where("4").training("full", 20, None)
+
+
+def test_evaluation_is_not_counted():
+    model = small_model()
+    with Meter(model) as meter:
+        model.eval()(torch.randn(3, 6))
+        with torch.no_grad():
+            model.train()(torch.randn(3, 6))
+    assert meter.bitops == 0
+
+
+def test_a_resumed_meter_goes_on():
+    def run(parts):
+        state, total = None, []
+        for start, stop in parts:
+            model = small_model()
+            p = bc.PrecisionScheduler(model, "CR:3-8", 10, 8)
+            p.load_state_dict({"step": start})
+            with Meter(model) as meter:
+                if state is not None:
+                    meter.load_state_dict(state)
+                train(model, meter, p, [4] * (stop - start))
+            state = meter.state_dict()
+            total.append(meter.bitops)
+        return total[-1]
+
+    assert run([(0, 10)]) == run([(0, 3), (3, 10)])
+
+
+def test_a_float_model_is_metered_in_full_precision_and_left_alone():
+    model = nn.Linear(6, 4)
+    with Meter(model) as meter:
+        model(torch.randn(3, 6)).sum().backward()
+    assert meter.bitops == 2 * 72 * 1024
+    assert type(model) is nn.Linear
+    assert not model._forward_pre_hooks
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_model_is_metered_from_outside():
+    model, s = small_model(), "CR:3-8:cycles=2"
+    predicted = bc.cost(model, torch.zeros(3, 6)).training(s, 6, 8)
+    scheduler = bc.PrecisionScheduler(model, s, 6, 8)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with Meter(compiled) as meter:
+        train(compiled, meter, scheduler, [3] * 6)
+    assert meter.bitops == predicted
+
+
+def test_keywords():
+    model = bc.quantize(nn.TransformerDecoderLayer(8, 2, 16))
+    bc.set_bits(model, forward=4, backward=8)
+    inputs = {"tgt": torch.zeros(3, 1, 8), "memory": torch.zeros(5, 1, 8)}
+    with Meter(model) as meter:
+        model(**inputs)
+    assert meter.bitops == bc.cost(model, inputs).bitops(4, 8)

@@ -1,0 +1,158 @@
+"""Sentence pairs from files: XNLI, SNLI and GLUE, whole and damaged."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from bitcycle.experiments.data.entailment import Pair, read_pairs
+from bitcycle.experiments.data.errors import DataError
+from tests.experiments.data.official import official
+
+THREE = ("entailment", "neutral", "contradiction")
+
+
+def counts(data):
+    return [len(part) for part in (data.train, data.validation, data.test)]
+
+
+# Official files
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_xnli(language):
+    data = read_pairs(official("xnli"), language)
+    assert data.name == f"xnli-{language} (trained on test, evaluated on dev)"
+    assert data.labels == THREE
+    assert counts(data) == [5010, 1245, 1245]
+    assert Counter(pair.label for pair in data.train) == {0: 1670, 1: 1670, 2: 1670}
+    halves = [{pair.premise for pair in part} for part in (data.validation, data.test)]
+    assert not halves[0] & halves[1]
+    if language == "en":
+        told = "He called his mom as soon as the school bus dropped him off."
+        assert data.validation[0] == Pair("And he said, Mama, I'm home.", told, 1)
+
+
+def test_xnli_in_a_language_that_is_not_there():
+    with pytest.raises(DataError, match="'fr' for no part; .* its languages are de, en"):
+        read_pairs(official("xnli"), "fr")
+
+
+def test_snli():
+    data = read_pairs(official("snli_devtest"))
+    assert data.name == "snli_devtest (trained on test, evaluated on dev)"
+    assert len(data.train) == 9824
+    assert len(data.validation) + len(data.test) == 9842
+    assert abs(len(data.validation) - len(data.test)) < 100
+    assert data.train[1].label == THREE.index("entailment")
+    assert data.train[2].label == THREE.index("contradiction")
+
+
+def test_rte():
+    data = read_pairs(official("rte"))
+    assert (data.name, data.labels) == ("rte", ("entailment", "not_entailment"))
+    assert counts(data) == [2241, 249, 277]  # the published test has no labels
+    assert Counter(pair.label for pair in data.train + data.validation) == {0: 1249, 1: 1241}
+    assert Counter(pair.label for pair in data.test) == {0: 146, 1: 131}
+
+
+# Small files
+
+
+def write(folder, name, *rows):
+    (folder / name).write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_official_xnli(tmp_path):
+    header = ("language", "gold_label", "sentence1_binary_parse", "sentence1", "sentence2", "promptID")
+    for part in ("dev", "test"):
+        rows = [
+            (language, label, "(", f'"{part} {number}', f"{language} ß", "1")
+            for language in ("ar", "de")
+            for number, label in enumerate(THREE)
+        ]
+        write(tmp_path, f"xnli.{part}.tsv", header, *rows)
+    data = read_pairs(tmp_path, "de")
+    assert data.name.endswith("-de (trained on test, evaluated on dev)")
+    assert data.train == [Pair(f'"test {number}', "de ß", number) for number in range(3)]
+    assert (len(data.validation), len(data.test)) == (2, 1)
+    write(tmp_path, "multinli.train.de.tsv", ("premise", "hypo", "label"), ("p", "h", "contradictory"))
+    data = read_pairs(tmp_path, "de")
+    assert data.train == [Pair("p", "h", 2)]
+    assert counts(data) == [1, 3, 3]
+    with pytest.raises(DataError, match="no pair of sentences in the language 'fr'"):
+        read_pairs(tmp_path, "fr")
+
+
+def test_jsonl(tmp_path):
+    for part in ("train", "dev", "test"):
+        rows = [{"gold_label": label, "sentence1": f"{part}", "sentence2": "x\ty", "n": 1} for label in (*THREE, "-")]
+        (tmp_path / f"snli_1.0_{part}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    data = read_pairs(tmp_path)
+    assert data.name == tmp_path.name
+    assert data.train == [Pair("train", "x\ty", number) for number in range(3)]
+    assert counts(data) == [3, 3, 3]
+
+
+def test_empty_sentences_are_left_out(tmp_path):
+    header = ("sentence1", "sentence2", "label")
+    rows = [("a", "b", "neutral"), ("a", "", "neutral"), (" ", "b", "entailment"), ("c", "d", "contradiction")]
+    write(tmp_path, "dev.tsv", header, *rows)
+    write(tmp_path, "train.tsv", header, *rows * 10)
+    assert [pair.premise for pair in read_pairs(tmp_path).test] == ["a", "c"]
+
+
+def test_mnli(tmp_path):
+    header = ("index", "promptID", "sentence1", "sentence2", "label1", "gold_label")
+    rows = [(str(n), "1", f"p{n}", f"h{n}", "neutral", THREE[n % 3]) for n in range(30)]
+    write(tmp_path, "train.tsv", header, *rows)
+    write(tmp_path, "dev_matched.tsv", header, *rows[:6])
+    write(tmp_path, "test_matched.tsv", header[:4], *(row[:4] for row in rows))
+    data = read_pairs(tmp_path)
+    assert counts(data) == [27, 3, 6]
+    assert data.test[2] == Pair("p2", "h2", 2)
+    assert {*data.train, *data.validation} == {Pair(f"p{n}", f"h{n}", n % 3) for n in range(30)}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("dev.tsv", "sentence1\tsentence2\tlabel\nonly one\n", "line 2 has 1 cells; it should have 3"),
+        ("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\tmaybe\n", "line 2 has the label 'maybe'"),
+        ("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\t0\n", "line 2 has the label '0'"),
+        ("dev.tsv", "sentence1\tsentence2\tlabel\na\t \tneutral\n", "holds no pair"),
+        ("dev.tsv", "sentence1\tsentence2\tlabel\n", "holds no pair"),
+        ("dev.tsv", "", "holds no pair"),
+        ("dev.tsv", "a\tb\n", "line 1 has 2 cells; it should be premise, hypothesis and label"),
+        ("dev.tsv", "a\tb\t3\n", "line 1 has the label '3'"),
+        ("dev.jsonl", '{"gold_label": "neutral", "sente', "line 1 is damaged"),
+        ("dev.jsonl", '{"gold_label": "neutral", "sentence1": 3, "sentence2": "b"}', "line 1 is damaged"),
+        ("dev.jsonl", "[" * 100_000, "line 1 is damaged"),
+        ("dev.jsonl", "[1]", "line 1 is damaged"),
+    ],
+)
+def test_damaged_pairs(tmp_path, name, content, told):
+    write(tmp_path, "train.tsv", ("a", "b", "neutral"))
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=f"{name}: .*{told}"):
+        read_pairs(tmp_path)
+
+
+def test_parts_that_do_not_fit(tmp_path):
+    with pytest.raises(DataError, match="there is no such folder; it should hold XNLI"):
+        read_pairs(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="empty"):
+        read_pairs(tmp_path)
+    (tmp_path / "readme.md").write_text("hello")
+    with pytest.raises(DataError, match="for no part"):
+        read_pairs(tmp_path)
+    write(tmp_path, "dev.tsv", ("a", "b", "neutral"))
+    with pytest.raises(DataError, match="for dev; it should hold .* for two parts or more"):
+        read_pairs(tmp_path)
+    header = ("sentence1", "sentence2", "label")
+    write(tmp_path, "train.tsv", header, *[("a", "b", "not_entailment")] * 2)
+    with pytest.raises(DataError, match="has the label 'neutral'; labels should be entailment, not_entailment"):
+        read_pairs(tmp_path)
+    (tmp_path / "dev.tsv").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="dev.tsv: is not text"):
+        read_pairs(tmp_path)

@@ -1,0 +1,280 @@
+"""Graphs: the digits' neighbours, Planetoid and OGB, whole and damaged."""
+
+import gzip
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.graphs import digits_graph, read_ogb, read_planetoid
+from tests.experiments.data.official import official
+
+
+def is_a_proper_graph(data):
+    nodes = len(data.y)
+    assert data.x.shape[0] == nodes
+    assert (data.x.dtype, data.y.dtype, data.edges.dtype) == (torch.float32, torch.int64, torch.int64)
+    sources, targets = data.edges
+    assert (sources != targets).all()
+    numbered = sources * nodes + targets
+    assert len(numbered.unique()) == len(numbered)
+    assert torch.equal((targets * nodes + sources).sort().values, numbered.sort().values)
+    together = torch.cat((data.train, data.validation, data.test))
+    assert len(together.unique()) == len(together)
+    assert 0 <= together.min() <= together.max() < nodes
+    assert data.y.max() + 1 == data.classes
+    return True
+
+
+# The digits
+
+
+def test_the_graph_of_the_digits():
+    data = digits_graph()
+    assert is_a_proper_graph(data)
+    assert data.edges.shape == (2, 19_858)
+    assert data.y[data.train].bincount().tolist() == [20] * 10
+    assert (len(data.validation), len(data.test)) == (300, 1000)
+    again = digits_graph()
+    assert torch.equal(data.x, again.x)
+    assert torch.equal(data.edges, again.edges)
+    assert digits_graph(neighbours=2).edges.shape[1] < data.edges.shape[1] / 2
+
+
+def test_neighbours_tell_what_a_digit_alone_does_not():
+    data = digits_graph()
+    around = torch.zeros(len(data.y), len(data.y))
+    around[data.edges[0], data.edges[1]] = 1
+    around += torch.eye(len(data.y))
+    smooth = around / around.sum(1, keepdim=True)
+
+    def accuracy(x):
+        model = LogisticRegression(max_iter=1000).fit(x[data.train].numpy(), data.y[data.train].numpy())
+        return model.score(x[data.test].numpy(), data.y[data.test].numpy())
+
+    assert accuracy(data.x) < 0.4
+    assert accuracy(smooth @ smooth @ data.x) > 0.8
+
+
+@pytest.mark.parametrize("neighbours", [0, 1797])
+def test_impossible_numbers_of_neighbours(neighbours):
+    with pytest.raises(ValueError, match="from 1 to 1796"):
+        digits_graph(neighbours)
+
+
+# Planetoid
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "edges", "classes"),
+    [("Cora", 2708, 10_556, 7), ("CiteSeer", 3327, 9_104, 6), ("PubMed", 19_717, 88_648, 3)],
+)
+def test_planetoid(name, nodes, edges, classes):
+    data = read_planetoid(official("planetoid"), name)
+    assert is_a_proper_graph(data)
+    assert (len(data.y), data.edges.shape[1], data.classes) == (nodes, edges, classes)
+    assert data.y[data.train].bincount().tolist() == [20] * classes
+    assert (len(data.validation), len(data.test)) == (500, 1000)
+    sums = data.x.sum(1)
+    isolated = sums == 0
+    torch.testing.assert_close(sums[~isolated], torch.ones(int((~isolated).sum())))
+    assert isolated.sum() <= 15 + 3  # CiteSeer's gaps
+    assert data.name == name.lower()
+
+
+def test_the_gaps_of_citeseer():
+    data = read_planetoid(official("planetoid"), "citeseer")
+    gaps = sorted(set(range(2312, 3327)) - set(data.test.tolist()))
+    assert len(gaps) == 15
+    assert not data.x[gaps].any()
+    assert not data.y[gaps].any()
+
+
+@pytest.fixture
+def planetoid(tmp_path):
+    """A small data set in Planetoid's files: 520 nodes, of which the last 10 are the test, and a gap at 515."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "small"
+    folder.mkdir()
+    x = scipy.sparse.csr_matrix(rng.integers(0, 2, (520, 6)).astype(np.float32))
+    y = np.eye(2, dtype=np.int32)[rng.integers(0, 2, 520)]
+    test = [519, 512, 511, 513, 516, 510, 514, 517, 518]
+    content = {
+        "x": x[:8],
+        "y": y[:8],
+        "allx": x[:510],
+        "ally": y[:510],
+        "tx": x[test],
+        "ty": y[test],
+        "graph": {n: [(n + 1) % 510, n, (n + 1) % 510] for n in range(510)},
+    }
+    for part, value in content.items():
+        (folder / f"ind.tiny.{part}").write_bytes(pickle.dumps(value, protocol=2))
+    (folder / "ind.tiny.test.index").write_text("\n".join(map(str, test)) + "\n")
+    return folder, x.toarray(), y, test
+
+
+def test_small_planetoid(planetoid):
+    folder, x, y, test = planetoid
+    data = read_planetoid(folder, "Tiny")
+    assert is_a_proper_graph(data)
+    assert data.edges.shape == (2, 2 * 510)
+    assert data.test.tolist() == sorted(test)
+    for node in (0, 509, *test):
+        assert data.y[node] == y[node].argmax()
+        np.testing.assert_allclose(data.x[node], x[node] / max(1, x[node].sum()), rtol=1e-6)
+    assert not data.x[515].any()
+    raw = folder / "raw"
+    raw.mkdir()
+    for file in folder.glob("ind.*"):
+        shutil.move(file, raw)
+    assert torch.equal(read_planetoid(folder, "tiny").x, data.x)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "told"),
+    [
+        ("x", np.zeros((8, 6)), "it should hold a sparse matrix"),
+        ("tx", scipy.sparse.csr_matrix(np.eye(8, 6)), "ind.tiny.ty: has 9 rows; it should have 8"),
+        ("tx", scipy.sparse.csr_matrix(np.eye(9, 5)), "differ in features or classes"),
+        ("tx", scipy.sparse.csr_matrix(np.full((9, 6), np.nan)), "not finite"),
+        ("ally", np.full((510, 2), 3), "zeros and ones"),
+        ("ally", np.ones((510, 2)), "a node of two classes"),
+        ("ally", [1, 2], "zeros and ones"),
+        ("graph", [1, 2], "a dictionary from a node"),
+        ("graph", {0: [520]}, "numbers should be from 0 to 519"),
+        ("graph", {0: [-1]}, "numbers should be from 0 to 519"),
+        ("graph", {0: ["1"]}, "numbers should be from 0 to 519"),
+        ("graph", {}, "edge to no node"),
+    ],
+)
+def test_wrong_planetoid(planetoid, part, value, told):
+    folder = planetoid[0]
+    (folder / f"ind.tiny.{part}").write_bytes(pickle.dumps(value))
+    with pytest.raises(DataError, match=told):
+        read_planetoid(folder, "tiny")
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [("510\n511", "9 different numbers"), ("x", "no number"), ("1\n" * 9, "9 different"), ("", "9 different")],
+)
+def test_wrong_test_index(planetoid, index, told):
+    folder = planetoid[0]
+    (folder / "ind.tiny.test.index").write_text(index)
+    with pytest.raises(DataError, match=f"test.index: .*{told}"):
+        read_planetoid(folder, "tiny")
+    (folder / "ind.tiny.test.index").write_text("\n".join(map(str, [*range(510, 518), 10**12])))
+    with pytest.raises(DataError, match="few gaps"):
+        read_planetoid(folder, "tiny")
+
+
+def test_planetoid_that_is_truncated_or_carries_code(planetoid):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(folder / "executed"),)
+
+    folder = planetoid[0]
+    file = folder / "ind.tiny.allx"
+    file.write_bytes(file.read_bytes()[:-50])
+    with pytest.raises(DataError, match="ind.tiny.allx: is truncated"):
+        read_planetoid(folder, "tiny")
+    file.write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(DataError, match="mkdir, which was refused"):
+        read_planetoid(folder, "tiny")
+    assert not (folder / "executed").exists()
+    file.unlink()
+    with pytest.raises(DataError, match="holds no ind.tiny.allx"):
+        read_planetoid(folder, "tiny")
+
+
+# OGB
+
+
+def write_csv(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("".join(",".join(map(str, row)) + "\n" for row in rows).encode()))
+
+
+@pytest.fixture(params=["time", "sales_ranking"])
+def ogb(tmp_path, request):
+    folder = tmp_path / "ogbn_small"
+    rows = {
+        "raw/edge": [(0, 1), (1, 0), (2, 3), (3, 3), (4, 2)],
+        "raw/node-feat": [(node, -0.5, 1e-3) for node in range(6)],
+        "raw/node-label": [(0,), (1,), (2,), (0,), (1,), (2,)],
+        "raw/num-node-list": [(6,)],
+        "raw/num-edge-list": [(5,)],
+        f"split/{request.param}/train": [(3,), (0,)],
+        f"split/{request.param}/valid": [(1,)],
+        f"split/{request.param}/test": [(5,), (4,)],
+    }
+    for name, table in rows.items():
+        write_csv(folder / f"{name}.csv.gz", table)
+    return folder
+
+
+def test_ogb(ogb):
+    data = read_ogb(ogb)
+    assert is_a_proper_graph(data)
+    assert data.name == "ogbn-small"
+    assert data.edges.tolist() == [[0, 1, 2, 2, 3, 4], [1, 0, 3, 4, 2, 2]]
+    assert data.x[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert (data.train.tolist(), data.validation.tolist(), data.test.tolist()) == ([0, 3], [1], [4, 5])
+    assert data.y.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "told"),
+    [
+        ("edge", [(0, 1)], "edge.csv.gz: has 1 rows; the folder declares 5"),
+        ("edge", [(0, 6)] * 5, "numbers should be from 0 to 5"),
+        ("edge", [(0, 1, 2)] * 5, "has 3 columns; it should have 2"),
+        ("edge", [("a", "b")] * 5, "no table of numbers"),
+        ("edge", [], "holds no rows"),
+        ("node-feat", [(1, 2)] * 5, "has 5 rows; the folder declares 6"),
+        ("node-feat", [(1, 2)] * 5 + [(1,)], "no table of numbers"),
+        ("node-feat", [(1, "nan")] * 6, "not finite"),
+        ("node-label", [(-1,)] * 6, "has the label -1"),
+        ("node-label", [(0,)] * 7, "has 7 rows"),
+    ],
+)
+def test_wrong_ogb(ogb, name, rows, told):
+    write_csv(ogb / "raw" / f"{name}.csv.gz", rows)
+    with pytest.raises(DataError, match=told):
+        read_ogb(ogb)
+
+
+def test_damaged_ogb(ogb):
+    file = ogb / "raw" / "node-feat.csv.gz"
+    for content in (file.read_bytes()[:-9], b"hello", b""):
+        file.write_bytes(content)
+        with pytest.raises(DataError, match="node-feat.csv.gz: (is truncated|holds no rows)"):
+            read_ogb(ogb)
+
+
+def test_ogb_parts_that_overlap(ogb):
+    split = next((ogb / "split").iterdir())
+    write_csv(split / "valid.csv.gz", [(0,)])
+    with pytest.raises(DataError, match="different nodes"):
+        read_ogb(ogb)
+    shutil.rmtree(split)
+    with pytest.raises(DataError, match="no split/time"):
+        read_ogb(ogb)
+
+
+@pytest.mark.parametrize("read", [read_ogb, lambda folder: read_planetoid(folder, "cora")])
+def test_no_graph(tmp_path, read):
+    with pytest.raises(DataError, match="there is no such folder; it should hold"):
+        read(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="the folder is empty"):
+        read(tmp_path)
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(DataError, match="it should"):
+        read(tmp_path)

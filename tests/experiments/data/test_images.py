@@ -1,0 +1,280 @@
+"""Images: the digits, and each official format, whole and damaged."""
+
+import gzip
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.images import digits, read_images
+from tests.experiments.data.official import official
+
+
+def parts(data):
+    return data.train, data.validation, data.test
+
+
+# The digits
+
+
+def test_digits_are_the_same_everywhere():
+    data = digits()
+    assert [len(part) for part in parts(data)] == [1084, 266, 447]
+    assert [int(part.images(torch.arange(len(part))).mul(16).sum()) for part in parts(data)] == [
+        338_856,
+        83_198,
+        139_664,
+    ]
+    for part in parts(data):
+        share = part.labels.bincount() / len(part)
+        assert share.min() > 0.09
+        assert share.max() < 0.11
+
+
+def test_digits_are_parted():
+    seen = [{tuple(row) for row in part.pixels.flatten(1).tolist()} for part in parts(digits())]
+    assert sum(map(len, seen)) == len(set.union(*seen)) == 1797
+    batch = digits().train.images(torch.tensor([3, 1]))
+    assert batch.shape == (2, 1, 8, 8)
+    assert batch.dtype == torch.float32
+    assert (batch.min(), batch.max()) == (0, 1)
+    assert digits().train.images(torch.tensor([], dtype=torch.int64)).shape == (0, 1, 8, 8)
+
+
+# Official files
+
+
+def test_fashion_mnist():
+    data = read_images(official("fashion-mnist"))
+    assert (data.channels, data.size, len(data.classes), data.classes[9]) == (1, 28, 10, "Ankle boot")
+    assert [len(part) for part in parts(data)] == [54_000, 6_000, 10_000]
+    assert data.test.labels.bincount().tolist() == [1000] * 10
+    assert (data.train.labels.bincount() + data.validation.labels.bincount()).tolist() == [6000] * 10
+    pixels = torch.cat((data.train.pixels, data.validation.pixels)).float() / 255
+    assert pixels.mean().item() == pytest.approx(0.2860, abs=1e-4)
+    assert pixels.std().item() == pytest.approx(0.3530, abs=1e-4)
+
+
+def test_cifar_10():
+    data = read_images(official("cifar10"))
+    assert (data.name, data.channels, data.size, data.classes[3]) == ("cifar-10", 3, 32, "cat")
+    assert [len(part) for part in parts(data)] == [9_000, 1_000, 2_000]
+    assert data.test.labels[:4].tolist() == [3, 8, 8, 0]  # cat, ship, ship, airplane, as everybody knows them
+    means = data.train.images(torch.arange(9_000)).mean((0, 2, 3))
+    torch.testing.assert_close(means, torch.tensor([0.4914, 0.4822, 0.4465]), atol=0.01, rtol=0)
+    inside = read_images(official("cifar10") / "cifar-10-batches-py")
+    assert torch.equal(inside.validation.pixels, data.validation.pixels)
+
+
+# Small files in the official formats
+
+
+def idx(array):
+    return bytes((0, 0, 8, array.ndim)) + b"".join(n.to_bytes(4, "big") for n in array.shape) + array.tobytes()
+
+
+def write_mnist(folder, infix="-", suffix="", count=20, labels=None):
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in ("train", "t10k"):
+        images = np.random.default_rng(0).integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        given = np.arange(count, dtype=np.uint8) % 10 if labels is None else labels
+        for name, array in ((f"{part}-images{infix}idx3-ubyte", images), (f"{part}-labels{infix}idx1-ubyte", given)):
+            content = gzip.compress(idx(array)) if suffix else idx(array)
+            (folder / (name + suffix)).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize("infix", ["-", "."])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("inside", ["", "raw"])
+def test_idx(tmp_path, infix, suffix, inside):
+    write_mnist(tmp_path / "mnist" / inside, infix, suffix)
+    data = read_images(tmp_path / "mnist")
+    assert [len(part) for part in parts(data)] == [18, 2, 20]
+    assert data.classes == tuple("0123456789")
+    assert data.test.labels.tolist() == list(range(10)) * 2
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda content: content[:-1], "truncated or damaged"),
+        (lambda content: content[:10], "truncated or damaged"),
+        (lambda content: content + b"x", "truncated or damaged"),
+        (lambda content: b"\x89PNG" + content[4:], "starts with the bytes 89504e47"),
+        (lambda content: b"", "empty"),
+    ],
+)
+def test_damaged_idx(tmp_path, damage, told):
+    write_mnist(tmp_path)
+    file = tmp_path / "t10k-images-idx3-ubyte"
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(DataError, match=f"t10k-images-idx3-ubyte: .*{told}"):
+        read_images(tmp_path)
+
+
+def test_damaged_gzip(tmp_path):
+    write_mnist(tmp_path, suffix=".gz")
+    file = tmp_path / "train-images-idx3-ubyte.gz"
+    content = file.read_bytes()
+    for wrong, told in ((content[:-20], "truncated"), (b"hello", "cannot be read"), (content[:40] + b"\xff" * 99, "")):
+        file.write_bytes(wrong)
+        with pytest.raises(DataError, match=f"train-images-idx3-ubyte.gz: .*{told}"):
+            read_images(tmp_path)
+
+
+def test_idx_that_do_not_fit(tmp_path):
+    write_mnist(tmp_path / "few", labels=np.zeros(19, dtype=np.uint8))
+    with pytest.raises(DataError, match="has 19 labels for 20 images"):
+        read_images(tmp_path / "few")
+    write_mnist(tmp_path / "range", labels=np.full(20, 10, dtype=np.uint8))
+    with pytest.raises(DataError, match="has the label 10; labels should be from 0 to 9"):
+        read_images(tmp_path / "range")
+    write_mnist(tmp_path / "lacking")
+    (tmp_path / "lacking" / "t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(DataError, match="holds no t10k-labels-idx1-ubyte"):
+        read_images(tmp_path / "lacking")
+
+
+def write_cifar_100(folder, labels=None, width=3072):
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    for name, count in (("train", 20), ("test", 10)):
+        data = rng.integers(0, 256, (count, width), dtype=np.uint8)
+        fine = list(range(80, 80 + count)) if labels is None else labels
+        batch = {"data": data, "fine_labels": fine, "coarse_labels": [0] * count, "filenames": ["a.png"] * count}
+        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
+    meta = {"fine_label_names": [f"fine {n}" for n in range(100)], "coarse_label_names": ["coarse"] * 20}
+    (folder / "meta").write_bytes(pickle.dumps(meta, protocol=2))
+    return folder
+
+
+@pytest.mark.parametrize("inside", ["", "cifar-100-python"])
+def test_cifar_100(tmp_path, inside):
+    written = write_cifar_100(tmp_path / inside)
+    data = read_images(tmp_path)
+    assert (data.name, data.channels, data.size, data.classes[99]) == ("cifar-100", 3, 32, "fine 99")
+    assert [len(part) for part in parts(data)] == [18, 2, 10]
+    assert data.test.labels.tolist() == list(range(80, 90))
+    row = pickle.loads((written / "test").read_bytes())["data"][4]
+    expected = torch.from_numpy(row.reshape(3, 32, 32)).float() / 255
+    assert torch.equal(data.test.images(torch.tensor([4]))[0], expected)
+
+
+def test_wrong_cifar(tmp_path):
+    for number, (told, options) in enumerate(
+        {
+            "'data' should be an array of bytes with rows of 3072": {"width": 3000},
+            "has the label 100; labels should be from 0 to 99": {"labels": [100] * 20},
+            "has the label True": {"labels": [True] * 20},
+            "a label for each of the 20 images": {"labels": [1] * 19},
+        }.items()
+    ):
+        with pytest.raises(DataError, match=told):
+            read_images(write_cifar_100(tmp_path / str(number), **options))
+    folder = write_cifar_100(tmp_path)
+    (folder / "test").write_bytes((folder / "test").read_bytes()[:-1000])
+    with pytest.raises(DataError, match="test: is truncated"):
+        read_images(folder)
+    for content, told in (([1], "holds a list"), ({"data": 1}, "no entry 'fine_labels'")):
+        (folder / "test").write_bytes(pickle.dumps(content))
+        with pytest.raises(DataError, match=f"test: .*{told}"):
+            read_images(folder)
+    (folder / "test").unlink()
+    with pytest.raises(DataError, match="holds no test"):
+        read_images(folder)
+
+
+def test_cifar_that_carries_code(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    folder = write_cifar_100(tmp_path)
+    (folder / "train").write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(DataError, match="train: the pickle asks for posix.mkdir, which was refused"):
+        read_images(folder)
+    assert not (tmp_path / "executed").exists()
+
+
+# Folders of images
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    for part, count in (("train", 10), ("val", 3)):
+        for shade, name in enumerate(("ant", "bee")):
+            folder = tmp_path / "insects" / part / name
+            folder.mkdir(parents=True)
+            for number in range(count):
+                size = (40, 30) if number % 2 else (30, 50)
+                Image.new("RGB", size, (200 * shade, 100, number)).save(folder / f"{number}.png")
+    return tmp_path / "insects"
+
+
+def test_image_folder(pictures):
+    data = read_images(pictures, size=16)
+    assert (data.name, data.classes, data.channels, data.size) == ("insects", ("ant", "bee"), 3, 16)
+    assert [len(part) for part in parts(data)] == [18, 2, 6]
+    assert data.test.labels.tolist() == [0] * 3 + [1] * 3
+    batch = data.test.images(torch.tensor([5, 0]))
+    assert batch.shape == (2, 3, 16, 16)
+    assert batch.dtype == torch.float32
+    torch.testing.assert_close(batch[0, :, 3, 4], torch.tensor([200.0, 100.0, 2.0]) / 255)
+    assert data.test.images(torch.tensor([], dtype=torch.int64)).shape == (0, 3, 16, 16)
+
+
+def test_the_centre_is_cropped(pictures):
+    wide = np.zeros((8, 24, 3), dtype=np.uint8)
+    wide[:, 8:16] = 255
+    Image.fromarray(wide).save(pictures / "val" / "ant" / "0.png")
+    Image.fromarray(wide[..., 0]).save(pictures / "val" / "ant" / "1.png")  # grey becomes RGB
+    images = read_images(pictures, size=8).test.images(torch.tensor([0, 1]))
+    assert images.shape == (2, 3, 8, 8)
+    assert images.min() == 1
+
+
+def test_test_stands_in_for_val(pictures):
+    (pictures / "val").rename(pictures / "test")
+    assert len(read_images(pictures).test) == 6
+    (pictures / "test").rename(pictures / "holdout")
+    with pytest.raises(DataError, match="has train/ alone"):
+        read_images(pictures)
+
+
+def test_wrong_image_folders(pictures):
+    (pictures / "train" / "cow").mkdir()
+    with pytest.raises(DataError, match="cow: holds no image"):
+        read_images(pictures)
+    (pictures / "train" / "cow").rename(pictures / "val" / "cow")
+    with pytest.raises(DataError, match="val: has the class 'cow'"):
+        read_images(pictures)
+    with pytest.raises(ValueError, match="size is the side"):
+        read_images(pictures, size=0)
+
+
+def test_damaged_images(pictures):
+    file = pictures / "val" / "ant" / "0.png"
+    for content in (file.read_bytes()[:60], b"hello", b""):
+        file.write_bytes(content)
+        with pytest.raises(DataError, match="0.png: cannot be decoded"):
+            read_images(pictures).test.images(torch.tensor([0]))
+
+
+# What is no data
+
+
+def test_no_images(tmp_path):
+    with pytest.raises(DataError, match="nowhere: there is no such folder; it should hold idx files"):
+        read_images(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="the folder is empty"):
+        read_images(tmp_path)
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(DataError, match="no images were recognised"):
+        read_images(tmp_path)
+    with pytest.raises(DataError, match="is a file, not a folder"):
+        read_images(tmp_path / "notes.txt")

@@ -1,0 +1,434 @@
+"""The detector: its boxes, its anchors, its loss, what it finds, and that it learns."""
+
+import copy
+import io
+import math
+import pickle
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import bitcycle as bc
+from bitcycle.experiments.data.detection import Target, collate
+from bitcycle.experiments.data.digit_scenes import digit_scenes
+from bitcycle.experiments.metrics.detection import voc_map
+from bitcycle.experiments.models.anchors import BACKGROUND, BETWEEN, Anchors, assign
+from bitcycle.experiments.models.backbones import freeze_batch_norm, load_backbone
+from bitcycle.experiments.models.boxes import clip, decode, encode, iou, suppress, suppress_by_class
+from bitcycle.experiments.models.detecting import detect, focal_loss, retinanet_loss
+from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
+from bitcycle.experiments.models.retinanet import Outputs, RetinaNet
+
+
+@st.composite
+def some_boxes(draw, least=0, most=25, smallest=1):
+    place, side = st.integers(0, 20), st.integers(smallest, 12)
+    corners = st.tuples(place, place, side, side)
+    drawn = draw(st.lists(corners, min_size=least, max_size=most))
+    return torch.tensor([(x, y, x + w, y + h) for x, y, w, h in drawn], dtype=torch.float32).reshape(-1, 4)
+
+
+def target(boxes, labels=None):
+    boxes = torch.as_tensor(boxes, dtype=torch.float32).reshape(-1, 4)
+    labels = torch.zeros(len(boxes), dtype=torch.int64) if labels is None else torch.tensor(labels)
+    return Target(boxes, labels, torch.zeros(len(boxes), dtype=torch.bool))
+
+
+# Boxes
+
+
+@given(some_boxes(most=6), some_boxes(most=6))
+def test_laws_of_intersection_over_union(a, b):
+    overlaps = iou(a, b)
+    assert overlaps.shape == (len(a), len(b))
+    assert ((overlaps >= 0) & (overlaps <= 1)).all()
+    assert torch.equal(overlaps, iou(b, a).T)
+    assert (iou(a, a).diagonal() == 1).all()
+    torch.testing.assert_close(iou(3 * a + 5, 3 * b + 5), overlaps)
+    for i, one in enumerate(a.int().tolist()):  # pixel by pixel
+        for j, other in enumerate(b.int().tolist()):
+            grids = torch.zeros(2, 40, 40, dtype=torch.bool)
+            for grid, (x1, y1, x2, y2) in zip(grids, (one, other), strict=True):
+                grid[y1:y2, x1:x2] = True
+            assert overlaps[i, j] == pytest.approx(float((grids[0] & grids[1]).sum() / (grids[0] | grids[1]).sum()))
+
+
+def test_empty_boxes_overlap_with_nothing():
+    empty = torch.tensor([[1.0, 1.0, 1.0, 1.0]])
+    assert iou(empty, empty).tolist() == [[0.0]]
+    assert iou(empty, torch.tensor([[0.0, 0.0, 2.0, 2.0]])).tolist() == [[0.0]]
+
+
+@given(some_boxes(1), st.randoms())
+def test_decoding_undoes_encoding(boxes, random):
+    anchors = boxes[torch.tensor(random.choices(range(len(boxes)), k=len(boxes)))]
+    torch.testing.assert_close(decode(encode(boxes, anchors), anchors), boxes, atol=1e-4, rtol=1e-4)
+    assert (encode(boxes, boxes) == 0).all()
+
+
+def test_boxes_of_an_untrained_network_stay_finite():
+    anchors = torch.tensor([[0.0, 0.0, 32.0, 32.0]])
+    boxes = decode(torch.full((1, 4), 1e4), anchors)
+    assert boxes.isfinite().all()
+    assert clip(boxes, 20, 30).tolist() == [[30.0, 20.0, 30.0, 20.0]]
+
+
+def one_by_one(boxes, scores, threshold):
+    left = sorted(range(len(boxes)), key=lambda i: (-scores[i], i))
+    kept = []
+    for i in left:
+        if all(iou(boxes[i : i + 1], boxes[j : j + 1]) <= threshold for j in kept):
+            kept.append(i)
+    return kept
+
+
+@given(some_boxes(), st.data(), st.sampled_from([0.0, 0.3, 0.5, 0.9]))
+def test_suppression_is_what_going_through_the_boxes_one_by_one_gives(boxes, data, threshold):
+    n = len(boxes)
+    scores = torch.tensor(data.draw(st.lists(st.sampled_from([0.1, 0.5, 0.6, 0.9]), min_size=n, max_size=n)))
+    assert suppress(boxes, scores, threshold).tolist() == one_by_one(boxes, scores, threshold)
+
+
+@given(some_boxes(), st.data())
+def test_suppression_by_class_is_suppression_in_each_class(boxes, data):
+    n = len(boxes)
+    labels = torch.tensor(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)), dtype=torch.int64)
+    scores = torch.linspace(1, 0.1, n)[torch.tensor(data.draw(st.permutations(range(n))), dtype=torch.int64)]
+    kept = suppress_by_class(boxes, scores, labels, 0.5)
+    assert scores[kept].tolist() == sorted(scores[kept].tolist(), reverse=True)
+    for label in range(4):
+        here = (labels == label).nonzero().squeeze(1)
+        expected = here[one_by_one(boxes[here], scores[here], 0.5)] if len(here) else here
+        assert set(kept[labels[kept] == label].tolist()) == set(expected.tolist())
+
+
+def test_a_chain_of_overlaps_is_resolved_from_the_surest_on():
+    boxes = torch.tensor([[4.0 * i, 0.0, 4.0 * i + 10, 10.0] for i in range(200)])  # neighbours overlap by 6 / 14
+    assert suppress(boxes, torch.linspace(1, 0, 200), 0.4).tolist() == list(range(0, 200, 2))
+
+
+# Anchors
+
+
+def test_anchors_lie_around_the_centres_of_their_cells():
+    anchors = Anchors().on([(2, 3), (1, 2)], [8, 16], torch.device("cpu"))
+    assert anchors.shape == (9 * (6 + 2), 4)
+    width, height = (anchors[:, 2:] - anchors[:, :2]).unbind(1)
+    centres = [(4, 4), (12, 4), (20, 4), (4, 12), (12, 12), (20, 12), (8, 8), (24, 8)]
+    expected = torch.tensor(centres, dtype=torch.float32).repeat_interleave(9, 0)
+    torch.testing.assert_close((anchors[:, :2] + anchors[:, 2:]) / 2, expected)
+    for scale in range(3):
+        torch.testing.assert_close((height / width)[3 * scale : 3 * scale + 3], torch.tensor([0.5, 1.0, 2.0]))
+        areas = (height * width)[3 * scale : 3 * scale + 3]
+        torch.testing.assert_close(areas, torch.full((3,), (32 * 2 ** (scale / 3)) ** 2))
+
+
+@given(some_boxes(most=8, smallest=4))
+def test_every_anchor_answers_for_its_best_box_and_every_box_has_an_anchor(boxes):
+    anchors = Anchors(side=2.0).on([(8, 8), (4, 4)], [4, 8], torch.device("cpu"))
+    answers = assign(anchors, boxes)
+    if not len(boxes):
+        assert (answers == BACKGROUND).all()
+        return
+    overlaps = iou(anchors, boxes)
+    most = overlaps.max(1).values
+    assert set(answers[answers >= 0].tolist()) == set(range(len(boxes)))
+    assert (answers[most >= 0.5] >= 0).all()
+    assert (most[answers == BACKGROUND] < 0.4).all()
+    assert ((most[answers == BETWEEN] >= 0.4) & (most[answers == BETWEEN] < 0.5)).all()
+    # Anchors that answer for another box than their best do so since it would have none: one for each box at most.
+    swapped = (answers >= 0) & (overlaps.gather(1, answers.clamp(min=0)[:, None])[:, 0] < torch.clamp(most, min=0.5))
+    assert swapped.sum() <= len(boxes)
+
+
+def test_two_boxes_never_share_their_best_anchor():
+    boxes = torch.tensor([[10.0, 10.0, 12.0, 12.0], [10.0, 10.0, 12.0, 12.0], [11.0, 11.0, 12.0, 12.0]])
+    anchors = Anchors().on([(4, 4)], [8], torch.device("cpu"))
+    assert set(assign(anchors, boxes)[assign(anchors, boxes) >= 0].tolist()) == {0, 1, 2}
+
+
+# The loss
+
+
+@given(st.lists(st.tuples(st.floats(-12, 12), st.booleans()), min_size=1, max_size=9))
+def test_the_focal_loss_is_its_formula(cases):
+    logits = torch.tensor([logit for logit, _ in cases], dtype=torch.float64)
+    truth = torch.tensor([float(true) for _, true in cases], dtype=torch.float64)
+    expected = []
+    for logit, true in cases:
+        p = 1 / (1 + math.exp(-logit))
+        p_t, alpha_t = (p, 0.25) if true else (1 - p, 0.75)
+        expected.append(-alpha_t * (1 - p_t) ** 2 * math.log(p_t))
+    torch.testing.assert_close(focal_loss(logits, truth), torch.tensor(expected, dtype=torch.float64))
+
+
+def test_without_focus_it_is_half_of_the_cross_entropy():
+    logits, truth = torch.randn(20), torch.rand(20).round()
+    expected = nn.functional.binary_cross_entropy_with_logits(logits, truth, reduction="none") / 2
+    torch.testing.assert_close(focal_loss(logits, truth, alpha=0.5, gamma=0.0), expected)
+
+
+def test_the_focal_loss_of_extreme_logits_has_a_finite_gradient():
+    logits = torch.tensor([-200.0, 200.0, -200.0, 200.0], requires_grad=True)
+    loss = focal_loss(logits, torch.tensor([0.0, 0.0, 1.0, 1.0]))
+    loss.sum().backward()
+    assert loss.isfinite().all()
+    assert logits.grad.isfinite().all()
+
+
+def outputs_of(anchors, logits, differences, size=(64, 64)):
+    return Outputs(logits, differences, anchors, (len(anchors),), size)
+
+
+def test_the_loss_by_hand():
+    anchors = torch.tensor([[0.0, 0.0, 8.0, 8.0], [0.0, 0.0, 8.0, 4.5], [8.0, 8.0, 16.0, 16.0]])
+    logits, differences = torch.randn(2, 3, 2), torch.randn(2, 3, 4)
+    loss = retinanet_loss(
+        outputs_of(anchors, logits, differences), [target([[0, 0, 8, 10]], [1]), target([])], beta=0.5
+    )
+    truth = torch.zeros(2, 3, 2)
+    truth[0, 0, 1] = 1
+    counted = torch.tensor([[[1.0], [0.0], [1.0]], [[1.0], [1.0], [1.0]]])  # the second anchor lies in between
+    torch.testing.assert_close(loss.classes, (focal_loss(logits, truth) * counted).sum())
+    off = (differences[0, 0] - torch.tensor([0, 1 / 8, 0, math.log(10 / 8)])).abs()
+    torch.testing.assert_close(loss.boxes, torch.where(off < 0.5, off**2, off - 0.25).sum())
+    assert loss.total == loss.classes + loss.boxes
+
+
+def test_the_loss_is_per_object_and_blind_to_the_order_of_images():
+    torch.manual_seed(0)
+    model, images = RetinaNet.small(4).eval(), torch.rand(2, 3, 64, 64)
+    targets = [target([[4, 4, 20, 20], [30, 30, 50, 40]], [1, 3]), target([])]
+    loss = retinanet_loss(model(images), targets)
+    swapped = retinanet_loss(model(images.flip(0)), targets[::-1])
+    twice = retinanet_loss(model(images.repeat(2, 1, 1, 1)), targets * 2)
+    torch.testing.assert_close(torch.stack(loss), torch.stack(swapped))
+    torch.testing.assert_close(torch.stack(loss), torch.stack(twice))
+
+
+def test_a_batch_without_objects_has_a_loss_and_a_gradient():
+    model = RetinaNet.small(3)
+    loss = retinanet_loss(model(torch.rand(2, 3, 64, 64)), [target([]), target([])])
+    loss.total.backward()
+    assert loss.boxes == 0
+    assert loss.total.isfinite()
+
+
+def test_training_starts_with_a_small_loss():
+    loss = retinanet_loss(RetinaNet.small(10)(torch.rand(2, 3, 64, 64)), [target([[4, 4, 20, 20]])] * 2)
+    assert loss.classes < 3
+
+
+# What it finds
+
+
+def test_detections_are_what_the_outputs_say():
+    anchors = Anchors().on([(2, 2)], [32], torch.device("cpu"))
+    logits, differences = torch.full((1, 36, 3), -9.0), torch.zeros(1, 36, 4)
+    truth = torch.tensor([[10.0, 12.0, 40.0, 50.0], [30.0, 0.0, 64.0, 32.0]])
+    differences[0, [4, 5, 13]] = encode(truth[[0, 0, 1]], anchors[[4, 5, 13]])
+    logits[0, 4, 2], logits[0, 5, 2], logits[0, 13, 0], logits[0, 4, 1] = 3.0, 2.0, 1.0, -1.0
+    (found,) = detect(outputs_of(anchors, logits, differences))
+    assert found.labels.tolist() == [2, 0, 1]  # the second of class 2 is suppressed, that of class 1 is not
+    torch.testing.assert_close(found.scores, torch.tensor([3.0, 1.0, -1.0]).sigmoid())
+    torch.testing.assert_close(found.boxes, truth[[0, 1, 0]])
+    (surest,) = detect(outputs_of(anchors, logits, differences), most=1)
+    assert surest.labels.tolist() == [2]
+    (sure,) = detect(outputs_of(anchors, logits, differences), threshold=0.7)
+    assert sure.labels.tolist() == [2, 0]
+    (nothing,) = detect(outputs_of(anchors, logits, differences), threshold=0.99)
+    assert nothing.boxes.shape == (0, 4)
+    top = detect(Outputs(logits, differences, anchors, (9, 27), (64, 64)), top=1)[0]
+    assert top.labels.tolist() == [2, 0]  # one from each level
+
+
+def test_detections_lie_in_the_image():
+    torch.manual_seed(0)
+    found = detect(RetinaNet.small(5)(torch.rand(3, 3, 48, 64)), threshold=0.0)
+    for seen in found:
+        assert len(seen.boxes) == 100
+        assert (seen.boxes >= 0).all()
+        assert (seen.boxes <= torch.tensor([64, 48, 64, 48])).all()
+
+
+# The model
+
+
+@pytest.mark.parametrize(("depth", "insides"), [(18, [128, 256, 512]), (34, [128, 256, 512]), (50, [512, 1024, 2048])])
+def test_shapes(depth, insides):
+    torch.manual_seed(0)
+    model = RetinaNet(20, depth)
+    assert [layer.in_channels for layer in model.pyramid.lateral] == insides
+    with torch.no_grad():
+        outputs = model(torch.rand(2, 3, 96, 160))
+    places = [12 * 20, 6 * 10, 3 * 5, 2 * 3, 1 * 2]
+    assert outputs.levels == tuple(9 * n for n in places)
+    assert outputs.logits.shape == (2, 9 * sum(places), 20)
+    assert outputs.differences.shape == (2, 9 * sum(places), 4)
+    assert outputs.anchors.shape == (9 * sum(places), 4)
+    assert outputs.logits.sigmoid().mean() == pytest.approx(0.01, rel=0.5)  # the prior
+
+
+def test_sides_that_are_no_multiples_of_the_strides():
+    outputs = RetinaNet.small(3)(torch.rand(2, 3, 50, 71))
+    assert outputs.logits.shape[1] == len(outputs.anchors) == sum(outputs.levels)
+
+
+def test_impossible_models():
+    with pytest.raises(ValueError, match="at least 1 class"):
+        RetinaNet(0)
+    with pytest.raises(ValueError, match="18, 34, 50, 101 layers, not 19"):
+        RetinaNet(2, 19)
+    with pytest.raises(ValueError, match="begins on a level from 2 to 5 and ends on 5 or later, unlike 3 to 4"):
+        RetinaNet(2, levels=(3, 4))
+
+
+@pytest.mark.parametrize("build", [lambda: RetinaNet(4), lambda: RetinaNet.small(4)], ids=["full", "small"])
+def test_every_convolution_is_a_site_and_everything_is_counted(build):
+    torch.manual_seed(0)
+    model, images = build(), torch.rand(2, 3, 64, 64)
+    keys = list(model.state_dict())
+    convolutions = {name for name, module in model.named_modules() if isinstance(module, nn.Conv2d)}
+    expected = model.eval()(images)
+    bc.quantize(model)
+    assert {row.name for row in bc.summary(model).sites} == convolutions
+    assert not any("product" in row.reason and row.reason != "no product" for row in bc.summary(model).left_alone)
+    cost = bc.cost(model, images)
+    assert cost.uncounted == ()
+    assert all(row.quantized for row in cost.rows)
+    assert {row.name for row in cost.rows} == convolutions
+    bc.set_bits(model, forward=4, backward=8)
+    assert not torch.equal(model(images).logits, expected.logits)
+    loss = retinanet_loss(model.train()(images), [target([[4, 4, 40, 30]])] * 2)
+    loss.total.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    assert list(bc.restore(model).state_dict()) == keys
+
+
+def test_macs_of_the_subnets_by_hand():
+    cost = bc.cost(RetinaNet(4), torch.rand(1, 3, 64, 64))
+    places = 8 * 8 + 4 * 4 + 2 * 2 + 1 + 1
+    assert cost.where("class_net*").macs == places * 9 * 256 * (4 * 256 + 9 * 4)
+    assert cost.where("box_net*").macs == places * 9 * 256 * (4 * 256 + 9 * 4)
+
+
+def test_models_can_be_built_without_memory():
+    with torch.device("meta"):
+        model = RetinaNet(20, 50)
+        assert bc.cost(model, torch.zeros(1, 3, 512, 512)).uncounted == ()
+
+
+# Frozen batch norm
+
+
+def test_frozen_batch_norm_stays_frozen():
+    model = RetinaNet.small(2)
+    freeze_batch_norm(model)
+    freeze_batch_norm(model)
+    before = copy.deepcopy(model.state_dict())
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert norms
+    model.train()(torch.rand(2, 3, 64, 64)).logits.sum().backward()
+    assert model.training
+    assert not any(norm.training for norm in norms)
+    assert all(norm.weight.grad is not None for norm in norms)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    again = pickle.loads(pickle.dumps(model)).train()
+    assert not any(module.training for module in again.modules() if isinstance(module, nn.BatchNorm2d))
+    assert bc.cost(bc.quantize(model), torch.rand(1, 3, 64, 64)).uncounted == ()
+
+
+# Weights from files
+
+
+def saved(content, path):
+    if path.suffix == ".safetensors":
+        from safetensors.torch import save_file
+
+        save_file(content, path)
+    else:
+        torch.save(content, path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
+def test_backbones_are_loaded(tmp_path, name):
+    resnet, model = ImageNetResNet(18), RetinaNet(3)
+    load_backbone(model, saved(resnet.state_dict(), tmp_path / name))
+    for key, value in model.backbone.state_dict().items():
+        assert torch.equal(value, resnet.state_dict()[key])
+
+
+def test_backbones_are_loaded_from_old_and_wrapped_files(tmp_path):
+    resnet, model = ImageNetResNet(18), RetinaNet(3)
+    old = {f"module.{k}": v for k, v in resnet.state_dict().items() if not k.endswith("num_batches_tracked")}
+    load_backbone(bc.quantize(model), saved({"state_dict": old, "epoch": 3}, tmp_path / "old.pth"))
+    assert torch.equal(model.backbone.conv1.weight, resnet.conv1.weight)
+
+
+class Trap:
+    def __reduce__(self):
+        return print, ("executed",)
+
+
+def test_weights_that_do_not_fit(tmp_path, capsys):
+    model = RetinaNet(3)
+    before = copy.deepcopy(model.state_dict())
+
+    def message(path):
+        with pytest.raises(ValueError, match=path.name) as error:
+            load_backbone(model, path)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    fitting = ImageNetResNet(18).state_dict()
+    assert "is not a file" in message(tmp_path / "missing.pt")
+    bottlenecks = message(saved(ImageNetResNet(50).state_dict(), tmp_path / "50.pt"))
+    assert "does not fit the backbone: layer" in bottlenecks
+    assert "more" in bottlenecks
+    narrow = {**fitting, "conv1.weight": torch.zeros(64, 1, 7, 7)}
+    assert "conv1.weight is (64, 1, 7, 7) instead of (64, 3, 7, 7)" in message(saved(narrow, tmp_path / "grey.pt"))
+    lacking = {name: value for name, value in fitting.items() if name != "bn1.weight"}
+    assert "bn1.weight is missing" in message(saved(lacking, tmp_path / "lacking.pt"))
+    assert "does not hold weights by name" in message(saved([1, 2], tmp_path / "list.pt"))
+    assert "cannot be read as weights" in message(saved({"conv1.weight": Trap()}, tmp_path / "trap.pt"))
+    assert capsys.readouterr().out == ""
+    whole = io.BytesIO()
+    torch.save(fitting, whole)
+    for name in ("short.pt", "short.safetensors"):
+        (tmp_path / name).write_bytes(whole.getvalue()[:1000])
+        assert "cannot be read as weights" in message(tmp_path / name)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+# It learns
+
+
+def trained(data, steps, batch, rate, seed):
+    """A small detector after so many steps of Adam, the rate rising over the first steps and falling as a cosine."""
+    torch.manual_seed(seed)
+    model, draw = RetinaNet.small(len(data.classes)), torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.Adam(model.parameters(), rate)
+    for step in range(steps):
+        now = rate * min(1, (step + 1) / 20) * (1 + math.cos(math.pi * step / steps)) / 2
+        optimizer.param_groups[0]["lr"] = now
+        indices = torch.randint(len(data.train), (batch,), generator=draw).tolist()
+        scenes = collate([data.train.sample(i) for i in indices], 64)
+        loss = retinanet_loss(model(scenes.images), scenes.targets).total
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model.eval()
+
+
+def test_it_learns_to_find_digits():
+    data = digit_scenes(train=4000, test=100)
+    model = trained(data, steps=150, batch=12, rate=6e-3, seed=0)
+    scenes = collate([data.test.sample(i) for i in range(100)], 64)
+    with torch.no_grad():
+        found = detect(model(scenes.images))
+    assert voc_map(found, scenes.targets) > 0.3

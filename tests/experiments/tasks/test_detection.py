@@ -1,0 +1,102 @@
+"""The options of the detection task: pretrained backbones, frozen norms, and COCO's measure beside VOC's."""
+
+import pytest
+import torch
+from torch import nn
+
+from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks import detection as detection_task
+from bitcycle.experiments.tasks import task_named
+from bitcycle.experiments.tasks.presets import preset_named
+from bitcycle.experiments.training import train
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """A ResNet-18 as torchvision would save it."""
+    torch.manual_seed(7)
+    path = tmp_path / "resnet18.pth"
+    torch.save(ImageNetResNet(18).state_dict(), path)
+    return path
+
+
+def prepared(model="", **options):
+    return task_named("detection").prepare(
+        RunConfig("detection", "full", 1, model=model, batch_size=1, options=options)
+    )
+
+
+def norms_train(training):
+    training.model.train()
+    return {module.training for module in training.model.modules() if isinstance(module, nn.BatchNorm2d)}
+
+
+def test_a_pretrained_backbone(weights):
+    training = prepared("retinanet-18", backbone=weights)
+    expected = torch.load(weights, weights_only=True)
+    assert torch.equal(training.model.backbone.conv1.weight, expected["conv1.weight"])
+    assert training.optimizer.param_groups[0]["lr"] == 1e-5
+    assert norms_train(training) == {False}
+    training.size = 128  # the full size takes long
+    training.loss(0).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in training.model.parameters())
+    assert torch.equal(training.model.backbone.bn1.running_mean, expected["bn1.running_mean"])
+
+
+@pytest.mark.parametrize(("chosen", "frozen"), [("yes", True), ("no", False), ("auto", True)])
+def test_norms_can_be_frozen_or_not(weights, chosen, frozen):
+    assert norms_train(prepared("retinanet-18", backbone=weights, frozen_norm=chosen)) == {not frozen}
+
+
+def test_from_scratch_norms_learn_unless_one_says_so():
+    assert norms_train(prepared()) == {True}
+    assert norms_train(prepared(frozen_norm="yes")) == {False}
+    training = prepared("retinanet-18")
+    assert norms_train(training) == {True}
+    assert training.optimizer.param_groups[0]["lr"] == 1e-4
+
+
+def test_the_papers_larger_detector(monkeypatch):
+    with torch.device("meta"):
+        assert sum(p.numel() for p in ImageNetResNet(101).parameters()) == 44_549_160  # as torchvision's
+    preset = preset_named("detection", "paper-101")
+    assert (preset.model, preset.bits, preset.batch_size, preset.epochs) == ("retinanet-101", (5, 8), 2, 120)
+    monkeypatch.setattr(detection_task, "load_backbone", lambda model, path: None)
+    assert prepared("retinanet-101", backbone="a file").optimizer.param_groups[0]["lr"] == 3e-6
+
+
+def test_misuse(weights):
+    with pytest.raises(ValueError, match="retinanet-small has no pretrained backbone: choose retinanet-18"):
+        prepared(backbone=weights)
+    with pytest.raises(ValueError, match="does not fit the backbone"):
+        prepared("retinanet-50", backbone=weights)
+    with pytest.raises(ValueError, match="nowhere.pth is not a file"):
+        prepared("retinanet-18", backbone="nowhere.pth")
+    with pytest.raises(ValueError, match="frozen_norm is 'auto' or 'yes' or 'no'"):
+        prepared(frozen_norm="true")
+
+
+def test_coco_beside_voc(capsys):
+    training = prepared()
+    training.model.eval()
+    found, true = training._found_and_true("test")
+    assert len(found) == len(true) == len(training.data.test)
+    extra = training.extra_metrics("test")
+    assert list(extra) == ["COCO mAP"]
+    assert 0 <= extra["COCO mAP"] <= training.evaluate("test") + 1e-6  # a mean over stricter overlaps
+    assert capsys.readouterr().out == ""
+
+
+def test_without_the_extra_a_training_still_ends(monkeypatch):
+    def missing(*arguments):
+        raise detection_task.MissingExtraError("COCO mAP needs faster_coco_eval")
+
+    monkeypatch.setattr(detection_task, "coco_map", missing)
+    with pytest.warns(UserWarning, match="COCO mAP is left out: COCO mAP needs faster_coco_eval"):
+        assert prepared().extra_metrics("test") == {}
+
+
+def test_the_result_has_both():
+    result, _ = train(RunConfig("detection", "static:8", 3))
+    assert set(result.extra) == {"COCO mAP"}

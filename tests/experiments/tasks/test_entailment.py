@@ -1,0 +1,172 @@
+"""The entailment task: it learns the embedded pairs, and fine-tunes a pretrained model from a folder."""
+
+import json
+import os
+import string
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.natural_logic import natural_logic
+from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder, pretrained_tokenizer
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks import task_named
+from bitcycle.experiments.tasks.words import WordPieces, Words
+from bitcycle.experiments.training import train
+
+DATA = os.environ.get("BITCYCLE_DATA")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tiny BERT as transformers saves it: encoder without a classifier, and a tokenizer of letters."""
+    path = tmp_path / "tiny-bert"
+    path.mkdir()
+    letters = string.ascii_lowercase
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    (path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    transformers.BertTokenizerFast(vocab=str(path / "vocab.txt")).save_pretrained(path)
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=60,
+    )
+    transformers.BertModel(config).save_pretrained(path)
+    return path
+
+
+# From a configuration
+
+
+def test_the_embedded_pairs_are_learned():
+    result, _ = train(RunConfig("entailment", "full", 200, backward_bits=None))
+    assert result.test > 0.6  # chance is 1/3
+
+
+def test_a_hypothesis_alone_does_not_tell_the_label():
+    data = natural_logic()
+    bag = CountVectorizer(ngram_range=(1, 2)).fit(pair.hypothesis for pair in data.train)
+
+    def features(pairs):
+        return bag.transform([pair.hypothesis for pair in pairs]), [pair.label for pair in pairs]
+
+    model = LogisticRegression(max_iter=2000).fit(*features(data.train))
+    assert model.score(*features(data.test)) < 0.45
+
+
+def test_positions_begin_anew_in_the_second_sentence():
+    words = Words(["all dogs run"] * 2)
+    inputs = words([("all dogs run", "dogs run"), ("all", "run")], longest=7)
+    assert inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 1, 2], [0, 1, 2, 1, 2, 0, 0]]
+    assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]]
+    assert inputs["attention_mask"].tolist() == [[1] * 7, [1, 1, 1, 1, 1, 0, 0]]
+    assert {tensor.shape for tensor in inputs.values()} == {(2, 7)}
+
+
+# From a folder
+
+
+@pytest.mark.skipif(not DATA, reason="BITCYCLE_DATA names no folder with official data")
+def test_a_pretrained_model_is_trained_on_official_pairs(folder):
+    result, model = train(
+        RunConfig("entailment", "static:8", 4, model=str(folder), data=os.path.join(DATA, "rte"), batch_size=4)
+    )
+    assert model.num_labels == 2
+    assert 0.3 < result.test < 0.7
+
+
+def test_a_pretrained_model_is_trained_on_embedded_pairs(folder):
+    before = load_file(folder / "model.safetensors")
+    training = task_named("entailment").prepare(RunConfig("entailment", "full", 1, model=str(folder)))
+    assert torch.equal(
+        training.model.bert.embeddings.word_embeddings.weight, before["embeddings.word_embeddings.weight"]
+    )
+    assert training.longest == 60
+    assert training.example()["input_ids"].shape[1] <= 60
+    result, model = train(RunConfig("entailment", "CR:5-8:cycles=2", 4, model=str(folder), batch_size=8))
+    assert model.num_labels == 3
+    assert result.bitops > 0
+
+
+def test_word_pieces_are_those_of_the_folder(folder):
+    inputs = WordPieces(str(folder))([("ab", "c")], 16)
+    tokens = pretrained_tokenizer(folder).convert_ids_to_tokens(inputs["input_ids"][0])
+    assert tokens == ["[CLS]", "a", "##b", "[SEP]", "c", "[SEP]"]
+    assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]
+
+
+def test_a_masked_language_model_gets_a_pooler(folder):
+    config = transformers.BertConfig.from_pretrained(folder)
+    transformers.BertForMaskedLM(config).save_pretrained(folder)
+    assert pretrained_encoder(folder, 3).num_labels == 3
+
+
+# What is refused
+
+
+class Trap:
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.mark),)
+
+
+def refused(folder, told):
+    with pytest.raises(DataError, match=told) as error:
+        task_named("entailment").prepare(RunConfig("entailment", "full", 1, model=str(folder)))
+    assert "\n" not in str(error.value)
+    assert str(folder) in str(error.value)
+
+
+def test_a_folder_without_a_configuration(folder):
+    (folder / "config.json").unlink()
+    refused(folder, "has no config.json")
+
+
+def test_weights_in_a_pickle_are_neither_read_nor_executed(folder, tmp_path):
+    mark = tmp_path / "executed"
+    (folder / "model.safetensors").unlink()
+    torch.save({"weights": Trap(mark)}, folder / "pytorch_model.bin")
+    refused(folder, "has no model.safetensors .* pytorch_model.bin are not read")
+    assert not mark.exists()
+
+
+def test_code_in_a_folder_is_not_executed(folder, tmp_path):
+    mark = tmp_path / "executed"
+    (folder / "modelling.py").write_text(f"import os\nos.mkdir({str(mark)!r})\n")
+    config = json.loads((folder / "config.json").read_text())
+    theirs = {"AutoConfig": "modelling.Config", "AutoModelForSequenceClassification": "modelling.Model"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "theirs", "auto_map": theirs}))
+    refused(folder, "cannot be read as a pretrained model")
+    assert not mark.exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_damaged_folders(folder):
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:100])
+    refused(folder, "cannot be read as a pretrained model")
+    save_file({"nonsense": torch.zeros(3)}, weights, metadata={"format": "pt"})
+    refused(folder, "its weights lack bert.embeddings.LayerNorm.bias and .* more")
+    weights.write_bytes(whole)
+    for name in ("tokenizer.json", "vocab.txt"):
+        (folder / name).unlink()
+    refused(folder, "has no tokenizer.json or vocab.txt")
+    (folder / "config.json").write_text("{")
+    refused(folder, "cannot be read as a pretrained model")
+
+
+def test_an_unknown_model():
+    with pytest.raises(ValueError, match="has no model 'bert-tinny'; did you mean 'bert-tiny'"):
+        task_named("entailment").prepare(RunConfig("entailment", "full", 1, model="bert-tinny"))

@@ -1,0 +1,159 @@
+"""The options of the graph task: batches, layers, and what they mean for resume, epochs and cost."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks import graph as graph_task
+from bitcycle.experiments.tasks import task_named
+from bitcycle.experiments.tasks.presets import preset_named
+from bitcycle.experiments.training import train
+from tests.experiments.tasks.test_training import KilledError, killed_after
+
+DATA = os.environ.get("BITCYCLE_DATA")
+PARTS = RunConfig("graph", "CR:3-8:cycles=2", 24, seed=3, options={"batches": "parts"})
+NEIGHBOURS = RunConfig(
+    "graph", "CR:3-8:cycles=2", 24, seed=3, model="sage", batch_size=50, options={"batches": "neighbours", "fan_out": 4}
+)
+
+
+@pytest.mark.parametrize("run", [PARTS, NEIGHBOURS], ids=["parts", "neighbours"])
+def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_task.GraphTask, "evaluate_every", 6)
+    expected, expected_model = train(run)
+    with pytest.raises(KilledError):
+        train(run, tmp_path, killed_after(11), checkpoint_every=5)
+    torch.manual_seed(1234)
+    result, model = train(run, tmp_path, checkpoint_every=5)
+    assert (result.test, result.bitops, result.curve) == (expected.test, expected.bitops, expected.curve)
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, expected_model.state_dict()[key]), key
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("gcn", {"batches": "parts"}),
+        ("sage", {"batches": "neighbours", "fan_out": "5"}),
+        ("gat", {"batches": "neighbours", "fan_out": "5", "aggregation": "quantized"}),
+    ],
+)
+def test_batches_learn(model, options):
+    result, _ = train(RunConfig("graph", "static:8", 60, model=model, options=options))
+    assert result.test > 0.85
+
+
+def test_steps_of_an_epoch():
+    def steps(batch_size=0, **options):
+        run = RunConfig("graph", "full", 1, model="sage", batch_size=batch_size, options=options)
+        return task_named("graph").prepare(run).steps_per_epoch
+
+    assert steps() == 1
+    assert steps(batches="parts") == 4
+    assert steps(500, batches="parts") == 4  # 1,797 nodes
+    assert steps(1, batches="parts") == 1797
+    assert steps(batches="neighbours") == 1  # 200 training nodes
+    assert steps(64, batches="neighbours") == 4
+
+
+def test_a_part_without_a_training_node_teaches_nothing():
+    training = task_named("graph").prepare(RunConfig("graph", "full", 1, batch_size=1, options={"batches": "parts"}))
+    trained = set(training.data.train.tolist())
+    step = next(step for step in range(1797) if training._nodes(step).item() not in trained)
+    loss = training.loss(step)
+    loss.backward()
+    assert loss == 0
+    assert all(not p.grad.any() for p in training.model.parameters())
+
+
+def test_evaluation_in_chunks_is_that_of_the_whole_graph(monkeypatch):
+    for model in ("sage", "gat"):
+        torch.manual_seed(0)
+        training = task_named("graph").prepare(
+            RunConfig("graph", "full", 1, model=model, options={"batches": "neighbours", "layers": "3"})
+        )
+        training.model.eval()
+        with torch.no_grad():
+            whole = training.model(training.data.x, training.data.edges)
+            torch.testing.assert_close(training._logits(), whole)
+            monkeypatch.setattr(graph_task, "CHUNK", 100)
+            torch.testing.assert_close(training._logits(), whole)
+
+
+def test_the_number_of_layers():
+    for layers in (1, 4):
+        training = task_named("graph").prepare(RunConfig("graph", "full", 1, options={"layers": layers}))
+        assert len(training.model.convolutions) == layers
+        assert training.loss(0).isfinite()
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "told"),
+    [
+        ("gcn", {"batches": "neighbours"}, "is for the models sage and gat"),
+        ("gcn", {"batches": "part"}, "'full' or 'parts' or 'neighbours', not 'part'"),
+        ("gcn", {"layers": "0"}, "layers is a whole number of 1 or more, not '0'"),
+        ("sage", {"batches": "neighbours", "fan_out": "many"}, "fan_out is a whole number of 1 or more, not 'many'"),
+    ],
+)
+def test_misuse(model, options, told):
+    with pytest.raises(ValueError, match=told):
+        task_named("graph").prepare(RunConfig("graph", "full", 1, model=model, options=options))
+
+
+def test_the_papers_products_start_on_a_folder_of_that_layout(tmp_path):
+    rng = torch.Generator().manual_seed(0)
+    nodes, edges = 60, 300
+    rows = {
+        "raw/edge": torch.randint(0, nodes, (edges, 2), generator=rng).tolist(),
+        "raw/node-feat": torch.randn(nodes, 5, generator=rng).tolist(),
+        "raw/node-label": [[node % 3] for node in range(nodes)],
+        "raw/num-node-list": [[nodes]],
+        "raw/num-edge-list": [[edges]],
+        "split/sales_ranking/train": [[node] for node in range(30)],
+        "split/sales_ranking/valid": [[node] for node in range(30, 40)],
+        "split/sales_ranking/test": [[node] for node in range(40, 60)],
+    }
+    for name, table in rows.items():
+        path = tmp_path / "ogbn_products" / f"{name}.csv.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress("".join(",".join(map(str, row)) + "\n" for row in table).encode()))
+    preset = preset_named("graph", "paper-products")
+    assert (preset.model, preset.bits, preset.batch_size, preset.epochs) == ("sage", (3, 8), 1024, 80)
+    run = RunConfig(
+        "graph", "CR:3-8:cycles=8", 8, model=preset.model, data=str(tmp_path / "ogbn_products"),
+        batch_size=preset.batch_size, options=preset.options,
+    )  # fmt: skip
+    training = task_named("graph").prepare(run)
+    assert training.fan_outs == (32, 32)
+    assert training.steps_per_epoch == 1
+    result, _ = train(run)
+    assert 0 <= result.test <= 1
+
+
+@pytest.mark.skipif(not DATA, reason="BITCYCLE_DATA names no folder with official data")
+def test_planetoid_folders_as_people_have_them(tmp_path):
+    planetoid = Path(DATA) / "planetoid"
+    (tmp_path / "mine").mkdir()
+    for file in planetoid.glob("ind.cora.*"):
+        (tmp_path / "mine" / file.name).symlink_to(file)
+    whole = graph_task.read_graph(planetoid / "cora")
+    for path in (tmp_path / "mine", tmp_path / "mine" / "cora"):
+        assert torch.equal(graph_task.read_graph(path).x, whole.x)
+    with pytest.raises(DataError, match="citeseer, cora, pubmed: name one, as in .*planetoid/citeseer"):
+        graph_task.read_graph(planetoid)
+    with pytest.raises(DataError, match="name one, as in"):
+        graph_task.read_graph(planetoid / "corra")
+
+
+def test_units_between_layers():
+    run = RunConfig("graph", "full", 1, options={"hidden": "24", "layers": "3"})
+    shapes = {tuple(each.shape) for each in task_named("graph").prepare(run).model.parameters()}
+    assert (24, 24) in shapes
+    with pytest.raises(ValueError, match="hidden is a whole number"):
+        task_named("graph").prepare(RunConfig("graph", "full", 1, options={"hidden": "many"}))

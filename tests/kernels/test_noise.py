@@ -1,0 +1,110 @@
+"""Noise: uniform, unbiased, reproducible, independent."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import bitcycle as bc
+from bitcycle.kernels.noise import mix, site_key, uniform
+from bitcycle.kernels.rounding import round_to_grid
+
+LIKE = torch.empty(100_000)
+
+
+def draw(*key):
+    return uniform(LIKE, *key).numpy().astype(np.float64)
+
+
+def test_uniform():
+    assert stats.kstest((draw(1, 2, 3) + 32768.5) / 65536, "uniform").pvalue > 1e-3
+
+
+def test_the_same_key_gives_the_same_noise_and_another_key_other_noise():
+    assert (draw(1, 2, 3) == draw(1, 2, 3)).all()
+    base = draw(1, 2, 3)
+    for other in ((1, 2, 4), (1, 3, 3), (2, 2, 3), (1, 2, 3 + 2**32)):
+        assert abs(np.corrcoef(base, draw(*other))[0, 1]) < 0.02
+
+
+def test_elements_are_independent():
+    noise = draw(7)
+    for lag in (1, 2, 3, 4, 5, 8, 1000):
+        assert abs(np.corrcoef(noise[:-lag], noise[lag:])[0, 1]) < 0.02
+
+
+def test_torchs_own_random_state_is_left_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    draw(1)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_keys_of_sites():
+    assert len({site_key(seed, name) for seed in range(10) for name in ("a", "b", "layer1.0")}) == 30
+    assert site_key(0, "fc") == site_key(0, "fc") < 2**63
+
+
+def test_mixing_spreads_neighbours():
+    mixed = [mix(5, step, 0) for step in range(1000)]
+    assert len(set(mixed)) == 1000
+    assert 0.45 < np.mean([bin(number).count("1") / 64 for number in mixed]) < 0.55
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_stochastic_rounding_is_unbiased(bits, dtype):
+    """The mean of 4000 roundings of each of 64 values lies within five standard errors of the value."""
+    x = torch.linspace(-1, 1, 64, dtype=dtype) ** 3
+    rounded = torch.stack([round_to_grid(x, bits, None, uniform(x, 0, i)) for i in range(4000)]).double()
+    error = rounded.std(0) / 4000**0.5
+    assert ((rounded.mean(0) - x.double()).abs() <= 5 * error + 1e-6).all()
+
+
+def test_channels_last_noise_has_the_layout_of_its_tensor():
+    like = torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    assert uniform(like, 1).stride() == like.stride()
+    assert uniform(torch.empty(1).expand(3, 4), 1).shape == (3, 4)
+
+
+def gradients(model, x, repeat=1):
+    model.zero_grad()
+    for _ in range(repeat):
+        model(x).square().sum().backward()
+    return [p.grad.clone() for p in model.parameters()]
+
+
+def small_model(seed=0):
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+    return bc.round_to_grid(model, bc.Recipe(seed=seed))
+
+
+def test_noise_follows_seed_and_step():
+    x = torch.randn(5, 6)
+
+    def at(step, seed=0):
+        model = small_model(seed)
+        p = bc.PrecisionScheduler(model, "static:4", total_steps=10, backward_bits=3)
+        p.load_state_dict({"step": step})
+        return gradients(model, x)
+
+    same, other_step, other_seed = at(2), at(3), at(2, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(at(2), same, strict=True))
+    assert not torch.equal(same[0], other_step[0])
+    assert not torch.equal(same[0], other_seed[0])
+
+
+def test_micro_batches_of_a_step_draw_independent_noise():
+    model, x = small_model(), torch.randn(5, 6)
+    bc.PrecisionScheduler(model, "static:4", total_steps=10, backward_bits=3)
+    assert not torch.equal(gradients(model, x)[0], gradients(model, x)[0])
+
+
+def test_nearest_rounding_draws_nothing():
+    torch.manual_seed(3)
+    model = bc.round_to_grid(torch.nn.Linear(6, 8), bc.Recipe(gradients="nearest"))
+    bc.set_bits(model, forward=4, backward=3)
+    x = torch.randn(5, 6)
+    assert torch.equal(gradients(model, x)[0], gradients(model, x)[0])

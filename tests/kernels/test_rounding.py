@@ -1,0 +1,154 @@
+"""Laws of the grid."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from bitcycle.kernels.noise import uniform
+from bitcycle.kernels.rounding import check_width, decode, encode, round_to_grid
+
+widths = st.integers(1, 16)
+shapes = hnp.array_shapes(max_dims=4, max_side=6)
+values = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
+
+
+@st.composite
+def arrays(draw, dtype="float32"):
+    return torch.from_numpy(draw(hnp.arrays(dtype, draw(shapes), elements=values)).copy())
+
+
+@st.composite
+def with_dims(draw):
+    x = draw(arrays())
+    dims = draw(st.one_of(st.none(), st.sets(st.integers(0, x.dim() - 1), min_size=1).map(sorted).map(tuple)))
+    return x, dims
+
+
+def step_of(x, bits, dims):
+    low, high = (x.amin(), x.amax()) if dims is None else (x.amin(dims, keepdim=True), x.amax(dims, keepdim=True))
+    return (high - low) / (2**bits - 1)
+
+
+@given(with_dims(), widths)
+def test_rounding_moves_a_value_by_half_a_step_at_most(x_dims, bits):
+    x, dims = x_dims
+    step = step_of(x.double(), bits, dims)
+    moved = (round_to_grid(x, bits, dims).double() - x.double()).abs()
+    assert (moved <= step / 2 * (1 + 1e-3) + 1e-5 * x.double().abs().max()).all()
+
+
+@given(with_dims(), widths)
+def test_values_stay_in_their_range(x_dims, bits):
+    x, dims = x_dims
+    q = round_to_grid(x, bits, dims)
+    slack = 1e-5 * x.abs().max()
+    assert q.min() >= x.min() - slack
+    assert q.max() <= x.max() + slack
+
+
+@given(arrays(), st.integers(1, 6))
+def test_a_grid_of_b_bits_has_at_most_two_to_the_b_values(x, bits):
+    assert len(round_to_grid(x, bits).unique()) <= 2**bits
+
+
+@given(arrays("float64"), st.integers(1, 12))
+def test_what_is_on_the_grid_stays(x, bits):
+    once = round_to_grid(x, bits)
+    torch.testing.assert_close(round_to_grid(once, bits), once, rtol=1e-9, atol=1e-9)
+
+
+@given(arrays(), widths)
+def test_the_smallest_value_is_on_the_grid_exactly(x, bits):
+    assert round_to_grid(x, bits).view(-1)[x.argmin()] == x.min()
+
+
+@given(with_dims(), widths)
+def test_what_is_kept_gives_the_values_back(x_dims, bits):
+    x, dims = x_dims
+    kept = encode(x, bits, dims)
+    assert torch.equal(kept.values, round_to_grid(x, bits, dims))
+    assert torch.equal(decode(kept.codes, kept.scale, kept.zero, x.dtype), kept.values)
+    assert kept.codes.dtype is (torch.int8 if bits <= 8 else x.dtype)
+
+
+@given(arrays("float64"), st.integers(1, 12), st.integers(0, 2**40))
+def test_stochastic_rounding_goes_to_a_neighbour_on_the_grid(x, bits, key):
+    rounded = round_to_grid(x, bits, None, uniform(x, key))
+    step = step_of(x, bits, None)
+    assert ((rounded - x).abs() <= step * (1 + 1e-6) + 1e-9).all()
+    assert rounded.min() >= x.min() - 1e-9
+    assert rounded.max() <= x.max() + 1e-9 * (1 + x.abs().max())
+
+
+@given(st.integers(1, 8), st.integers(0, 2**40))
+def test_stochastic_rounding_leaves_values_on_the_grid_alone(bits, key):
+    x = torch.arange(2**bits, dtype=torch.float64).repeat(50)
+    assert torch.equal(round_to_grid(x, bits, None, uniform(x, key)), x)
+
+
+@given(arrays(), widths)
+def test_a_tensor_as_width_gives_the_same(x, bits):
+    assert torch.equal(round_to_grid(x, torch.tensor(bits)), round_to_grid(x, bits))
+    assert torch.equal(round_to_grid(x, torch.tensor(0)), x)
+
+
+@given(values, widths, shapes)
+def test_a_constant_tensor_stays_what_it_is(value, bits, shape):
+    x = torch.full(shape, value)
+    assert torch.equal(round_to_grid(x, bits), x)
+    assert torch.equal(round_to_grid(x, bits, None, uniform(x, 1)), x)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("width", [4, torch.tensor(4)])
+def test_what_is_not_finite_passes_through(bad, width):
+    x = torch.tensor([0.0, 1.0, bad, 3.0])
+    assert torch.equal(round_to_grid(x, width).nan_to_num(9e9), x.nan_to_num(9e9))
+    assert torch.equal(round_to_grid(x, width, None, uniform(x, 1)).nan_to_num(9e9), x.nan_to_num(9e9))
+
+
+@pytest.mark.parametrize("x", [[0.0, math.inf, 2.0], [3e38, -3e38, 1.0], [0.0, 1e-44, 5e-44]])
+def test_what_has_no_grid_is_kept_as_it_is(x):
+    """Not finite, a range that overflows, and one that cannot be divided."""
+    x = torch.tensor(x)
+    kept = encode(x, 4)
+    assert torch.equal(kept.values, x)
+    assert torch.equal(decode(kept.codes, kept.scale, kept.zero, torch.float32), x)
+
+
+def test_rows_are_independent_of_one_another():
+    x = torch.tensor([[0.0, 0.4, 1.0], [0.0, 40.0, 100.0], [math.nan, 1.0, 2.0]])
+    q = round_to_grid(x, 1, (-1,))
+    assert q[:2].tolist() == [[0, 0, 1], [0, 0, 100]]
+    assert q[2].isnan().tolist() == [True, False, False]
+
+
+def test_half_rounds_to_even():
+    assert round_to_grid(torch.tensor([0.0, 0.5, 1.5, 2.5, 3.0]), 2).tolist() == [0, 0, 2, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_types(dtype):
+    x = torch.randn(100, dtype=torch.float64).to(dtype)
+    assert round_to_grid(x, 8).dtype is dtype
+    exact = round_to_grid(x.double(), 8)
+    assert (round_to_grid(x, 8).double() - exact).abs().max() <= exact.abs().max() * 2 * torch.finfo(dtype).eps + 1e-6
+
+
+def test_an_empty_tensor():
+    assert round_to_grid(torch.zeros(0, 3), 4).shape == (0, 3)
+
+
+def test_integers_are_refused():
+    with pytest.raises(TypeError, match="floating-point operands, not torch.int64"):
+        round_to_grid(torch.tensor([1, 2]), 4)
+
+
+@pytest.mark.parametrize("bits", [0, 17, -1, 2.5, True, "8"])
+def test_widths_out_of_range(bits):
+    with pytest.raises(ValueError, match="from 1 to 16, or None"):
+        check_width(bits)

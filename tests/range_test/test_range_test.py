@@ -1,0 +1,254 @@
+"""The range test: what it finds, on curves of a known shape and on a real model, and what it says about it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from torch import nn
+
+import bitcycle as bc
+from bitcycle._range_test import range_test
+from bitcycle._range_test.judging import _p_of_slope, _rises
+from bitcycle.conversion.sites import sites
+
+
+class Made:
+    """A step that returns a made-up loss instead of training: ``shape(bits, iteration)`` and noise."""
+
+    def __init__(self, shape, noise=0.02, higher_is_better=False):
+        self.model = bc.quantize(nn.Linear(2, 2))
+        self.shape, self.noise, self.sign = shape, noise, -1 if higher_is_better else 1
+
+    def step(self, batch):
+        site = sites(self.model)[""]
+        iteration = int(site.control[3])
+        return self.sign * (self.shape(site.forward_bits, iteration) + self.noise * float(torch.randn(())))
+
+    def test(self, **options):
+        return range_test(self.model, self.step, range(100), higher_is_better=self.sign < 0, **options)
+
+
+def falls_from(q_min, tau=15.0):
+    """A loss from 2 down to 0.2, at fewer bits than q_min hardly at all."""
+
+    def shape(bits, iteration):
+        gain = 1.8 if bits is None or bits >= q_min else 0.15
+        return 2 - gain * (1 - math.exp(-iteration / tau))
+
+    return shape
+
+
+@pytest.mark.parametrize("q_min", [3, 5, 8])
+@pytest.mark.parametrize("higher_is_better", [False, True])
+def test_finds_the_level_from_which_on_training_works(q_min, higher_is_better):
+    test = Made(falls_from(q_min), higher_is_better=higher_is_better).test()
+    assert test.q_min == q_min
+    assert [row.works for row in test.evidence] == [bits >= q_min for bits in range(2, 9)]
+    assert test.reason.startswith(f"Training works from {q_min} bits on: {q_min} bits keep ")
+    assert test.reference.progress == pytest.approx(1.75, abs=0.1)
+
+
+@settings(max_examples=25)
+@example(q_min=3, noise=0.25, tau=3.0)  # falls at once, and is flat afterwards
+@given(q_min=st.integers(3, 5), noise=st.floats(0.001, 0.25), tau=st.floats(3, 30))
+def test_noise_does_not_move_the_level(q_min, noise, tau):
+    """Noise of its own at each level, up to a seventh of the whole progress."""
+
+    def shape(bits, iteration):
+        return falls_from(q_min, tau)(bits, iteration) + noise * math.sin(1e4 * (bits or 0) + 7.7 * iteration**2)
+
+    assert Made(shape, noise).test(levels=range(2, 6)).q_min == q_min
+
+
+def test_every_level_works_and_it_says_so():
+    test = Made(falls_from(1)).test()
+    assert test.q_min == 2
+    assert test.reason.startswith("Every level works: 2 bits keep")
+    assert "a lower one may work too" in test.reason
+
+
+def test_no_level_works_and_it_says_so():
+    test = Made(falls_from(9)).test()
+    assert test.q_min is None
+    assert test.reason.startswith("No level works: 8 bits keep 8 % of full precision's progress. Test higher levels.")
+
+
+def test_a_training_that_does_not_learn_is_no_question_of_bits():
+    test = Made(lambda bits, iteration: 2.0).test(longest=120)
+    assert test.q_min is None
+    assert test.evidence == ()
+    assert test.iterations == 120
+    assert test.reason.startswith("Full precision itself does not clearly learn in 120 iterations")
+    assert test.reason.endswith("not of bits.")
+
+
+def test_it_goes_on_until_training_has_begun():
+    """A plateau first, as transformers have it, on which bits cannot be judged."""
+
+    def plateau(bits, iteration):
+        return 2.0 if iteration < 100 else falls_from(4)(bits, iteration - 100)
+
+    test = Made(plateau).test()
+    assert test.iterations == 240
+    assert test.q_min == 4
+
+
+def test_a_level_that_diverges_does_not_work():
+    def shape(bits, iteration):
+        return math.nan if bits == 2 and iteration == 7 else falls_from(2)(bits, iteration)
+
+    test = Made(shape).test()
+    assert test.q_min == 3
+    assert test.evidence[0].verdict == "diverges (3 of 3 seeds)"
+    assert [len(curve) for curve in test.evidence[0].curves] == [8, 8, 8]
+    assert "2 bits diverge (infinite or not a number)" in test.reason
+    assert json.loads(json.dumps(test.as_dict(), allow_nan=False))["evidence"][0]["kept"] is None
+
+
+def test_full_precision_that_diverges_is_said():
+    test = Made(lambda bits, iteration: math.inf if iteration > 5 else 1.0).test()
+    assert "Full precision itself diverges" in test.reason
+
+
+def test_a_slow_level_learns_too_little_and_a_rising_one_does_not_learn():
+    def shape(bits, iteration):
+        return {2: 2 + iteration / 60, 3: 2 - iteration / 100}.get(bits, falls_from(1)(bits, iteration))
+
+    rising, slow, works, *_ = Made(shape).test().evidence
+    assert (rising.verdict, slow.verdict, works.verdict) == ("does not learn", "learns too little", "works")
+    assert rising.p > 0.99
+    assert slow.p < 0.001
+    assert slow.interval[0] < slow.kept < slow.interval[1] < 0.5
+
+
+def test_a_level_below_one_that_fails_is_not_q_min():
+    def shape(bits, iteration):
+        return falls_from(9 if bits == 4 else 2)(bits, iteration)
+
+    test = Made(shape).test()
+    assert test.q_min == 5
+    assert "Lower levels pass too, below one that does not; more seeds would tell: 2 bits, 3 bits." in test.reason
+
+
+def test_a_narrow_verdict_is_said():
+    def shape(bits, iteration):
+        gain = 0.9 + 0.6 * float(torch.randn(())) if bits == 2 else 1.8
+        return 2 - gain * (1 - math.exp(-iteration / 15))
+
+    test = Made(shape, noise=0.3).test()
+    assert test.evidence[0].narrow
+    assert "Narrow, so that more seeds may decide otherwise: 2 bits." in test.reason
+
+
+def test_it_prints_as_a_table():
+    text = str(Made(falls_from(3)).test(levels=(2, 3)))
+    lines = text.splitlines()
+    assert lines[0].split() == ["bits", "progress", "keeps", "95", "%", "interval", "p", "verdict"]
+    assert [line.split()[0] for line in lines[1:4]] == ["2", "3", "full"]
+    assert lines[-1].startswith("Training works from 3 bits on")
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_plot(tmp_path, suffix):
+    file = tmp_path / f"range.{suffix}"
+    Made(lambda bits, iteration: math.nan if bits == 2 else falls_from(4)(bits, iteration)).test().plot(file)
+    content = file.read_bytes()
+    assert content.startswith(b"\x89PNG") if suffix == "png" else b"</svg>" in content
+    Made(lambda bits, iteration: 1.0).test(longest=60).plot(file)
+    with pytest.raises(ValueError, match="a .png or .svg file"):
+        Made(falls_from(1)).test(levels=(2,)).plot("range.jpg")
+
+
+def regression():
+    """A model that needs some precision, and its training step."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    x = torch.randn(640, 16)
+    y = torch.tanh(x @ torch.randn(16, 1))
+    batches = [(x[i : i + 64], y[i : i + 64]) for i in range(0, 640, 64)]
+
+    def step(batch):
+        loss = (model(batch[0]) - batch[1]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return model, optimizer, step, batches
+
+
+def test_a_real_model():
+    model, optimizer, step, batches = regression()
+    test = range_test(model, step, batches, optimizer=optimizer, levels=(1, 2, 4, 8))
+    assert test.q_min in (2, 4)
+    kept = [row.kept for row in test.evidence]
+    assert kept[0] < 0.5 < kept[2]
+    assert kept[-1] == pytest.approx(1, abs=0.1)
+
+
+def test_the_same_again_gives_the_same_and_seeds_differ():
+    model, optimizer, step, batches = regression()
+    first, second = (range_test(model, step, batches, optimizer=optimizer, levels=(3,)) for _ in range(2))
+    assert first == second
+    assert len(set(first.evidence[0].curves)) == 3
+
+
+def test_rounding_noise_differs_with_the_seed():
+    """One batch, no dropout: nothing but the rounding of errors is random."""
+    model, optimizer, step, batches = regression()
+    test = range_test(model, step, batches[:1], optimizer=optimizer, levels=(8,), backward_bits=2, longest=60)
+    assert len(set(test.evidence[0].curves)) == 3
+    assert len(set(test.reference.curves)) == 1
+
+
+@given(*[st.lists(st.integers(-5, 5).map(float), min_size=3, max_size=30)] * 2)
+def test_the_slope_test_is_that_of_mann_and_whitney(before, after):
+    if len({*before, *after}) > 1:
+        z = _rises(np.array(before), np.array(after))
+        theirs = stats.mannwhitneyu(after, before, alternative="less", use_continuity=False, method="asymptotic")
+        assert stats.norm.cdf(z) == pytest.approx(theirs.pvalue)
+
+
+def test_the_slope_test_is_right_about_nothing():
+    """Of trainings that learn nothing, five in a hundred pass."""
+    passed = [_p_of_slope(np.random.default_rng(i).normal(size=(3, 60)).tolist()) < 0.05 for i in range(1000)]
+    assert 0.03 < np.mean(passed) < 0.07
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"levels": ()}, "there are no levels to test"),
+        ({"levels": (0, 4)}, "a level is 1 or more"),
+        ({"levels": (None, 4)}, "a level is a whole number"),
+        ({"iterations": 5}, "5 iterations are too few to see a trend: take 10 or more"),
+        ({"seeds": 0}, "the number of seeds is 1 or more"),
+        ({"share": 50}, "share is a part of full precision's progress above 0 and up to 1, not 50"),
+        ({"backward_bits": 0}, "backward_bits"),
+        ({"also": [object()]}, "takes what has state_dict and load_state_dict"),
+    ],
+)
+def test_misuse_is_one_clear_line(options, told):
+    with pytest.raises(ValueError, match=told) as caught:
+        Made(falls_from(3)).test(**options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("step", "batches", "told"),
+    [
+        (lambda batch: None, [1], "returns its loss or metric as one number, not None"),
+        (lambda batch: torch.zeros(2), [1], "as one number"),
+        (lambda batch: 1.0, [], "'batches' is empty"),
+        (lambda batch: 1.0, 7, "batches are a DataLoader, a list or the like, not int"),
+    ],
+)
+def test_steps_and_batches_that_do_not_do(step, batches, told):
+    with pytest.raises(ValueError, match=told):
+        range_test(nn.Linear(2, 2), step, batches)

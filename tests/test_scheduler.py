@@ -1,0 +1,142 @@
+"""The precision scheduler."""
+
+import pytest
+import torch
+from torch import nn
+
+import bitcycle as bc
+from bitcycle.conversion.sites import sites
+
+
+def model_of_two():
+    torch.manual_seed(0)
+    return bc.quantize(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)))
+
+
+def train(model, scheduler, optimizer, steps, start=0):
+    """Steps on batches that are a function of the step alone."""
+    for step in range(start, start + steps):
+        x = torch.randn(16, 6, generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        scheduler.step()
+
+
+@pytest.mark.parametrize("name", ["CR", "RTH", "LT", "ETV", "linear-fall", "delay(0.2, CR)", "deficit(2@0.0..0.1, CR)"])
+def test_it_follows_the_schedule(name):
+    s = bc.schedule(name, bits=(3, 8))
+    model = model_of_two()
+    p = bc.PrecisionScheduler(model, s, total_steps=40, backward_bits=6)
+    for step in range(45):
+        assert p.bits == s(step, 40)
+        assert {site.forward_bits for site in sites(model).values()} == {s(step, 40)}
+        assert {site.backward_bits for site in sites(model).values()} == {6}
+        assert {site.evaluate_bits for site in sites(model).values()} == {8}
+        p.step()
+
+
+def test_backward_bits_default_to_q_max():
+    p = bc.PrecisionScheduler(model_of_two(), "CR:3-6", total_steps=10)
+    assert p.backward_bits == 6
+    assert bc.PrecisionScheduler(model_of_two(), "CR:3-6", total_steps=10, backward_bits=None).backward_bits is None
+    assert bc.PrecisionScheduler(model_of_two(), "full", total_steps=10).backward_bits is None
+
+
+def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit():
+    def begin():
+        model = model_of_two()
+        return model, bc.PrecisionScheduler(model, "CR:3-8:cycles=2", 20, 4), torch.optim.Adam(model.parameters(), 0.01)
+
+    model, scheduler, optimizer = begin()
+    train(model, scheduler, optimizer, 20)
+
+    first, first_scheduler, first_optimizer = begin()
+    train(first, first_scheduler, first_optimizer, 9)
+    saved = [part.state_dict() for part in (first, first_scheduler, first_optimizer)]
+    second, second_scheduler, second_optimizer = begin()
+    torch.manual_seed(99)
+    for part, state in zip((second, second_scheduler, second_optimizer), saved, strict=True):
+        part.load_state_dict(state)
+    assert second_scheduler.bits == first_scheduler.bits
+    train(second, second_scheduler, second_optimizer, 11, start=9)
+    for a, b in zip(model.parameters(), second.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_its_state_is_plain_and_loads_safely(tmp_path):
+    p = bc.PrecisionScheduler(model_of_two(), "CR:3-8", total_steps=10)
+    torch.save(p.state_dict(), tmp_path / "state.pt")
+    assert torch.load(tmp_path / "state.pt", weights_only=True) == p.state_dict()
+
+
+def test_several_schedules_for_several_parts():
+    model = model_of_two()
+    first = bc.PrecisionScheduler(model, "static:3", total_steps=10, where="0")
+    second = bc.PrecisionScheduler(model, "linear-rise:4-8", total_steps=10, where="2")
+    for step in range(10):
+        by_name = {name: site.forward_bits for name, site in sites(model).items()}
+        assert by_name == {"0": 3, "2": bc.schedule("linear-rise:4-8")(step, 10)}
+        first.step()
+        second.step()
+
+
+def test_a_cut_short_or_extended_training():
+    model = model_of_two()
+    p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=10)
+    for _ in range(9):
+        p.step()
+    assert p.bits == bc.schedule("linear-rise:3-8")(9, 10)
+    p.total_steps = 20
+    assert p.bits == bc.schedule("linear-rise:3-8")(9, 20)
+    longer = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=40)
+    longer.load_state_dict(p.state_dict())
+    assert longer.bits == bc.schedule("linear-rise:3-8")(9, 40)
+
+
+def test_gradient_accumulation_steps_once_for_all_micro_batches():
+    """One step of the scheduler a step of the optimiser: all micro-batches see the same bits."""
+    model = model_of_two()
+    p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=4)
+    seen = []
+    for _ in range(4):
+        for _ in range(3):
+            model(torch.randn(2, 6)).sum().backward()
+            seen.append(next(iter(sites(model).values())).forward_bits)
+        p.step()
+    assert seen == [bits for bits in bc.schedule("linear-rise:3-8").over(4) for _ in range(3)]
+
+
+def test_full_precision_stretches_are_the_float_model():
+    model, x = model_of_two(), torch.randn(4, 6)
+    p = bc.PrecisionScheduler(model, "join(full, 0.5, static:2)", total_steps=2)
+    full = model(x)
+    p.step()
+    assert not torch.equal(model(x), full)
+    bc.restore(model)
+    assert torch.equal(model(x), full)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"total_steps": 0}, "total_steps is 1 or more"),
+        ({"total_steps": 10, "backward_bits": 0}, "backward_bits is a whole number from 1 to 16"),
+        ({"total_steps": 10, "backward_bits": "high"}, "backward_bits is a whole number"),
+        ({"total_steps": 10, "where": "layer9.*"}, "no site matches 'layer9.\\*'"),
+    ],
+)
+def test_misuse(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        bc.PrecisionScheduler(model_of_two(), "CR:3-8", **arguments)
+
+
+def test_more_misuse():
+    with pytest.raises(ValueError, match="convert it first with bc.quantize"):
+        bc.PrecisionScheduler(nn.Linear(2, 2), "CR:3-8", total_steps=10)
+    with pytest.raises(ValueError, match="from 1 to 16"):
+        bc.PrecisionScheduler(model_of_two(), "CR:3-24", total_steps=10)
+    with pytest.raises(ValueError, match="it has no 'step'"):
+        bc.PrecisionScheduler(model_of_two(), "CR:3-8", total_steps=10).load_state_dict({})
+    with pytest.raises(ValueError, match="falls outside a training of 10 steps"):
+        bc.PrecisionScheduler(model_of_two(), "deficit(3@0..100, static:8)", total_steps=10)
