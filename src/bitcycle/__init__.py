@@ -40,8 +40,8 @@ __all__ = [
 
 __version__ = "0.2.0"
 
-# Everything that needs torch is imported when it is first asked for: schedules and the command line answer without it.
-_HOME = {
+# What needs torch is imported on first use, so that schedules and the command line's help work without loading it.
+_MODULES = {
     "Meter": "_cost",
     "PrecisionScheduler": "scheduler",
     "Recipe": "arithmetic.recipe",
@@ -56,8 +56,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"bitcycle.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"bitcycle.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'bitcycle' has no attribute {name!r}")
 
 

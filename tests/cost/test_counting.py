@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 
 import bitcycle as bc
 from bitcycle.experiments.models.catalogue import CATALOGUE, build
-from bitcycle.nn import LAYERS
+from bitcycle.nn.registry import LAYERS
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 3, 4, 0, 3, 0]])
 
