@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import time
 
 import pytest
 import torch
@@ -28,11 +27,12 @@ def train(model, scheduler, optimizer, steps, start=0):
 
 
 @pytest.mark.parametrize("name", ["CR", "RTH", "LT", "ETV", "linear-fall", "delay(0.2, CR)", "deficit(2@0.0..0.1, CR)"])
+@pytest.mark.filterwarnings("ignore:PrecisionScheduler.step.* was called more than total_steps=40 times:UserWarning")
 def test_it_follows_the_schedule(name):
     s = bc.schedule(name, bits=(3, 8))
     model = model_of_two()
     p = bc.PrecisionScheduler(model, s, total_steps=40, backward_bits=6)
-    for step in range(41):
+    for step in range(45):
         assert p.bits == s(step, 40)
         assert {site.forward_bits for site in sites(model).values()} == {s(step, 40)}
         assert {site.backward_bits for site in sites(model).values()} == {6}
@@ -142,23 +142,6 @@ def test_the_state_of_another_schedule_is_loaded_with_a_warning():
     assert "backward_bits is 6 here and 8 in the checkpoint" in message
     assert "total_steps" not in message
     p.load_state_dict(p.state_dict())
-
-
-def test_two_thousand_sites_are_set_in_a_few_milliseconds():
-    """Wall-clock time is noisy, so this compares with a loop that only reads each site once."""
-    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2000)))
-    p = bc.PrecisionScheduler(bc.quantize(model), "CR:3-8", total_steps=1000)
-    every = list(sites(model).values())
-
-    def fastest(function):
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            function()
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    assert fastest(p.step) < 4 * fastest(lambda: [site.control.tolist() for site in every])
 
 
 def test_a_cut_short_or_extended_training():

@@ -47,9 +47,9 @@ def multiply(
     bits = site.width(training)
     if not current_observers():
         return _multiply(site, product, a, b, bias, bits, a_spec, b_spec)
-    _report_rounding(site, "a", a, a_spec, bits)
-    _report_rounding(site, "b", b, b_spec, bits)
     with computing(site):
+        _report_rounding(site, "a", a, a_spec, bits)
+        _report_rounding(site, "b", b, b_spec, bits)
         out = _multiply(site, product, a, b, bias, bits, a_spec, b_spec)
     return report_product(site, product, a, b, out)
 

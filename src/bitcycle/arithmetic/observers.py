@@ -7,7 +7,7 @@ thread trains. Only forward computation is observed. Backward, which may run in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -29,9 +29,12 @@ class Observer:
     def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
         """Receive the operands and the output of a product."""
 
+    def around(self, site: Site) -> AbstractContextManager[None]:
+        """Return a context for the product of a site to run in."""
+        return nullcontext()
+
 
 _OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("bitcycle_observers", default=())
-_COMPUTING: ContextVar[Site | None] = ContextVar("bitcycle_computing", default=None)
 
 
 @contextmanager
@@ -52,19 +55,14 @@ def current_observers() -> tuple[Observer, ...]:
 @contextmanager
 def computing(site: Site) -> Iterator[None]:
     """Mark the operations that run inside as the product of a site."""
-    if torch.compiler.is_compiling():
+    observers = current_observers()
+    if not observers:
         yield
         return
-    token = _COMPUTING.set(site)
-    try:
+    with ExitStack() as stack:
+        for observer in observers:
+            stack.enter_context(observer.around(site))
         yield
-    finally:
-        _COMPUTING.reset(token)
-
-
-def computing_site() -> Site | None:
-    """Return the site whose product runs now in this context."""
-    return _COMPUTING.get()
 
 
 def report_product(site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> Tensor:

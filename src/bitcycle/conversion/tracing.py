@@ -3,45 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
-from bitcycle.arithmetic.observers import computing_site
+from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.arithmetic.op_macs import multiplies
 
 ProductCallback = Callable[[str, nn.Module, str, tuple[Any, ...], Any], None]
 """Takes the name of the innermost running module, the module, the operation, its arguments and its result."""
 
 
-class ProductTracer(TorchDispatchMode):
-    """Calls a function for each product that runs outside any site while it is entered.
-
-    Sites mark their products only under an observer, so an observer must be active too.
-    """
+class ProductTracer(TorchDispatchMode, Observer):
+    """Calls a function for each product that runs outside any site while it is entered."""
 
     def __init__(self, model: nn.Module, callback: ProductCallback) -> None:
         super().__init__()
         self._names = {id(module): name for name, module in model.named_modules()}
         self._modules = list(model.modules())
         self._running: list[nn.Module] = [model]
+        self._sites_deep = 0
         self._handles: list[Any] = []
+        self._observing = observing(self)
         self._callback = callback
 
     def __enter__(self) -> Any:
         for module in self._modules:
             self._handles.append(module.register_forward_pre_hook(self._enter_module))
             self._handles.append(module.register_forward_hook(self._exit_module, always_call=True))
+        self._observing.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
+        self._observing.__exit__(*error)
         for handle in self._handles:
             handle.remove()
+
+    @contextmanager
+    def around(self, site: Site) -> Iterator[None]:
+        self._sites_deep += 1
+        # A site runs dozens of operations. It is many times faster if they do not pass through Python.
+        pause = _pop_mode_temporarily() if _get_current_dispatch_mode() is self else nullcontext()
+        try:
+            with pause:
+                yield
+        finally:
+            self._sites_deep -= 1
 
     def _enter_module(self, module: nn.Module, arguments: Any) -> None:
         self._running.append(module)
@@ -52,7 +64,7 @@ class ProductTracer(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         operation = func._schema.name.partition("::")[2]
-        if multiplies(operation) and computing_site() is None:
+        if multiplies(operation) and not self._sites_deep:
             module = self._running[-1]
             self._callback(self._names.get(id(module), "?"), module, operation, args, out)
         return out
