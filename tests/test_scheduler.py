@@ -17,7 +17,7 @@ def model_of_two():
 
 
 def train(model, scheduler, optimizer, steps, start=0):
-    """Steps on batches that are a function of the step alone."""
+    """Train on batches that depend on the step alone."""
     for step in range(start, start + steps):
         x = torch.randn(16, 6, generator=torch.Generator().manual_seed(step))
         optimizer.zero_grad()
@@ -161,7 +161,7 @@ def test_a_cut_short_or_extended_training():
 
 
 def test_gradient_accumulation_steps_once_for_all_micro_batches():
-    """One step of the scheduler a step of the optimiser: all micro-batches see the same bits."""
+    """One step of the scheduler per step of the optimiser: all micro-batches see the same bits."""
     model = model_of_two()
     p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=4)
     seen = []

@@ -1,11 +1,15 @@
 """bitcycle: numerical precision as a training schedule.
 
-import bitcycle as bc
+Example::
 
-model = bc.quantize(model)
-precision = bc.PrecisionScheduler(model, bc.schedule("RTH", bits=(3, 8)), total_steps=T, backward_bits=8)
-...                        # after each optimizer.step():
-precision.step()
+    import bitcycle as bc
+
+    model = bc.quantize(model)
+    precision = bc.PrecisionScheduler(model, "RTH:3-8", total_steps=len(loader) * epochs, backward_bits=8)
+    for batch in loader:
+        ...
+        optimizer.step()
+        precision.step()
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ class PrecisionScheduler:
     """Moves the bits of a converted model along a schedule.
 
     Call :meth:`step` after each step of the optimiser; with gradient accumulation, once for all micro-batches. In
-    evaluation mode the model computes at the schedule's q_max. Several schedulers with disjoint ``where`` can drive
-    several parts of a model.
+    evaluation mode the model computes at the schedule's q_max, unless its recipe says ``evaluate_at="current"``.
+    Several schedulers with disjoint ``where`` can drive several parts of a model. A second scheduler on a site warns.
 
     Args:
         model: A converted model, see :func:`bitcycle.quantize`.
@@ -38,9 +38,9 @@ class PrecisionScheduler:
         ValueError: An argument is invalid, the model is not converted, or the schedule does not fit ``total_steps``.
 
     Example:
-        >>> from bitcycle.conversion.convert import quantize
-        >>> model = quantize(nn.Linear(4, 4))
-        >>> p = PrecisionScheduler(model, "linear-rise:3-8", total_steps=6, backward_bits=8)
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Linear(4, 4))
+        >>> p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=6, backward_bits=8)
         >>> widths = [p.bits]
         >>> for _ in range(5):
         ...     p.step()

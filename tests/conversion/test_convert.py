@@ -1,4 +1,4 @@
-"""Conversion: rules, reports, and models of every make."""
+"""Conversion: rules, summaries, and models of all kinds."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Ways in which quantisation could quietly not happen, or go wrong, each found once and kept out."""
+"""Regression tests: ways in which quantisation could silently not happen or go wrong."""
 
 import collections
 import functools

@@ -1,4 +1,4 @@
-"""Real architectures, with random weights: converted, trained a few steps on a schedule, summed up, restored."""
+"""Real architectures with random weights: converted, trained a few steps on a schedule, summarised, restored."""
 
 import copy
 import warnings

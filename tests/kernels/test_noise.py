@@ -33,7 +33,7 @@ def test_elements_are_independent():
         assert abs(np.corrcoef(noise[:-lag], noise[lag:])[0, 1]) < 0.02
 
 
-def test_torchs_own_random_state_is_left_alone():
+def test_torchs_own_random_state_is_unchanged():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)

@@ -85,7 +85,7 @@ def test_stochastic_rounding_goes_to_a_neighbour_on_the_grid(x, bits, key):
 
 
 @given(st.integers(1, 8), st.integers(0, 2**40))
-def test_stochastic_rounding_leaves_values_on_the_grid_alone(bits, key):
+def test_stochastic_rounding_does_not_change_values_on_the_grid(bits, key):
     x = torch.arange(2**bits, dtype=torch.float64).repeat(50)
     assert torch.equal(round_to_grid(x, bits, None, uniform(x, key)), x)
 
@@ -112,7 +112,7 @@ def test_what_is_not_finite_passes_through(bad, width):
 
 
 @pytest.mark.parametrize("x", [[0.0, math.inf, 2.0], [3e38, -3e38, 1.0], [0.0, 1e-44, 5e-44]])
-def test_what_has_no_grid_is_kept_as_it_is(x):
+def test_what_has_no_grid_is_unchanged(x):
     """Not finite, a range that overflows, and one that cannot be divided."""
     x = torch.tensor(x)
     encoded = encode(x, 4)

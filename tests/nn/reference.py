@@ -1,4 +1,4 @@
-"""A plain re-computation of the numerics, independent of the package: numpy for the grid, autograd for the rest."""
+"""A reference computation of the numerics, independent of the package: numpy for grids, autograd for the rest."""
 
 import numpy as np
 import torch

@@ -36,7 +36,8 @@ class Recipe:
         ValueError: A field has a value that is not listed above.
 
     Example:
-        >>> Recipe(gradients="nearest", weights="tensor").activations
+        >>> import bitcycle as bc
+        >>> bc.Recipe(gradients="nearest", weights="tensor").activations
         'tensor'
     """
 

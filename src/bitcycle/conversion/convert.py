@@ -53,9 +53,10 @@ def quantize(
         ValueError: The model is converted already, wrapped or compiled, or an argument is invalid.
 
     Example:
+        >>> import bitcycle as bc
         >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-        >>> model = quantize(model, keep="2")
-        >>> set_bits(model, forward=4, backward=8)
+        >>> model = bc.quantize(model, keep="2")
+        >>> bc.set_bits(model, forward=4, backward=8)
         >>> model
         Sequential(
           (0): QuantizedLinear(in_features=8, out_features=8, bias=True, bits=4/8)
@@ -99,8 +100,9 @@ def restore(model: M) -> M:
         ValueError: A layer was wrapped or changed after conversion.
 
     Example:
+        >>> import bitcycle as bc
         >>> layer = nn.Linear(2, 2)
-        >>> type(restore(quantize(layer))) is nn.Linear
+        >>> type(bc.restore(bc.quantize(layer))) is nn.Linear
         True
     """
     for module in list(model.modules()):
@@ -133,10 +135,11 @@ def set_bits(
         ValueError: The bits are out of range, the model is not converted, or a name matches no site.
 
     Example:
-        >>> model = quantize(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
-        >>> set_bits(model, forward=4, backward=8)
-        >>> set_bits(model, forward=None, where="1")
-        >>> [(site.forward_bits, site.backward_bits) for site in sites(model).values()]
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
+        >>> bc.set_bits(model, forward=4, backward=8)
+        >>> bc.set_bits(model, forward=None, where="1")
+        >>> [(row.forward, row.backward) for row in bc.summary(model).sites]
         [(4, 8), (None, 8)]
     """
     bits = {"forward": forward, "backward": backward, "evaluate": evaluate}

@@ -103,10 +103,10 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         A :class:`Summary` with ``sites`` and ``skipped``.
 
     Example:
-        >>> from bitcycle.conversion.convert import quantize, set_bits
-        >>> model = quantize(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
-        >>> set_bits(model, forward=4, backward=8)
-        >>> print(summary(model))
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+        >>> bc.set_bits(model, forward=4, backward=8)
+        >>> print(bc.summary(model))
         site  layer   forward  backward  evaluate
         0     Linear  4        8         4
         <BLANKLINE>
