@@ -1,5 +1,8 @@
 """The precision scheduler."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
@@ -14,7 +17,7 @@ def model_of_two():
 
 
 def train(model, scheduler, optimizer, steps, start=0):
-    """Steps on batches that are a function of the step alone."""
+    """Train on batches that depend on the step alone."""
     for step in range(start, start + steps):
         x = torch.randn(16, 6, generator=torch.Generator().manual_seed(step))
         optimizer.zero_grad()
@@ -24,6 +27,7 @@ def train(model, scheduler, optimizer, steps, start=0):
 
 
 @pytest.mark.parametrize("name", ["CR", "RTH", "LT", "ETV", "linear-fall", "delay(0.2, CR)", "deficit(2@0.0..0.1, CR)"])
+@pytest.mark.filterwarnings("ignore:PrecisionScheduler.step.* was called more than total_steps=40 times:UserWarning")
 def test_it_follows_the_schedule(name):
     s = bc.schedule(name, bits=(3, 8))
     model = model_of_two()
@@ -34,6 +38,28 @@ def test_it_follows_the_schedule(name):
         assert {site.backward_bits for site in sites(model).values()} == {6}
         assert {site.evaluate_bits for site in sites(model).values()} == {8}
         p.step()
+
+
+def test_steps_past_the_end_keep_the_last_bits_and_warn_once():
+    p = bc.PrecisionScheduler(model_of_two(), "linear-rise:3-8", total_steps=4)
+    for _ in range(4):
+        p.step()
+    last = p.bits
+    with pytest.warns(UserWarning, match="called more than total_steps=4 times"):
+        p.step()
+    p.step()  # a second warning would be an error
+    assert p.bits == last == bc.schedule("linear-rise:3-8")(3, 4)
+    p.total_steps = 7
+    p.step()
+    with pytest.warns(UserWarning, match="total_steps=7"):
+        p.step()
+
+
+def test_another_total_at_the_first_step_takes_effect_at_once():
+    model = model_of_two()
+    p = bc.PrecisionScheduler(model, bc.schedule("linear-fall:3-8"), total_steps=1)
+    p.total_steps = 100
+    assert {site.forward_bits for site in sites(model).values()} == {p.bits}
 
 
 def test_backward_bits_default_to_q_max():
@@ -81,6 +107,43 @@ def test_several_schedules_for_several_parts():
         second.step()
 
 
+def test_two_schedulers_on_one_site_warn_once():
+    model = model_of_two()
+    first = bc.PrecisionScheduler(model, "static:3", total_steps=10, where="0")
+    with pytest.warns(UserWarning, match="another PrecisionScheduler drives 1 of these 2 sites") as caught:
+        second = bc.PrecisionScheduler(model, "static:4", total_steps=10)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    first.step()
+    second.step()
+    copied = copy.deepcopy(model)
+    bc.PrecisionScheduler(copied, "static:5", total_steps=10)  # nothing drives a copy
+    del first, second
+    bc.PrecisionScheduler(model, "static:4", total_steps=10)
+
+
+def test_a_scheduler_and_its_model_are_copied_together():
+    model = model_of_two()
+    p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=2)
+    for copied_model, copied in (copy.deepcopy((model, p)), pickle.loads(pickle.dumps((model, p)))):
+        copied.step()
+        assert {site.forward_bits for site in sites(copied_model).values()} == {copied.bits}
+    assert {site.forward_bits for site in sites(model).values()} == {p.bits}
+
+
+def test_the_state_of_another_schedule_is_loaded_with_a_warning():
+    state = bc.PrecisionScheduler(model_of_two(), "CR:3-8", total_steps=10, backward_bits=8).state_dict()
+    p = bc.PrecisionScheduler(model_of_two(), "CT:3-8", total_steps=10, backward_bits=6)
+    with pytest.warns(UserWarning, match="another precision schedule") as caught:
+        p.load_state_dict(state)
+    message = str(caught[0].message)
+    assert "schedule is 'CT" in message
+    assert "'CR" in message
+    assert "backward_bits is 6 here and 8 in the checkpoint" in message
+    assert "total_steps" not in message
+    p.load_state_dict(p.state_dict())
+
+
 def test_a_cut_short_or_extended_training():
     model = model_of_two()
     p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=10)
@@ -89,13 +152,16 @@ def test_a_cut_short_or_extended_training():
     assert p.bits == bc.schedule("linear-rise:3-8")(9, 10)
     p.total_steps = 20
     assert p.bits == bc.schedule("linear-rise:3-8")(9, 20)
+    state = p.state_dict()
+    del p
     longer = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=40)
-    longer.load_state_dict(p.state_dict())
+    with pytest.warns(UserWarning, match="total_steps is 40 here and 20 in the checkpoint"):
+        longer.load_state_dict(state)
     assert longer.bits == bc.schedule("linear-rise:3-8")(9, 40)
 
 
 def test_gradient_accumulation_steps_once_for_all_micro_batches():
-    """One step of the scheduler a step of the optimiser: all micro-batches see the same bits."""
+    """One step of the scheduler per step of the optimiser: all micro-batches see the same bits."""
     model = model_of_two()
     p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=4)
     seen = []
@@ -118,16 +184,16 @@ def test_full_precision_stretches_are_the_float_model():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"total_steps": 0}, "total_steps is 1 or more"),
-        ({"total_steps": 10, "backward_bits": 0}, "backward_bits is a whole number from 1 to 16"),
-        ({"total_steps": 10, "backward_bits": "high"}, "backward_bits is a whole number"),
+        ({"total_steps": 10, "backward_bits": 0}, "backward_bits must be an integer from 1 to 16"),
+        ({"total_steps": 10, "backward_bits": "high"}, "backward_bits must be an integer"),
         ({"total_steps": 10, "where": "layer9.*"}, "no site matches 'layer9.\\*'"),
     ],
 )
-def test_misuse(arguments, told):
-    with pytest.raises(ValueError, match=told):
+def test_misuse(arguments, message):
+    with pytest.raises(ValueError, match=message):
         bc.PrecisionScheduler(model_of_two(), "CR:3-8", **arguments)
 
 

@@ -1,11 +1,15 @@
 """bitcycle: numerical precision as a training schedule.
 
-import bitcycle as bc
+Example::
 
-model = bc.quantize(model)
-precision = bc.PrecisionScheduler(model, bc.schedule("RTH", bits=(3, 8)), total_steps=T, backward_bits=8)
-...                        # after each optimizer.step():
-precision.step()
+    import bitcycle as bc
+
+    model = bc.quantize(model)
+    precision = bc.PrecisionScheduler(model, "RTH:3-8", total_steps=len(loader) * epochs, backward_bits=8)
+    for batch in loader:
+        ...
+        optimizer.step()
+        precision.step()
 """
 
 from __future__ import annotations
@@ -40,8 +44,8 @@ __all__ = [
 
 __version__ = "0.2.0"
 
-# Everything that needs torch is imported when it is first asked for: schedules and the command line answer without it.
-_HOME = {
+# What needs torch is imported on first use, so that schedules and the command line's help work without loading it.
+_MODULES = {
     "Meter": "_cost",
     "PrecisionScheduler": "scheduler",
     "Recipe": "arithmetic.recipe",
@@ -56,8 +60,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"bitcycle.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"bitcycle.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'bitcycle' has no attribute {name!r}")
 
 

@@ -1,80 +1,105 @@
-"""The precision scheduler puts ``schedule(step)`` into a model, as a learning-rate scheduler does for an optimiser."""
+"""The precision scheduler: it sets the bits of a model along a schedule, like a learning-rate scheduler."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import nn
 
+from bitcycle.arithmetic.site import Site, write_bits
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels.rounding import check_width
-from bitcycle.schedules import Bits, Schedule, schedule
+from bitcycle.schedules import Bits, Schedule
+from bitcycle.schedules import schedule as as_schedule
 from bitcycle.schedules.base import positive, whole
+
+_SCHEDULERS: WeakKeyDictionary[Site, ReferenceType[PrecisionScheduler]] = WeakKeyDictionary()
+"""The scheduler that was constructed last for each site."""
 
 
 class PrecisionScheduler:
     """Moves the bits of a converted model along a schedule.
 
-    Construct it, and call :meth:`step` after each step of the optimiser; with gradient accumulation that is once for
-    all micro-batches. ``backward_bits`` is the fixed width of the errors, the schedule's q_max unless given. In
-    evaluation mode the model computes at q_max. ``where`` confines it to the sites whose names match, so that several
-    schedulers can drive several parts of a model.
+    Call :meth:`step` after each step of the optimiser; with gradient accumulation, once for all micro-batches. In
+    evaluation mode the model computes at the schedule's q_max, unless its recipe says ``evaluate_at="current"``.
+    Several schedulers with disjoint ``where`` can drive several parts of a model. A second scheduler on a site warns.
 
-    >>> from bitcycle.conversion.convert import quantize
-    >>> model = quantize(nn.Linear(4, 4))
-    >>> p = PrecisionScheduler(model, "linear-rise:3-8", total_steps=6, backward_bits=8)
-    >>> widths = [p.bits]
-    >>> for _ in range(5):
-    ...     p.step()
-    ...     widths.append(p.bits)
-    >>> widths
-    [3, 4, 5, 6, 6, 7]
+    Args:
+        model: A converted model, see :func:`bitcycle.quantize`.
+        schedule: A schedule, or its spec such as ``"RTH:3-8"``.
+        total_steps: Number of optimiser steps in the whole training.
+        backward_bits: Fixed bits of grad_output: an integer, ``None`` for full precision, or ``"max"`` for q_max.
+        where: Names of sites, with wildcards; by default all sites.
+
+    Raises:
+        ValueError: An argument is invalid, the model is not converted, or the schedule does not fit ``total_steps``.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Linear(4, 4))
+        >>> p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=6, backward_bits=8)
+        >>> widths = [p.bits]
+        >>> for _ in range(5):
+        ...     p.step()
+        ...     widths.append(p.bits)
+        >>> widths
+        [3, 4, 5, 6, 6, 7]
     """
 
     def __init__(
         self,
         model: nn.Module,
-        s: Schedule | str,
+        schedule: Schedule | str,
         total_steps: int,
         backward_bits: int | str | None = "max",
         *,
         where: str | Iterable[str] | None = None,
     ) -> None:
-        self.schedule = schedule(s)
+        self.schedule = as_schedule(schedule)
+        self._warned_past_end = False
         self._sites = list(sites(model, where).values())
-        self.current_step = 0
-        self.total_steps = total_steps
+        self._set_total_steps(total_steps)
         self.backward_bits: Bits = (
             self._q_max if backward_bits == "max" else check_width(backward_bits, "backward_bits")
         )
+        self._take_over_sites()
         self._go_to(0)
 
     @property
     def bits(self) -> Bits:
-        """The bits of weights and activations at this step."""
+        """Bits of weights and activations at the current step."""
         return self.schedule(self.current_step, self.total_steps)
 
     @property
     def total_steps(self) -> int:
-        """The steps of the whole training; training may be extended (or cut short) by setting another number."""
+        """Number of optimiser steps in the whole training. Set another number to extend or shorten the training."""
         return self._total_steps
 
     @total_steps.setter
-    def total_steps(self, total: int) -> None:
-        total = positive(total, "total_steps")
-        self._q_max = check_width(self.schedule.limits(total)[1], "q_max")
-        self.schedule(0, total)  # a schedule that does not fit into so many steps says so, before anything changes
-        self._total_steps = total
-        if self.current_step:
-            self._go_to(self.current_step)
+    def total_steps(self, total_steps: int) -> None:
+        self._set_total_steps(total_steps)
+        self._warned_past_end = False
+        self._go_to(self.current_step)
 
     def step(self) -> None:
-        """Go on to the next step: call it after the optimiser's."""
+        """Go to the next step. Call it after each step of the optimiser.
+
+        Past ``total_steps`` the bits stay at their last value, and the first such step warns.
+        """
+        if self.current_step >= self.total_steps and not self._warned_past_end:
+            self._warned_past_end = True
+            warnings.warn(
+                f"PrecisionScheduler.step() was called more than total_steps={self.total_steps} times: "
+                "the bits stay at their last value",
+                stacklevel=2,
+            )
         self._go_to(self.current_step + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs. Only the step is put back; the rest tells what it was made with."""
+        """Return the state for a checkpoint: the step, and the settings it belongs to."""
         return {
             "step": self.current_step,
             "total_steps": self.total_steps,
@@ -85,18 +110,53 @@ class PrecisionScheduler:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to the step of a checkpoint, with exactly the bits and the noise that training had there.
 
-        Schedule and total are those this scheduler was constructed with, so that a resumed training can be extended.
+        Only the step is loaded. The schedule, ``total_steps`` and ``backward_bits`` stay those of this scheduler, so
+        that a resumed training can be extended. A warning says which of them differ.
+
+        Args:
+            state: What :meth:`state_dict` returned.
+
+        Raises:
+            ValueError: ``state`` has no valid ``"step"``.
         """
         if "step" not in state:
             raise ValueError("this is not the state of a PrecisionScheduler: it has no 'step'")
         step = whole(state["step"], "the step of a checkpoint")
         if step < 0:
-            raise ValueError(f"the step of a checkpoint is 0 or more, not {step}")
+            raise ValueError(f"the step of a checkpoint must be 0 or more, got {step}")
+        own = self.state_dict()
+        different = [
+            f"{name} is {own[name]!r} here and {state[name]!r} in the checkpoint"
+            for name in ("schedule", "total_steps", "backward_bits")
+            if name in state and state[name] != own[name]
+        ]
+        if different:
+            warnings.warn(
+                f"the state of another precision schedule was loaded: {'; '.join(different)}. Only its step is used",
+                stacklevel=2,
+            )
         self._go_to(step)
+
+    def _set_total_steps(self, total_steps: int) -> None:
+        total_steps = positive(total_steps, "total_steps")
+        q_max = check_width(self.schedule.limits(total_steps)[1], "q_max")
+        self.schedule(0, total_steps)  # a schedule that does not fit raises here, before anything changes
+        self._total_steps, self._q_max = total_steps, q_max
+
+    def _take_over_sites(self) -> None:
+        """Remember this scheduler on its sites. Warn if another one still drives some of them."""
+        taken = 0
+        for site in self._sites:
+            other = _SCHEDULERS.get(site)
+            taken += other is not None and other() is not None
+            _SCHEDULERS[site] = ref(self)
+        if taken:
+            warnings.warn(
+                f"another PrecisionScheduler drives {taken} of these {len(self._sites)} sites, and the last one to "
+                "step wins: delete it, or give each scheduler its own sites with where=...",
+                stacklevel=3,
+            )
 
     def _go_to(self, step: int) -> None:
         self.current_step = step
-        forward = check_width(self.bits)
-        for site in self._sites:
-            site.set(forward=forward, backward=self.backward_bits, evaluate=self._q_max)
-            site.begin_step(step)
+        write_bits(self._sites, check_width(self.bits), self.backward_bits, self._q_max, step)

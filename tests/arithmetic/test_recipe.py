@@ -7,9 +7,9 @@ from tests.nn.reference import grid
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        ({"weights": "column"}, "'tensor' or 'channel' or 'row', not 'column'"),
+        ({"weights": "column"}, "'tensor' or 'channel' or 'row', got 'column'"),
         ({"gradients": "up"}, "'stochastic' or 'nearest'"),
         ({"aggregation": "half"}, "'full' or 'quantized'"),
         ({"evaluate_at": "min"}, "'max' or 'current'"),
@@ -17,8 +17,8 @@ from tests.nn.reference import grid
         ({"seed": "a"}, "of type int"),
     ],
 )
-def test_misuse(arguments, told):
-    with pytest.raises(ValueError, match=told):
+def test_misuse(arguments, message):
+    with pytest.raises(ValueError, match=message):
         bc.Recipe(**arguments)
 
 

@@ -1,4 +1,4 @@
-"""Conversion: rules, reports, and models of every make."""
+"""Conversion: rules, summaries, and models of all kinds."""
 
 import copy
 import io
@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import bitcycle as bc
+from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.rules import POLICIES
 from bitcycle.conversion.sites import sites
 from bitcycle.experiments.models.cifar_resnet import CifarResNet
@@ -59,10 +60,12 @@ def test_rules(rules, left):
 def test_a_rule_may_name_one_site_of_a_layer():
     model = bc.quantize(Nested(), keep=("attention.scores", "*.out_proj"))
     bc.set_bits(model, forward=4)
-    rows = {row.name: (row.forward, row.kept) for row in bc.summary(model).sites}
-    assert rows["attention.scores"] == (None, "kept by rule 'attention.scores'")
-    assert rows["attention.out_proj"] == (None, "kept by rule '*.out_proj'")
-    assert rows["attention.context"] == (4, "")
+    summary = bc.summary(model)
+    rows = {row.name: (row.forward, row.skip) for row in summary.sites}
+    assert rows["attention.scores"] == (None, Skip(SkipKind.KEPT_BY_RULE, ("attention.scores",)))
+    assert rows["attention.out_proj"] == (None, Skip(SkipKind.KEPT_BY_RULE, ("*.out_proj",)))
+    assert rows["attention.context"] == (4, None)
+    assert "(kept by rule 'attention.scores')" in str(summary)
 
 
 def test_rules_that_match_nothing_are_reported():
@@ -70,13 +73,13 @@ def test_rules_that_match_nothing_are_reported():
         bc.quantize(Nested(), keep="haed")
 
 
-def test_summary_tells_the_reasons():
+def test_summary_gives_the_reasons():
     model = bc.quantize(Nested(), keep="head")
-    reasons = {row.name: row.reason for row in bc.summary(model).left_alone}
+    reasons = {row.name: row.reason for row in bc.summary(model).skipped}
     assert reasons["head"] == "kept by rule 'head'"
     assert reasons["body.1"] == "no product"
     assert "attention.out_proj" not in reasons
-    assert bc.summary(nn.Linear(2, 2)).left_alone[0].reason == "not converted"
+    assert bc.summary(nn.Linear(2, 2)).skipped[0].reason == "not converted"
 
 
 def test_policies_of_the_paper():
@@ -91,26 +94,26 @@ def test_policies_of_the_paper():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"policy": "imagenet"}, "did you mean 'imagenet-resnet'"),
-        ({"keep": 3}, "a rule is a name"),
-        ({"keep": (3,)}, "a rule is a name such as 'fc'"),
-        ({"recipe": "paper"}, "recipe is a bc.Recipe"),
+        ({"keep": 3}, "a rule must be a name"),
+        ({"keep": (3,)}, "a rule must be a name such as 'fc'"),
+        ({"recipe": "paper"}, "recipe must be a bc.Recipe"),
     ],
 )
-def test_misuse(arguments, told):
-    with pytest.raises((ValueError, TypeError), match=told):
+def test_misuse(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         bc.quantize(mlp(), **arguments)
 
 
 def test_converting_twice_is_refused():
-    with pytest.raises(ValueError, match="0 is quantised already: bc.restore"):
+    with pytest.raises(ValueError, match="0 is quantised already: call bc.restore"):
         bc.quantize(bc.quantize(mlp()))
 
 
 def test_what_is_no_model():
-    with pytest.raises(TypeError, match=r"takes a torch.nn.Module, not Tensor"):
+    with pytest.raises(TypeError, match=r"takes a torch.nn.Module, got Tensor"):
         bc.quantize(torch.zeros(3))
     with pytest.raises(ValueError, match="convert it first with bc.quantize"):
         bc.set_bits(mlp(), forward=4)
@@ -119,7 +122,7 @@ def test_what_is_no_model():
 @pytest.mark.parametrize("bits", [0, 17, 2.5, "4", True])
 def test_widths_out_of_range(bits):
     model = bc.quantize(mlp())
-    with pytest.raises(ValueError, match="from 1 to 16, or None"):
+    with pytest.raises(ValueError, match="forward must be an integer from 1 to 16 or None"):
         bc.set_bits(model, forward=bits)
     assert sites(model)["0"].forward_bits is None
 
@@ -178,7 +181,7 @@ def test_what_multiplies_and_is_not_known_is_named_once():
     assert len(caught) == 1
     assert "0 (Unknown: its code multiplies (einsum)" in str(caught[0].message)
     assert "1 (OwnLinear: OwnLinear has its own forward, unlike Linear" in str(caught[0].message)
-    reasons = {row.name: row.reason for row in bc.summary(model).left_alone}
+    reasons = {row.name: row.reason for row in bc.summary(model).skipped}
     assert "einsum" in reasons["0"]
 
 
@@ -193,10 +196,10 @@ def test_a_run_finds_products_that_the_code_hides():
             return hidden_product(self.fc(self.hidden(x)), x.t())
 
     model = bc.quantize(Outer())
-    assert bc.summary(model).left_alone[0].reason == "owns weight, and no product shows in its code"
-    reasons = {row.name: row.reason for row in bc.summary(model, torch.randn(3, 4)).left_alone}
-    assert "runs mm outside of sites" in reasons["hidden"]
-    assert "runs mm outside of sites" in reasons[""]
+    assert bc.summary(model).skipped[0].reason == "owns weight, but its code shows no product"
+    reasons = {row.name: row.reason for row in bc.summary(model, torch.randn(3, 4)).skipped}
+    assert "runs mm outside any site" in reasons["hidden"]
+    assert "runs mm outside any site" in reasons[""]
 
 
 def test_signal_to_noise_grows_by_six_decibels_a_bit():

@@ -1,4 +1,4 @@
-"""Ways in which quantisation could quietly not happen, or go wrong, each found once and kept out."""
+"""Regression tests: ways in which quantisation could silently not happen or go wrong."""
 
 import collections
 import functools
@@ -19,7 +19,7 @@ with warnings.catch_warnings():
 import bitcycle as bc
 from bitcycle.conversion.sites import named_sites, sites
 from bitcycle.experiments.models.cifar_resnet import CifarResNet
-from bitcycle.nn.code_scan import visible_products
+from bitcycle.nn.code_scan import scan_for_products
 
 # Products that go around the sites
 
@@ -57,11 +57,11 @@ def test_an_attention_layer_with_a_forward_of_its_own_does_not_lend_its_projecti
 @pytest.mark.parametrize("make", [lambda: pyg.RGCNConv(4, 4, 2), lambda: pyg.GatedGraphConv(4, 2)])
 @pytest.mark.parametrize("aggregation", ["full", "quantized"])
 def test_products_inside_of_message_passing_are_named(make, aggregation):
-    with pytest.warns(UserWarning, match="beside its sites"):
+    with pytest.warns(UserWarning, match="outside its sites"):
         bc.quantize(make(), bc.Recipe(aggregation=aggregation))
 
 
-def test_a_run_finds_products_beside_the_sites_of_a_layer():
+def test_a_run_finds_products_outside_the_sites_of_a_layer():
     class Own(pyg.MessagePassing):
         def __init__(self):
             super().__init__()
@@ -72,8 +72,8 @@ def test_a_run_finds_products_beside_the_sites_of_a_layer():
 
     model = bc.quantize(Own(), bc.Recipe(aggregation="quantized"))
     edges = torch.tensor([[0, 1], [1, 0]])
-    reasons = [row.reason for row in bc.summary(model, (torch.randn(2, 4), edges)).left_alone]
-    assert any("runs mm outside of sites" in reason for reason in reasons)
+    reasons = [row.reason for row in bc.summary(model, (torch.randn(2, 4), edges)).skipped]
+    assert any("runs mm outside any site" in reason for reason in reasons)
     assert bc.cost(model, (torch.randn(2, 4), edges)).macs == 2 * 16 + 2 * 4
 
 
@@ -117,20 +117,20 @@ def test_soft_caps_and_sinks_of_attention(name):
 
 
 @pytest.mark.parametrize(
-    ("masks", "told"),
+    ("masks", "message"),
     [
-        ({"key_padding_mask": torch.zeros(1, 2, dtype=torch.bool)}, "key_padding_mask has the shape"),
-        ({"attn_mask": torch.zeros(1, 4)}, "attn_mask has the shape"),
-        ({"attn_mask": torch.zeros(4)}, "attn_mask has the shape"),
-        ({"key_padding_mask": torch.zeros(1, 4, dtype=torch.long)}, "Boolean or floating-point, not torch.int64"),
+        ({"key_padding_mask": torch.zeros(1, 2, dtype=torch.bool)}, "key_padding_mask must have the shape"),
+        ({"attn_mask": torch.zeros(1, 4)}, "attn_mask must have the shape"),
+        ({"attn_mask": torch.zeros(4)}, "attn_mask must have the shape"),
+        ({"key_padding_mask": torch.zeros(1, 4, dtype=torch.long)}, "Boolean or floating-point, got torch.int64"),
         ({"is_causal": True}, "must be given with it"),
     ],
 )
-def test_masks_that_do_not_fit_are_refused(masks, told):
+def test_masks_that_do_not_fit_are_refused(masks, message):
     layer = bc.quantize(nn.MultiheadAttention(4, 1, batch_first=True))
     bc.set_bits(layer, forward=8)
     x = torch.randn(1, 4, 4)
-    with pytest.raises((ValueError, TypeError, RuntimeError), match=told):
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
         layer(x, x, x, **masks)
     with pytest.raises(ValueError, match="batch of 3"):
         layer(torch.randn(3, 4, 4), x, x)
@@ -176,7 +176,7 @@ def test_parts_that_were_converted_on_their_own_are_addressed_in_the_whole():
     model = Whole()
     bc.set_bits(model, forward=3, where="encoder.*")
     assert {row.name: row.forward for row in bc.summary(model).sites} == {"encoder.0": 3, "decoder.0": None}
-    assert {row.name: row.reason for row in bc.summary(model).left_alone}["encoder.1"] == "kept by rule '1'"
+    assert {row.name: row.reason for row in bc.summary(model).skipped}["encoder.1"] == "kept by rule '1'"
 
 
 def test_a_class_rule_may_mean_the_model_itself():
@@ -202,9 +202,9 @@ def test_widths_and_patterns_of_other_kinds():
     model = bc.quantize(nn.Linear(2, 2))
     for bits in bc.schedule("CR:3-8").over(5):
         bc.set_bits(model, forward=bits)
-    with pytest.raises(ValueError, match="where takes names of sites"):
+    with pytest.raises(ValueError, match="where must be names of sites"):
         bc.set_bits(model, forward=3, where=nn.Linear)
-    with pytest.raises(ValueError, match="where takes names of sites"):
+    with pytest.raises(ValueError, match="where must be names of sites"):
         bc.set_bits(model, forward=3, where=0)
     bc.set_bits(model, forward=np.int64(4))
 
@@ -225,10 +225,10 @@ def test_no_false_alarms():
         def forward(this, x):  # noqa: N805
             return x + (lambda y: this.linear(y))(x)
 
-    assert visible_products(OtherSelf) == ()
+    assert scan_for_products(OtherSelf) == ()
     model = nn.Sequential(Scaled(5, 2), OtherSelf(), nn.utils.parametrizations.spectral_norm(nn.Linear(2, 2)))
     bc.quantize(model)
-    reasons = {row.name: row.reason for row in bc.summary(model).left_alone}
+    reasons = {row.name: row.reason for row in bc.summary(model).skipped}
     assert reasons["0"] == "embeddings stay in full precision"
 
 

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 
 import bitcycle as bc
 from bitcycle.experiments.models.catalogue import CATALOGUE, build
-from bitcycle.nn import LAYERS
+from bitcycle.nn.registry import LAYERS
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 3, 4, 0, 3, 0]])
 
@@ -248,7 +248,7 @@ class Hidden(nn.Module):
         return F.bilinear(x, x, torch.ones(3, 4, 4))
 
 
-@pytest.mark.filterwarnings("ignore:bc.quantize leaves:UserWarning")
+@pytest.mark.filterwarnings("ignore:bc.quantize does not know:UserWarning")
 def test_functional_products_count_in_full_precision():
     model = nn.Sequential(nn.Linear(4, 4), Own())
     c = bc.cost(bc.quantize(model), torch.zeros(3, 4))

@@ -74,6 +74,14 @@ def test_one_compiled_graph_over_a_whole_schedule(make, x, backend):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_layers_that_mark_their_product_compile_without_a_graph_break():
+    torch._dynamo.reset()
+    eager = on_bits(nn.Bilinear(8, 8, 4), recipe=bc.Recipe(gradients="nearest"))
+    compiled = torch.compile(copy.deepcopy(eager), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(VECTORS, VECTORS), eager(VECTORS, VECTORS))
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_activation_checkpointing_changes_nothing(reentrant):
     plain, saving = on_bits(mlp()), on_bits(mlp())
@@ -156,8 +164,8 @@ def test_frozen_layers_and_inputs_need_no_gradients():
     assert model[2].weight.grad is not None
 
 
-def test_codes_take_one_byte_an_element():
-    """What a layer keeps for backward: its input and its weight as codes, a byte each, and a few numbers."""
+def test_codes_take_one_byte_per_element():
+    """A layer saves its input and its weight for backward as codes, one byte each, and a few numbers."""
     x = torch.randn(64, 256, requires_grad=True)
     for bits, bytes_each in ((3, 1), (8, 1), (9, 4)):
         layer = on_bits(nn.Linear(256, 128), bits, 8)
@@ -182,7 +190,7 @@ def test_setting_bits_between_forward_and_backward_is_safe():
 
 
 def test_a_small_network_learns_the_digits_on_four_bits():
-    """A small CNN with weights and activations on 4 bits and errors on 8 passes 97 % on held-out digits."""
+    """A small CNN with weights and activations on 4 bits and grad_output on 8 passes 97 % on held-out digits."""
     from sklearn.datasets import load_digits
 
     torch.manual_seed(0)

@@ -33,7 +33,7 @@ def test_elements_are_independent():
         assert abs(np.corrcoef(noise[:-lag], noise[lag:])[0, 1]) < 0.02
 
 
-def test_torchs_own_random_state_is_left_alone():
+def test_torchs_own_random_state_is_unchanged():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
@@ -78,7 +78,7 @@ def gradients(model, x, repeat=1):
 def small_model(seed=0):
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
-    return bc.round_to_grid(model, bc.Recipe(seed=seed))
+    return bc.quantize(model, bc.Recipe(seed=seed))
 
 
 def test_noise_follows_seed_and_step():
@@ -104,7 +104,7 @@ def test_micro_batches_of_a_step_draw_independent_noise():
 
 def test_nearest_rounding_draws_nothing():
     torch.manual_seed(3)
-    model = bc.round_to_grid(torch.nn.Linear(6, 8), bc.Recipe(gradients="nearest"))
+    model = bc.quantize(torch.nn.Linear(6, 8), bc.Recipe(gradients="nearest"))
     bc.set_bits(model, forward=4, backward=3)
     x = torch.randn(5, 6)
     assert torch.equal(gradients(model, x)[0], gradients(model, x)[0])

@@ -1,4 +1,4 @@
-"""One case or more for every registered layer: how to build it, what to feed it, and its plain re-computation."""
+"""One or more cases for every registered layer: how to build it, its inputs, and a plain reference computation."""
 
 import warnings
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A plain re-computation of the numerics, independent of the package: numpy for the grid, autograd for the rest."""
+"""A reference computation of the numerics, independent of the package: numpy for grids, autograd for the rest."""
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ def grid(x, bits, axes=None):
 
 
 class Plain:
-    """The recipe's default at given bits: operands straight through, errors to nearest on the backward bits."""
+    """The recipe's default at given bits: operands straight through, grad_output to nearest on the backward bits."""
 
     def __init__(self, forward, backward):
         self.forward, self.backward = forward, backward
@@ -31,9 +31,9 @@ class Plain:
         return self.operand(w, axes=tuple(d for d in range(w.dim()) if d != channel))
 
     def site(self, out):
-        """What leaves a site: the error that comes back to it is rounded once."""
+        """The output of a site: its grad_output is rounded once."""
         if out.requires_grad:
-            out.register_hook(lambda error: grid(error, self.backward))
+            out.register_hook(lambda grad_output: grid(grad_output, self.backward))
         return out
 
     def linear(self, x, w, b=None):

@@ -1,4 +1,4 @@
-"""What every registered layer keeps: one suite over the registry, so that a new layer is tested by being registered."""
+"""The contract of every registered layer: one suite over the registry, so that registering a layer tests it."""
 
 import copy
 import pickle
@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.nn import LAYERS
-from bitcycle.nn.registry import CONDITIONS, find
+from bitcycle.nn import LinearProduct, OperandSpec, QuantizedLayer, register, register_where
+from bitcycle.nn.registry import CONDITIONS, LAYERS, find
 from tests.nn.cases import CASES
 from tests.nn.reference import Plain, grid
 
@@ -48,7 +48,7 @@ def same(got, expected):
 def test_every_registered_layer_has_a_case():
     tested = {find(case.build())[0] for case in CASES}
     registered = {*LAYERS.values(), *(mixin for _, mixin in CONDITIONS)}
-    ours = {mixin for mixin in registered if mixin.__module__.startswith("bitcycle.")}
+    ours = {mixin for mixin in registered if mixin.__module__.startswith("bitcycle.nn.")}
     assert ours <= tested
     built = {type(case.build()) for case in CASES}
     assert {kind for kind in LAYERS if LAYERS[kind] in ours and kind.__name__ != "MessagePassing"} <= built
@@ -117,10 +117,10 @@ def test_sixteen_bits_agree_within_the_grid(case):
 
 @every_case
 def test_stochastic_rounding_is_right_in_the_mean(case):
-    """The mean over many backward passes is the gradient of the unrounded error, within five standard errors.
+    """The mean over many backward passes is the gradient for the unrounded grad_output, within five standard errors.
 
-    Every error is rounded without bias, whatever noise came before it, and enters each product linearly: so the mean
-    is exact for layers of several sites too.
+    Every grad_output is rounded without bias, whatever noise came before it, and enters each product linearly. The
+    mean is therefore exact for layers with several sites too.
     """
     layer, inputs = build(case)
     bc.quantize(layer, case.recipe)
@@ -230,13 +230,12 @@ def test_a_layer_of_the_users_own():
         def forward(self, x):
             return 2 * x @ self.weight.t()
 
-    from bitcycle.arithmetic import Linear, Operand
-    from bitcycle.nn import QuantizedLayer, register
-
     @register(Scaled)
     class QuantizedScaled(QuantizedLayer):
         def quantized_forward(self, x):
-            return 2 * self.multiply("", Linear(), x, self.weight, of_a=Operand(), of_b=Operand((1,)))
+            return 2 * self.multiply(
+                "", LinearProduct(), x, self.weight, a_spec=OperandSpec(), b_spec=OperandSpec((1,))
+            )
 
     try:
         model = nn.Sequential(Scaled())
@@ -250,3 +249,51 @@ def test_a_layer_of_the_users_own():
         torch.testing.assert_close(model(x), 2 * qx @ qw.t())
     finally:
         del LAYERS[Scaled]
+
+
+@pytest.mark.parametrize("wrong", [3, "Linear", nn.Linear(2, 2), int, QuantizedLayer, lambda layer: True])
+def test_only_module_classes_are_registered(wrong):
+    with pytest.raises(TypeError, match=r"register takes torch.nn.Module subclasses, got"):
+        register(nn.Linear, wrong)
+    assert wrong not in LAYERS.values()
+
+
+def test_registration_needs_a_layer_and_a_condition():
+    with pytest.raises(TypeError, match="at least one torch.nn.Module subclass"):
+        register()
+    for wrong in (None, nn.Linear):
+        with pytest.raises(TypeError, match="register_where takes a function of a class, got"):
+            register_where(wrong)
+
+
+@pytest.mark.parametrize("decorator", [register(nn.Identity), register_where(lambda layer: False)])
+@pytest.mark.parametrize("wrong", [nn.Linear, nn.Linear(2, 2), len])
+def test_only_quantised_layers_are_decorated(decorator, wrong):
+    before = len(LAYERS), len(CONDITIONS)
+    with pytest.raises(TypeError, match="decorates a QuantizedLayer subclass, got"):
+        decorator(wrong)
+    assert (len(LAYERS), len(CONDITIONS)) == before
+
+
+@every_case
+def test_repr_shows_bits_and_recipe(case):
+    layer, _ = build(case)
+    recipe = bc.Recipe(**{**vars(case.recipe), "seed": 7})
+    bc.quantize(layer, recipe)
+    bc.set_bits(layer, forward=4, backward=8)
+    assert "bits=4/8" in repr(layer)
+    assert "seed=7" in repr(layer)
+    bc.set_bits(layer, forward=None, backward=None)
+    assert "bits=full, " in repr(layer)
+    sites = list(layer.bitcycle.sites)
+    if len(sites) > 1:
+        bc.set_bits(layer, forward=3, where=sites[0])
+        assert f"bits=({sites[0]}: 3/full, {sites[1]}: full" in repr(layer)
+
+
+def test_repr_of_a_linear_layer():
+    layer = bc.quantize(nn.Linear(8, 4))
+    assert repr(layer) == "QuantizedLinear(in_features=8, out_features=4, bias=True, bits=full)"
+    bc.set_bits(layer, forward=None, backward=8)
+    assert repr(layer) == "QuantizedLinear(in_features=8, out_features=4, bias=True, bits=full/8)"
+    assert repr(bc.restore(layer)) == "Linear(in_features=8, out_features=4, bias=True)"

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle._cost.cost import Cost, Row
-from bitcycle.arithmetic import Aggregation, Counted, Observer, Site, observing
+from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Site, observing
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import convert_layer, restore_layer
 from bitcycle.conversion.sites import conversions, join_names, named_sites
-from bitcycle.conversion.tracing import Watch, call, undisturbed
-from bitcycle.nn import load_families
+from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
+from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import conversion_of
 from bitcycle.nn.registry import find, owner_of
-from bitcycle.nn.transformer import KeepsToItsChildren
+from bitcycle.nn.transformer import FusedContainer
 
 EVERYTHING = Recipe(aggregation="quantized")
 """The recipe under which every product of a model is a site, so that it can be counted."""
@@ -41,14 +41,14 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
     load_families()
     with ExitStack() as stack:
         own, counted = stack.enter_context(_everything_a_site(model))
-        stack.enter_context(undisturbed(model))
+        stack.enter_context(preserve_state(model))
         stack.enter_context(_in_full_precision(model))
         tally = _Tally(counted, quantized=own)
         normalised = stack.enter_context(_normalised_elements(model))
         stack.enter_context(observing(tally))
-        stack.enter_context(Watch(model, tally.outside))
+        stack.enter_context(ProductTracer(model, tally.outside))
         stack.enter_context(torch.enable_grad())
-        call(model, example_inputs)
+        run_model(model, example_inputs)
     uncounted = [*tally.uncounted, *_never_counted(model)]
     return Cost(tuple(entry.row() for entry in tally.entries.values()), tuple(uncounted), normalised[0])
 
@@ -79,7 +79,7 @@ class _Entry:
             self.input_gradient,
             self.weight_gradient,
             self.quantized,
-            weight_quantized=self.product != Aggregation.__name__,
+            weight_quantized=self.product != AggregationProduct.kind,
         )
 
 
@@ -92,9 +92,8 @@ class _Tally(Observer):
         self.uncounted: list[str] = []
 
     def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
-        kind = type(product).__name__
         name, layer = self.known.get(id(site), (site.name, "?"))
-        entry = _Entry(name, layer, kind, id(site) in self.quantized)
+        entry = _Entry(name, layer, product.kind, id(site) in self.quantized)
         shape_of_b = torch.Size() if b is None else b.shape
         self.entries.setdefault(id(site), entry).add(product.macs(a.shape, shape_of_b, out.shape), a, b)
 
@@ -117,7 +116,7 @@ def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, t
 
     A float model is counted as if it were converted; in a converted one, what was left alone is full precision.
     """
-    own = {id(site): not site.kept for site in named_sites(model).values()}
+    own = {id(site): site.skip is None for site in named_sites(model).values()}
     quantized = {site for site, moves in own.items() if moves}
     added: list[nn.Module] = []
     try:
@@ -126,7 +125,7 @@ def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, t
             if mixin is None or conversion_of(module) is not None or owner_of(name, model) is not None:
                 continue
             names = mixin.site_names(module, EVERYTHING)
-            if names or issubclass(mixin, KeepsToItsChildren):
+            if names or issubclass(mixin, FusedContainer):
                 sites = {local: Site(join_names(name, local), EVERYTHING) for local in names}
                 convert_layer(module, mixin, EVERYTHING, sites)
                 added.append(module)
@@ -179,7 +178,8 @@ def _never_counted(model: nn.Module) -> list[str]:
     for name, module in model.named_modules():
         conversion = conversion_of(module)
         mixin = find(module)[0] if conversion is None else conversion.mixin
-        text = mixin.uncounted(module) if mixin is not None else ""
-        if text:
-            found.append(f"{text} of {name or 'the model'} ({type(module).__name__.removeprefix('Quantized')})")
+        weights = mixin.uncounted_weights(module) if mixin is not None else ()
+        if weights:
+            layer = type(module).__name__.removeprefix("Quantized")
+            found.append(f"message weights {', '.join(weights)} of {name or 'the model'} ({layer})")
     return found

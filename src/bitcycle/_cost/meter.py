@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from bitcycle._cost.cost import Cost
 from bitcycle._cost.counting import cost
 from bitcycle.conversion.sites import named_sites
-from bitcycle.conversion.tracing import Arguments
+from bitcycle.conversion.tracing import CallArguments
 from bitcycle.schedules.base import FULL_WIDTH, width_of
 
 
@@ -85,7 +85,7 @@ class Meter:
     def _count(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Cost:
         self._busy = True
         try:
-            counted = cost(self._model, Arguments(arguments, keywords))
+            counted = cost(self._model, CallArguments(arguments, keywords))
         finally:
             self._busy = False
         self.uncounted |= set(counted.uncounted)

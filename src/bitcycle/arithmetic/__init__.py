@@ -1,24 +1,33 @@
-"""The three products of a site: output, input gradient, weight gradient, on the bits of the moment."""
+"""The three products of a site (output, input gradient, weight gradient) at its current bits."""
 
-from bitcycle.arithmetic.functions import Operand, error_on_grid, multiplied, multiply, on_grid
-from bitcycle.arithmetic.products import Aggregation, Convolution, Counted, Linear, Matmul, Product, Trilinear
-from bitcycle.arithmetic.site import Observer, Site, computing, observing
+from bitcycle.arithmetic.functions import OperandSpec, multiply, round_grad_output, round_operand
+from bitcycle.arithmetic.observers import Observer, computing, observing, report_product
+from bitcycle.arithmetic.products import (
+    AggregationProduct,
+    ConvolutionProduct,
+    Counted,
+    LinearProduct,
+    MatmulProduct,
+    Product,
+    TrilinearProduct,
+)
+from bitcycle.arithmetic.site import Site
 
 __all__ = [
-    "Aggregation",
-    "Convolution",
+    "AggregationProduct",
+    "ConvolutionProduct",
     "Counted",
-    "Linear",
-    "Matmul",
+    "LinearProduct",
+    "MatmulProduct",
     "Observer",
-    "Operand",
+    "OperandSpec",
     "Product",
     "Site",
-    "Trilinear",
+    "TrilinearProduct",
     "computing",
-    "error_on_grid",
-    "multiplied",
     "multiply",
     "observing",
-    "on_grid",
+    "report_product",
+    "round_grad_output",
+    "round_operand",
 ]

@@ -1,7 +1,7 @@
 """Quantised products as autograd functions.
 
-Forward: both operands on the site's bits, nearest; then the product. Backward: the error at the output is put on the
-backward bits once, and serves the input gradient and the weight gradient. Gradients pass the rounding straight through.
+Forward: both operands are rounded to nearest at the site's bits, then multiplied. Backward: grad_output is rounded once
+to the backward bits and serves the input gradient and the weight gradient. Rounding has a straight-through gradient.
 """
 
 from __future__ import annotations
@@ -12,18 +12,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.products import Counted, Product
-from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, OBSERVERS, STEP, Site, computing, read
+from bitcycle.arithmetic.observers import computing, current_observers, report_product
+from bitcycle.arithmetic.products import Product
+from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, Site, read
 from bitcycle.kernels.noise import uniform
 from bitcycle.kernels.rounding import Dims, Encoded, Width, decode, encode, round_to_grid
 
 
 @dataclass(frozen=True)
-class Operand:
-    """How an operand goes on the grid: the dimensions that share one, or not at all because it already is."""
+class OperandSpec:
+    """How an operand is put on its grid.
+
+    Args:
+        dims: The dimensions that share one grid. ``None`` is one grid for the whole tensor.
+        already_rounded: The operand is on its grid, and is used as it is.
+    """
 
     dims: Dims = None
-    ready: bool = False
+    already_rounded: bool = False
 
 
 def multiply(
@@ -33,19 +39,19 @@ def multiply(
     b: Tensor,
     bias: Tensor | None = None,
     *,
-    of_a: Operand,
-    of_b: Operand,
+    a_spec: OperandSpec,
+    b_spec: OperandSpec,
     training: bool,
 ) -> Tensor:
-    """A site's product of ``a`` and ``b`` at its bits of the moment, with its quantised backward."""
+    """Compute a site's product of ``a`` and ``b`` at its current bits, with a quantised backward."""
     bits = site.width(training)
-    _rounded(site, "a", a, of_a, bits)
-    _rounded(site, "b", b, of_b, bits)
-    if not OBSERVERS or torch.compiler.is_compiling():
-        return _multiply(site, product, a, b, bias, bits, of_a, of_b)
+    if not current_observers():
+        return _multiply(site, product, a, b, bias, bits, a_spec, b_spec)
     with computing(site):
-        out = _multiply(site, product, a, b, bias, bits, of_a, of_b)
-    return multiplied(site, product, a, b, out)
+        _report_rounding(site, "a", a, a_spec, bits)
+        _report_rounding(site, "b", b, b_spec, bits)
+        out = _multiply(site, product, a, b, bias, bits, a_spec, b_spec)
+    return report_product(site, product, a, b, out)
 
 
 def _multiply(
@@ -55,34 +61,34 @@ def _multiply(
     b: Tensor,
     bias: Tensor | None,
     bits: Width,
-    of_a: Operand,
-    of_b: Operand,
+    a_spec: OperandSpec,
+    b_spec: OperandSpec,
 ) -> Tensor:
     if not torch.is_grad_enabled():
-        return _forward(product, _values(a, bits, of_a), _values(b, bits, of_b), bias)
-    out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, of_a, of_b, site.recipe.gradients)
+        return _forward(product, _round(a, bits, a_spec), _round(b, bits, b_spec), bias)
+    out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, a_spec, b_spec, site.recipe.gradients)
     assert isinstance(out, Tensor)
     return out
 
 
-def on_grid(site: Site, x: Tensor, dims: Dims, training: bool, operand: str) -> Tensor:
-    """An operand on the site's bits, its gradient passed straight through."""
+def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: str) -> Tensor:
+    """Round an operand to the site's bits, with a straight-through gradient. Observers see it by its name."""
     bits = site.width(training)
-    _rounded(site, operand, x, Operand(dims), bits)
-    out = _OnGrid.apply(x, bits, dims)
+    _report_rounding(site, operand, x, OperandSpec(dims), bits)
+    out = _RoundOperand.apply(x, bits, dims)
     assert isinstance(out, Tensor)
     return out
 
 
-def error_on_grid(site: Site, output: Tensor) -> Tensor:
-    """The tensor itself; the error that arrives at it is put on the site's backward bits."""
-    out = _ErrorOnGrid.apply(output, site.control, site.recipe.gradients)
+def round_grad_output(site: Site, output: Tensor) -> Tensor:
+    """Return a copy of ``output`` whose gradient is rounded to the site's backward bits on its way back."""
+    out = _RoundGradOutput.apply(output, site.control, site.recipe.gradients)
     assert isinstance(out, Tensor)
     return out
 
 
 class _QuantizedProduct(torch.autograd.Function):
-    """A product whose backward keeps its operands as codes: one byte an element up to 8 bits."""
+    """A product that saves its operands for backward as codes: one byte per element for up to 8 bits."""
 
     @staticmethod
     def forward(
@@ -93,59 +99,61 @@ class _QuantizedProduct(torch.autograd.Function):
         control: Tensor,
         bits: Width,
         product: Product,
-        of_a: Operand,
-        of_b: Operand,
+        a_spec: OperandSpec,
+        b_spec: OperandSpec,
         rounding: str,
     ) -> Tensor:
-        wants_a, wants_b = ctx.needs_input_grad[:2]
-        kept_a = _kept(a, bits, of_a, keep=wants_b)
-        kept_b = _kept(b, bits, of_b, keep=wants_a)
-        out = _forward(product, kept_a.values, kept_b.values, bias)
-        ctx.save_for_backward(*(kept_a[1:] if wants_b else (None,) * 3), *(kept_b[1:] if wants_a else (None,) * 3))
+        a_needs_grad, b_needs_grad = ctx.needs_input_grad[:2]
+        encoded_a = _encode(a, bits, a_spec, save=b_needs_grad)
+        encoded_b = _encode(b, bits, b_spec, save=a_needs_grad)
+        out = _forward(product, encoded_a.values, encoded_b.values, bias)
+        nothing = (None,) * 3
+        ctx.save_for_backward(
+            *(encoded_a[1:] if b_needs_grad else nothing), *(encoded_b[1:] if a_needs_grad else nothing)
+        )
         ctx.product, ctx.rounding, ctx.control = product, rounding, control
-        ctx.of_a, ctx.of_b = (a.shape, a.dtype), (b.shape, b.dtype)
+        ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
         return out
 
     @staticmethod
-    def backward(ctx: Any, error: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_order()
-        error = _rounded_error(error, ctx.control, ctx.rounding)
+        grad_output = _rounded_grad_output(grad_output, ctx.control, ctx.rounding)
         codes_a, scale_a, zero_a, codes_b, scale_b, zero_b = ctx.saved_tensors
-        (shape_a, dtype_a), (shape_b, dtype_b) = ctx.of_a, ctx.of_b
-        wants_a, wants_b, wants_bias = ctx.needs_input_grad[:3]
-        gradient_a = gradient_b = gradient_bias = None
-        if wants_a:
-            b = decode(codes_b, scale_b, zero_b, dtype_b).to(error.dtype)
-            gradient_a = ctx.product.input_gradient(error, b, shape_a).to(dtype_a)
-        if wants_b:
-            a = decode(codes_a, scale_a, zero_a, dtype_a).to(error.dtype)
-            gradient_b = ctx.product.weight_gradient(error, a, shape_b).to(dtype_b)
-        if wants_bias:
-            gradient_bias = ctx.product.bias_gradient(error)
-        return gradient_a, gradient_b, gradient_bias, None, None, None, None, None, None
+        a_needs_grad, b_needs_grad, bias_needs_grad = ctx.needs_input_grad[:3]
+        grad_a = grad_b = grad_bias = None
+        if a_needs_grad:
+            b = decode(codes_b, scale_b, zero_b, ctx.b_dtype).to(grad_output.dtype)
+            grad_a = ctx.product.input_gradient(grad_output, b, ctx.a_shape).to(ctx.a_dtype)
+        if b_needs_grad:
+            a = decode(codes_a, scale_a, zero_a, ctx.a_dtype).to(grad_output.dtype)
+            grad_b = ctx.product.weight_gradient(grad_output, a, ctx.b_shape).to(ctx.b_dtype)
+        if bias_needs_grad:
+            grad_bias = ctx.product.bias_gradient(grad_output)
+        return grad_a, grad_b, grad_bias, None, None, None, None, None, None
 
 
-class _OnGrid(torch.autograd.Function):
+class _RoundOperand(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, bits: Width, dims: Dims) -> Tensor:
         values = round_to_grid(x, bits, dims)
         return values.view_as(values) if values is x else values
 
     @staticmethod
-    def backward(ctx: Any, error: Tensor) -> tuple[Tensor, None, None]:
-        return error, None, None
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+        return grad_output, None, None
 
 
-class _ErrorOnGrid(torch.autograd.Function):
+class _RoundGradOutput(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, control: Tensor, rounding: str) -> Tensor:
         ctx.control, ctx.rounding = control, rounding
-        return x.clone()  # a view could not be changed in place by what comes after
+        return x.clone()  # autograd forbids later operations to change a view in place
 
     @staticmethod
-    def backward(ctx: Any, error: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
         _refuse_second_order()
-        return _rounded_error(error, ctx.control, ctx.rounding), None, None
+        return _rounded_grad_output(grad_output, ctx.control, ctx.rounding), None, None
 
 
 def _forward(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
@@ -156,47 +164,47 @@ def _forward(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Ten
     return product.output(a, b, bias)
 
 
-def _values(x: Tensor, bits: Width, how: Operand) -> Tensor:
-    return x if how.ready else round_to_grid(x, bits, how.dims)
+def _round(x: Tensor, bits: Width, spec: OperandSpec) -> Tensor:
+    return x if spec.already_rounded else round_to_grid(x, bits, spec.dims)
 
 
-def _kept(x: Tensor, bits: Width, how: Operand, keep: bool) -> Encoded:
-    if how.ready:
+def _encode(x: Tensor, bits: Width, spec: OperandSpec, save: bool) -> Encoded:
+    if spec.already_rounded:
         return Encoded(x, x, x, x)
-    if keep:
-        return encode(x, bits, how.dims)
-    values = round_to_grid(x, bits, how.dims)
+    if save:
+        return encode(x, bits, spec.dims)
+    values = round_to_grid(x, bits, spec.dims)
     return Encoded(values, values, values, values)
 
 
-def _rounded_error(error: Tensor, control: Tensor, rounding: str) -> Tensor:
-    """The error on the backward bits, per tensor."""
+def _rounded_grad_output(grad_output: Tensor, control: Tensor, rounding: str) -> Tensor:
+    """Round grad_output to the backward bits, with one grid for the tensor."""
     bits = read(control, BACKWARD)
     if isinstance(bits, int) and bits == 0:
-        return error
-    noise = None if rounding == "nearest" else _next_noise(error, control)
-    return round_to_grid(error, bits, None, noise)
+        return grad_output
+    noise = None if rounding == "nearest" else _next_noise(grad_output, control)
+    return round_to_grid(grad_output, bits, None, noise)
 
 
-def _next_noise(error: Tensor, control: Tensor) -> Tensor:
-    return _drawn(error, control) if torch.compiler.is_compiling() else _draw(error, control)
+def _next_noise(grad_output: Tensor, control: Tensor) -> Tensor:
+    return _draw_op(grad_output, control) if torch.compiler.is_compiling() else _draw(grad_output, control)
 
 
-def _draw(error: Tensor, control: Tensor) -> Tensor:
+def _draw(grad_output: Tensor, control: Tensor) -> Tensor:
     numbers = control.tolist()
     control[DRAWS] += 1
-    return uniform(error, numbers[KEY], numbers[STEP], numbers[DRAWS])
+    return uniform(grad_output, numbers[KEY], numbers[STEP], numbers[DRAWS])
 
 
-@torch.library.custom_op("bitcycle::drawn", mutates_args=("control",))
-def _drawn(error: Tensor, control: Tensor) -> Tensor:
-    """The same noise as one opaque operation of a compiled graph."""
-    return _draw(error, control)
+@torch.library.custom_op("bitcycle::draw_noise", mutates_args=("control",))
+def _draw_op(grad_output: Tensor, control: Tensor) -> Tensor:
+    """Draw the same noise as one opaque operation of a compiled graph."""
+    return _draw(grad_output, control)
 
 
-@_drawn.register_fake
-def _(error: Tensor, control: Tensor) -> Tensor:
-    return torch.empty_like(error, dtype=torch.int16)
+@_draw_op.register_fake
+def _(grad_output: Tensor, control: Tensor) -> Tensor:
+    return torch.empty_like(grad_output, dtype=torch.int16)
 
 
 def _refuse_second_order() -> None:
@@ -207,19 +215,11 @@ def _refuse_second_order() -> None:
         )
 
 
-def multiplied(site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> Tensor:
-    """Tell observers of a product that ran; gives back its output."""
-    if OBSERVERS and not torch.compiler.is_compiling():
-        for observer in list(OBSERVERS):
-            observer.multiplied(site, product, a, b, out)
-    return out
-
-
-def _rounded(site: Site, operand: str, x: Tensor, how: Operand, bits: Width) -> None:
-    """Tell observers of an operand that goes on the grid."""
-    if how.ready or not OBSERVERS or torch.compiler.is_compiling():
+def _report_rounding(site: Site, operand: str, x: Tensor, spec: OperandSpec, bits: Width) -> None:
+    observers = current_observers()
+    if spec.already_rounded or not observers:
         return
     with torch.no_grad():
-        after = _values(x, bits, how)
-    for observer in list(OBSERVERS):
+        after = _round(x, bits, spec)
+    for observer in observers:
         observer.rounded(site, operand, x, after)

@@ -1,7 +1,7 @@
-"""Multiply-accumulates of torch's own operations, for products that no layer accounts for.
+"""Multiply-accumulates of torch's own operations, for products that run outside any site.
 
-Each rule takes the arguments of an operation, as a dispatcher sees them, and its result, and gives the products inside:
-their operands and their multiply-accumulates.
+Each rule takes the arguments of an operation, as the dispatcher passes them, and its result. It returns the products
+inside the operation with their operands and multiply-accumulates.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 
-class Part(NamedTuple):
+class OpProduct(NamedTuple):
     """One product of an operation."""
 
     a: Tensor
@@ -20,58 +20,58 @@ class Part(NamedTuple):
     macs: int
 
 
-Rule = Callable[[tuple[Any, ...], Any], list[Part]]
+MacRule = Callable[[tuple[Any, ...], Any], list[OpProduct]]
 
 
-def _matrix(first: int) -> Rule:
-    """(..., n, k) x (..., k, m), the two operands beginning at a position of the arguments."""
+def _matrix(first: int) -> MacRule:
+    """Return the rule for (..., n, k) x (..., k, m), with the operands at positions ``first`` and ``first + 1``."""
 
-    def rule(args: tuple[Any, ...], out: Any) -> list[Part]:
+    def rule(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
         a, b = args[first], args[first + 1]
-        return [Part(a, b, out.numel() * a.shape[-1])]
+        return [OpProduct(a, b, out.numel() * a.shape[-1])]
 
     return rule
 
 
-def _summed_over_batch(args: tuple[Any, ...], out: Any) -> list[Part]:
+def _summed_over_batch(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
     a, b = args[1], args[2]
-    return [Part(a, b, a.numel() * b.shape[-1])]
+    return [OpProduct(a, b, a.numel() * b.shape[-1])]
 
 
-def _vector(first: int) -> Rule:
-    def rule(args: tuple[Any, ...], out: Any) -> list[Part]:
+def _vector(first: int) -> MacRule:
+    def rule(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
         a, b = args[first], args[first + 1]
-        return [Part(a, b, a.numel())]
+        return [OpProduct(a, b, a.numel())]
 
     return rule
 
 
-def _linear(args: tuple[Any, ...], out: Any) -> list[Part]:
+def _linear(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
     a, b = args[0], args[1]
-    return [Part(a, b, a.numel() * b.shape[0])]
+    return [OpProduct(a, b, a.numel() * b.shape[0])]
 
 
-def _convolution(args: tuple[Any, ...], out: Any) -> list[Part]:
+def _convolution(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
     a, b, transposed = args[0], args[1], args[6]
-    places = a if transposed else out
-    return [Part(a, b, places.numel() * b.shape[1:].numel())]
+    positions = a if transposed else out
+    return [OpProduct(a, b, positions.numel() * b.shape[1:].numel())]
 
 
-def _attention(args: tuple[Any, ...], out: Any) -> list[Part]:
+def _attention(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
     query, key, value = args[:3]
     scores = query.shape[:-1].numel() * key.shape[-2]
-    return [Part(query, key, scores * query.shape[-1]), Part(query, value, scores * value.shape[-1])]
+    return [OpProduct(query, key, scores * query.shape[-1]), OpProduct(query, value, scores * value.shape[-1])]
 
 
-def _sparse(first: int) -> Rule:
-    def rule(args: tuple[Any, ...], out: Any) -> list[Part]:
+def _sparse(first: int) -> MacRule:
+    def rule(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
         a, b = args[first], args[first + 1]
-        return [Part(b, a, a._nnz() * b.shape[-1])]
+        return [OpProduct(b, a, a._nnz() * b.shape[-1])]
 
     return rule
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, MacRule] = {
     **dict.fromkeys(("mm", "bmm", "matmul"), _matrix(0)),
     **dict.fromkeys(("addmm", "baddbmm"), _matrix(1)),
     "addbmm": _summed_over_batch,
@@ -92,15 +92,15 @@ RULES: dict[str, Rule] = {
     "_sparse_mm": _sparse(0),
     "_sparse_addmm": _sparse(1),
 }
-"""Operations that can be counted, by name."""
+"""Rules for the operations that can be counted, by name."""
 
-OTHERS = {
+UNCOUNTED = {
     *("_convolution", "_trilinear", "mkldnn_rnn_layer", "lstm", "gru", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"),
     *("_transformer_encoder_layer_fwd", "_native_multi_head_attention", "_cdist_forward", "_grouped_mm"),
 }
-"""Operations that multiply and have no rule: they are named wherever they run."""
+"""Operations that multiply and have no rule. A count lists them by name wherever they run."""
 
 
 def multiplies(operation: str) -> bool:
-    """Whether an operation multiplies matrices."""
-    return operation in RULES or operation in OTHERS
+    """Return whether an operation multiplies matrices."""
+    return operation in RULES or operation in UNCOUNTED

@@ -1,12 +1,12 @@
-"""The products a site can be, each with its three: output, input gradient, weight gradient.
+"""The products that a site can compute, each with its output, input gradient and weight gradient.
 
-Each is a plain value; another way to execute a product is another class with the same three methods.
+A product is a plain value. Another product is another class with the same methods.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -14,43 +14,48 @@ from torch import Tensor
 
 
 class Counted(Protocol):
-    """Whatever multiplies, as far as its cost goes."""
+    """What the cost needs to know of a product."""
+
+    kind: ClassVar[str]
+    """The name of the product in a table of costs."""
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
-        """Multiply-accumulates of the product; each of its two gradient products has as many."""
+        """Return the multiply-accumulates of the product. Each of its two gradient products has the same number."""
 
 
 class Product(Counted, Protocol):
-    """A product of operands ``a`` (an activation) and ``b`` (a weight, or a second activation)."""
+    """A product of operands ``a`` (an activation) and ``b`` (a weight or a second activation)."""
 
     def output(self, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
-        """The product, plus a bias if there is one."""
+        """Return the product, plus the bias if there is one."""
 
-    def input_gradient(self, error: Tensor, b: Tensor, a: torch.Size) -> Tensor:
-        """The gradient of operand ``a``, whose shape is given."""
+    def input_gradient(self, grad_output: Tensor, b: Tensor, a_shape: torch.Size) -> Tensor:
+        """Return the gradient of operand ``a``."""
 
-    def weight_gradient(self, error: Tensor, a: Tensor, b: torch.Size) -> Tensor:
-        """The gradient of operand ``b``, whose shape is given."""
+    def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
+        """Return the gradient of operand ``b``."""
 
-    def bias_gradient(self, error: Tensor) -> Tensor:
-        """The gradient of the bias."""
+    def bias_gradient(self, grad_output: Tensor) -> Tensor:
+        """Return the gradient of the bias."""
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearProduct:
     """``a b^T`` over the last dimensions: a (..., in), b (out, in)."""
+
+    kind: ClassVar[str] = "Linear"
 
     def output(self, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
         return F.linear(a, b, bias)
 
-    def input_gradient(self, error: Tensor, b: Tensor, a: torch.Size) -> Tensor:
-        return error.matmul(b)
+    def input_gradient(self, grad_output: Tensor, b: Tensor, a_shape: torch.Size) -> Tensor:
+        return grad_output.matmul(b)
 
-    def weight_gradient(self, error: Tensor, a: Tensor, b: torch.Size) -> Tensor:
-        return _rows(error).t().mm(_rows(a))
+    def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
+        return _rows(grad_output).t().mm(_rows(a))
 
-    def bias_gradient(self, error: Tensor) -> Tensor:
-        return _rows(error).sum(0)
+    def bias_gradient(self, grad_output: Tensor) -> Tensor:
+        return _rows(grad_output).sum(0)
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         return a.numel() * b[0]
@@ -61,8 +66,10 @@ def _rows(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Convolution:
-    """A convolution of any dimension, transposed or not: a (N, C, ...), b as torch keeps it."""
+class ConvolutionProduct:
+    """A convolution of any dimension, plain or transposed: a (N, C, ...), b in the layout of torch."""
+
+    kind: ClassVar[str] = "Convolution"
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -74,22 +81,22 @@ class Convolution:
     def output(self, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
         return torch.convolution(a, b, bias, *self._geometry())
 
-    def input_gradient(self, error: Tensor, b: Tensor, a: torch.Size) -> Tensor:
-        return self._backward(error, error.new_empty(a), b, 0)  # of a only the shape is looked at
+    def input_gradient(self, grad_output: Tensor, b: Tensor, a_shape: torch.Size) -> Tensor:
+        return self._backward(grad_output, grad_output.new_empty(a_shape), b, 0)  # only the shape of a is used
 
-    def weight_gradient(self, error: Tensor, a: Tensor, b: torch.Size) -> Tensor:
-        return self._backward(error, a, error.new_empty(b), 1)
+    def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
+        return self._backward(grad_output, a, grad_output.new_empty(b_shape), 1)
 
-    def bias_gradient(self, error: Tensor) -> Tensor:
-        return error.sum(tuple(d for d in range(error.dim()) if d != 1))
+    def bias_gradient(self, grad_output: Tensor) -> Tensor:
+        return grad_output.sum(tuple(d for d in range(grad_output.dim()) if d != 1))
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
-        # Each place of the output (of the input, if transposed) meets a whole kernel; padding counts like the rest.
+        # Each output position (input position, if transposed) meets a whole kernel. Padding counts like the rest.
         return (a if self.transposed else out).numel() * b[1:].numel()
 
-    def _backward(self, error: Tensor, a: Tensor, b: Tensor, wanted: int) -> Tensor:
+    def _backward(self, grad_output: Tensor, a: Tensor, b: Tensor, wanted: int) -> Tensor:
         mask = [wanted == 0, wanted == 1, False]
-        gradient = torch.ops.aten.convolution_backward(error, a, b, None, *self._geometry(), mask)[wanted]
+        gradient = torch.ops.aten.convolution_backward(grad_output, a, b, None, *self._geometry(), mask)[wanted]
         assert isinstance(gradient, Tensor)
         return gradient
 
@@ -106,22 +113,24 @@ class Convolution:
 
 
 @dataclass(frozen=True)
-class Matmul:
-    """``a b``, or ``a b^T`` if so asked, over the last two dimensions; both operands are activations."""
+class MatmulProduct:
+    """``a b``, or ``a b^T`` with ``transpose_b``, over the last two dimensions. Both operands are activations."""
+
+    kind: ClassVar[str] = "Matmul"
 
     transpose_b: bool = False
 
     def output(self, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
         return a.matmul(b.mT if self.transpose_b else b)
 
-    def input_gradient(self, error: Tensor, b: Tensor, a: torch.Size) -> Tensor:
-        return error.matmul(b if self.transpose_b else b.mT).sum_to_size(a)
+    def input_gradient(self, grad_output: Tensor, b: Tensor, a_shape: torch.Size) -> Tensor:
+        return grad_output.matmul(b if self.transpose_b else b.mT).sum_to_size(a_shape)
 
-    def weight_gradient(self, error: Tensor, a: Tensor, b: torch.Size) -> Tensor:
-        gradient = error.mT.matmul(a) if self.transpose_b else a.mT.matmul(error)
-        return gradient.sum_to_size(b)
+    def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
+        gradient = grad_output.mT.matmul(a) if self.transpose_b else a.mT.matmul(grad_output)
+        return gradient.sum_to_size(b_shape)
 
-    def bias_gradient(self, error: Tensor) -> Tensor:
+    def bias_gradient(self, grad_output: Tensor) -> Tensor:
         raise AssertionError("a product of two activations has no bias")
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
@@ -129,8 +138,10 @@ class Matmul:
 
 
 @dataclass(frozen=True)
-class Trilinear:
-    """``x1^T W_o x2`` for each output: first ``x1^T W``, then its product with ``x2``."""
+class TrilinearProduct:
+    """``x1^T W_o x2`` for each output ``o``: first ``x1^T W``, then its product with ``x2``."""
+
+    kind: ClassVar[str] = "Trilinear"
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         _, first, second = b
@@ -138,8 +149,10 @@ class Trilinear:
 
 
 @dataclass(frozen=True)
-class Aggregation:
-    """Messages summed up along the edges of a graph: one multiply-accumulate for each edge and feature."""
+class AggregationProduct:
+    """The sum of messages along the edges of a graph: one multiply-accumulate per edge and feature."""
+
+    kind: ClassVar[str] = "Aggregation"
 
     edges: int
 

@@ -10,21 +10,35 @@ Granularity = Literal["tensor", "channel", "row"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How sites quantise. The default is the paper's.
+    """How sites quantise. The default is the paper's recipe.
 
-    ``weights``, ``activations``: what shares one grid. ``tensor``: everything. ``channel``: an output channel of a
-    weight, a feature channel of an activation. ``row``: a vector along the last dimension of a weight or of a linear
-    layer's input, a sample of a convolution's input.
-    ``attention``, ``features``: the same for the operands of attention products and for the node features of graphs.
-    ``gradients``: how the error at a site's output is rounded onto the backward bits.
-    ``bias``: put biases on the forward bits too. ``embeddings``: put embedding vectors on the forward bits too.
-    ``aggregation``: ``quantized`` puts features on the forward bits before a graph network aggregates them, and the
-    error at the aggregation's output on the backward bits (Q-Agg); ``full`` leaves aggregation alone (FP-Agg).
-    ``evaluate_at``: in evaluation mode compute at the schedule's q_max, or at the bits training is at (``current``).
-    ``seed``: of the noise for stochastic rounding.
+    A granularity says which values share one grid. ``"tensor"``: all of them. ``"channel"``: an output channel of a
+    weight or a feature channel of an activation. ``"row"``: a vector along the last dimension of a weight or of the
+    input of a linear layer, or one sample of the input of a convolution.
 
-    >>> Recipe(gradients="nearest", weights="tensor").activations
-    'tensor'
+    Args:
+        weights: Granularity of weights.
+        activations: Granularity of activations.
+        attention: Granularity of the operands of attention products.
+        features: Granularity of the node features of graphs.
+        gradients: How grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
+            ``"nearest"``.
+        bias: Round biases to the forward bits too.
+        embeddings: Round embedding vectors to the forward bits too.
+        aggregation: ``"quantized"`` rounds features to the forward bits before a graph network aggregates them, and
+            grad_output of the aggregation to the backward bits (Q-Agg). ``"full"`` aggregates in full precision
+            (FP-Agg).
+        evaluate_at: In evaluation mode, compute at the schedule's q_max (``"max"``) or at the bits that training is at
+            (``"current"``).
+        seed: Random seed of the noise for stochastic rounding.
+
+    Raises:
+        ValueError: A field has a value that is not listed above.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> bc.Recipe(gradients="nearest", weights="tensor").activations
+        'tensor'
     """
 
     weights: Granularity = "channel"
@@ -41,10 +55,17 @@ class Recipe:
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for field in fields(self):
-            value, kind = getattr(self, field.name), hints[field.name]
-            choices = get_args(kind)
+            value, expected = getattr(self, field.name), hints[field.name]
+            choices = get_args(expected)
             if choices and value not in choices:
-                known = " or ".join(map(repr, choices))
-                raise ValueError(f"Recipe({field.name}=...) is {known}, not {value!r}")
-            if not choices and type(value) is not kind:
-                raise ValueError(f"Recipe({field.name}=...) is of type {kind.__name__}, not {value!r}")
+                raise ValueError(f"Recipe({field.name}=...) must be {' or '.join(map(repr, choices))}, got {value!r}")
+            if not choices and type(value) is not expected:
+                raise ValueError(f"Recipe({field.name}=...) must be of type {expected.__name__}, got {value!r}")
+
+    def changes(self) -> dict[str, object]:
+        """Return the fields that differ from the default recipe.
+
+        >>> Recipe(bias=True).changes()
+        {'bias': True}
+        """
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}

@@ -1,1 +1,1 @@
-"""Converting a model: which layers become sites, which are skipped and why, and the way back to float."""
+"""Conversion of a model: which layers become sites, which are skipped and why, and the way back to float."""

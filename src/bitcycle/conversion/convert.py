@@ -1,159 +1,214 @@
-"""Conversion: make a model compute on a few bits, set the bits, and give the float model back."""
+"""Conversion: make a model compute on a few bits, set the bits, and return to the float model."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch import nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.conversion.rules import Rules, as_rules, excluded, rule_for_site
+from bitcycle.arithmetic.site import UNCHANGED, Unchanged, write_bits
+from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules, skip_site
 from bitcycle.conversion.sites import join_names, sites
-from bitcycle.conversion.skip_reasons import why_left
+from bitcycle.conversion.skip_reasons import explain, skip_reason
 from bitcycle.kernels.rounding import check_width
-from bitcycle.nn import load_families
+from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, quantized_class
 from bitcycle.nn.registry import find, owner_of, target_class
-from bitcycle.nn.transformer import KeepsToItsChildren
+from bitcycle.nn.transformer import FusedContainer
 
 M = TypeVar("M", bound=nn.Module)
 
-_UNCHANGED: Any = object()
-_REASON = "bitcycle_reason"
-"""The attribute that tells, on a module that was left alone, why."""
+_SKIPS = "bitcycle_skips"
+"""The attribute in which conversion stores on a module why it, or a part of it, was skipped."""
 
 
 def quantize(
     model: M, recipe: Recipe | None = None, *, keep: Rules = None, where: Rules = None, policy: str | None = None
 ) -> M:
-    """Make a model compute its products on a few bits, in place; it stays in full precision until bits are set.
+    """Convert a model in place so that it can compute its products on a few bits.
 
-    ``keep`` and ``where`` are names with wildcards (a container stands for all inside it) or module classes: what stays
-    in full precision, and what alone is converted; ``keep`` may also name one site of a layer that has several.
-    ``policy`` names a model family of the paper, which keeps its first or last layer. Parameters stay the same objects
-    under the same names; :func:`restore` undoes it all.
+    The model computes in full precision until bits are set. Its parameters stay the same objects under the same names.
+    :func:`restore` undoes the conversion. Products that stay in full precision because bitcycle does not know them are
+    reported in one warning.
 
-    >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-    >>> model = quantize(model, keep="2")
-    >>> set_bits(model, forward=4, backward=8)
-    >>> list(sites(model))
-    ['0']
+    Args:
+        model: The model to convert. Convert it before you wrap it (DDP, FSDP) or compile it.
+        recipe: How sites quantise; by default ``bc.Recipe()``, the paper's recipe.
+        keep: What stays in full precision: names with wildcards or module classes. A container stands for everything
+            inside it. A name may also be that of a single site in a layer with several sites.
+        where: What is converted, by the same rules; by default everything.
+        policy: A model family of the paper, which keeps its first or last layer in full precision: ``"cifar-resnet"``,
+            ``"imagenet-resnet"``, ``"retinanet"``, ``"gnn"``, ``"lstm"`` or ``"bert"``.
+
+    Returns:
+        The same model.
+
+    Raises:
+        TypeError: ``model`` is not a :class:`torch.nn.Module`.
+        ValueError: The model is converted already, wrapped or compiled, or an argument is invalid.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> model = bc.quantize(model, keep="2")
+        >>> bc.set_bits(model, forward=4, backward=8)
+        >>> model
+        Sequential(
+          (0): QuantizedLinear(in_features=8, out_features=8, bias=True, bits=4/8)
+          (1): ReLU()
+          (2): Linear(in_features=8, out_features=2, bias=True)
+        )
     """
     recipe = Recipe() if recipe is None else recipe
     if not isinstance(recipe, Recipe):
-        raise ValueError(f"recipe is a bc.Recipe, not {recipe!r}")
+        raise ValueError(f"recipe must be a bc.Recipe, got {recipe!r}")
     _refuse_what_cannot_be_converted(model)
     load_families()
-    kept = as_rules(keep)
-    reasons = excluded(model, kept, as_rules(where), policy)
+    keep_rules = as_rules(keep)
+    excluded = excluded_modules(model, keep_rules, as_rules(where), policy)
     unknown = []
     for name, module in list(model.named_modules()):
         if owner_of(name, model) is not None:
             continue
-        reason, suspicious = reasons.get(module, ""), False
-        if not reason:
-            reason, suspicious = _convert_or_say_why(name, module, recipe, kept)
-        if reason:
-            vars(module)[_REASON] = reason
-        if suspicious:
-            unknown.append(f"{name or 'the model itself'} ({_original(module).__name__}: {reason})")
+        skips = (excluded[module],) if module in excluded else _convert(name, module, recipe, keep_rules)
+        vars(module)[_SKIPS] = skips
+        if any(skip.kind.is_unknown for skip in skips):
+            unknown.append(f"{name or 'the model itself'} ({_original(module).__name__}: {explain(skips)})")
     if unknown:
         warnings.warn(
-            "bc.quantize leaves products in full precision that it does not know: " + "; ".join(unknown), stacklevel=2
+            "bc.quantize does not know these products, which stay in full precision: " + "; ".join(unknown),
+            stacklevel=2,
         )
     return model
 
 
 def restore(model: M) -> M:
-    """The very same float model back: same objects, same classes, same parameters.
+    """Turn a converted model back into the float model: the same objects, classes and parameters as before.
 
-    >>> layer = nn.Linear(2, 2)
-    >>> type(restore(quantize(layer))) is nn.Linear
-    True
+    Args:
+        model: A converted model. A float model is returned unchanged.
+
+    Returns:
+        The same model.
+
+    Raises:
+        ValueError: A layer was wrapped or changed after conversion.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> layer = nn.Linear(2, 2)
+        >>> type(bc.restore(bc.quantize(layer))) is nn.Linear
+        True
     """
     for module in list(model.modules()):
         restore_layer(module)
-        vars(module).pop(_REASON, None)
+        vars(module).pop(_SKIPS, None)
     return model
 
 
 def set_bits(
     model: nn.Module,
-    forward: int | None = _UNCHANGED,
-    backward: int | None = _UNCHANGED,
+    forward: int | Unchanged | None = UNCHANGED,
+    backward: int | Unchanged | None = UNCHANGED,
     *,
-    evaluate: int | None = _UNCHANGED,
+    evaluate: int | Unchanged | None = UNCHANGED,
     where: str | Iterable[str] | None = None,
 ) -> None:
-    """Set the bits of all sites, or of those whose names match ``where``, at once; ``None`` is full precision.
+    """Set the bits of all sites of a converted model, or of those whose names match.
 
-    ``forward`` are the bits of weights and activations, ``backward`` those of the errors, ``evaluate`` those in
-    evaluation mode (the forward bits unless given). What is not given stays as it is.
+    Bits are an integer from 1 to 16, or ``None`` for full precision. What is not given (``UNCHANGED``) stays as it is.
+    Setting bits never rebuilds a layer or recompiles a compiled model.
+
+    Args:
+        model: A converted model.
+        forward: Bits of weights and activations.
+        backward: Bits of grad_output, the gradient that arrives at the output of a site.
+        evaluate: Bits of weights and activations in evaluation mode; by default they follow ``forward``.
+        where: Names of sites, with wildcards; by default all sites. A container stands for everything inside it.
+
+    Raises:
+        ValueError: The bits are out of range, the model is not converted, or a name matches no site.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
+        >>> bc.set_bits(model, forward=4, backward=8)
+        >>> bc.set_bits(model, forward=None, where="1")
+        >>> [(row.forward, row.backward) for row in bc.summary(model).sites]
+        [(4, 8), (None, 8)]
     """
     bits = {"forward": forward, "backward": backward, "evaluate": evaluate}
-    given = {name: check_width(value, name) for name, value in bits.items() if value is not _UNCHANGED}
-    for site in sites(model, where).values():
-        site.set(**given)
+    given = {name: check_width(width, name) for name, width in bits.items() if width is not UNCHANGED}
+    write_bits(sites(model, where).values(), **given)
 
 
-def reasons_of(model: nn.Module) -> dict[str, str]:
-    """Why each module that was left alone was, by name."""
+def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
+    """Return why each module that is skipped, wholly or in part, is skipped, by name."""
     load_families()
-    found = {}
+    skipped = {}
     for name, module in model.named_modules():
-        reason = vars(module).get(_REASON)
-        if reason is None and conversion_of(module) is None and owner_of(name, model) is None:
-            mixin, almost = find(module)
-            reason = "not converted" if mixin is not None else why_left(module, almost)[0]
-        if reason:
-            found[name] = reason
-    return found
+        skips: tuple[Skip, ...] | None = vars(module).get(_SKIPS)
+        if skips is None:
+            skips = () if conversion_of(module) is not None or owner_of(name, model) is not None else _why_float(module)
+        if skips:
+            skipped[name] = skips
+    return skipped
 
 
-def convert_layer(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, made: dict[str, Site]) -> None:
-    """Put a mixin in front of a layer's class, with its sites by their local names."""
+def convert_layer(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, sites: dict[str, Site]) -> None:
+    """Put a mixin in front of a layer's class, with sites by their local names."""
     original = target_class(module)
-    vars(module)["bitcycle"] = Conversion(mixin, original, recipe, made)
+    vars(module)["bitcycle"] = Conversion(mixin, original, recipe, sites)
     if type(module) is original:
         module.__class__ = quantized_class(mixin, original)
         mixin.attach(module)
-    else:  # a lazy module takes this class, instead of the plain one, when it learns its shape
+    else:  # a lazy module takes this class when it learns its shape
         vars(module)["cls_to_become"] = quantized_class(mixin, original)
 
 
 def restore_layer(module: nn.Module) -> None:
-    """Take the mixin away again, if the layer has one."""
+    """Remove the mixin from a layer that has one."""
     conversion = conversion_of(module)
     if conversion is None:
         return
-    made = quantized_class(conversion.mixin, conversion.original)
-    if type(module) is made:
+    converted = quantized_class(conversion.mixin, conversion.original)
+    if type(module) is converted:
         conversion.mixin.detach(module)
         module.__class__ = conversion.original
-    elif vars(module).get("cls_to_become") is not made:
+    elif vars(module).get("cls_to_become") is not converted:
         raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
     vars(module).pop("cls_to_become", None)
     del vars(module)["bitcycle"]
 
 
-def _convert_or_say_why(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Any, ...]) -> tuple[str, bool]:
-    """Convert a module that is a known layer; what of it stays in full precision, and whether that is suspicious."""
-    mixin, almost = find(module)
+def _convert(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...]) -> tuple[Skip, ...]:
+    """Convert a module if it is a registered layer. Return what of it stays in full precision."""
+    mixin, mismatch = find(module)
     if mixin is None:
-        return why_left(module, almost)
+        skip = skip_reason(module, mismatch)
+        return () if skip is None else (skip,)
+    skips = mixin.skips(module, recipe)
+    products = mixin.unknown_products(module)
+    if products:
+        skips += (Skip(SkipKind.PRODUCTS_OUTSIDE_SITES, products),)
     local_names = mixin.site_names(module, recipe)
-    own_products = mixin.unknown_products(module)
-    reasons = [mixin.in_full_precision(module, recipe)]
-    if own_products:
-        reasons.append(f"its code multiplies ({', '.join(own_products)}) beside its sites")
-    if local_names or issubclass(mixin, KeepsToItsChildren):
+    if local_names or issubclass(mixin, FusedContainer):
         full_names = {local: join_names(name, local) for local in local_names}
-        made = {local: Site(full, recipe, rule_for_site(full, keep)) for local, full in full_names.items()}
-        convert_layer(module, mixin, recipe, made)
-    return "; ".join(reason for reason in reasons if reason), bool(own_products)
+        layer_sites = {local: Site(full, recipe, skip_site(full, keep)) for local, full in full_names.items()}
+        convert_layer(module, mixin, recipe, layer_sites)
+    return skips
+
+
+def _why_float(module: nn.Module) -> tuple[Skip, ...]:
+    """Return why a module that conversion has not visited is a float module."""
+    mixin, mismatch = find(module)
+    skip = skip_reason(module, mismatch) if mixin is None else Skip(SkipKind.NOT_CONVERTED)
+    return () if skip is None else (skip,)
 
 
 def _original(module: nn.Module) -> type[nn.Module]:
@@ -163,15 +218,15 @@ def _original(module: nn.Module) -> type[nn.Module]:
 
 def _refuse_what_cannot_be_converted(model: nn.Module) -> None:
     if not isinstance(model, nn.Module):
-        raise TypeError(f"bc.quantize takes a torch.nn.Module, not {type(model).__name__}")
+        raise TypeError(f"bc.quantize takes a torch.nn.Module, got {type(model).__name__}")
     for name, module in model.named_modules():
         if conversion_of(module) is not None:
-            raise ValueError(f"{name or 'the model'} is quantised already: bc.restore(model) first")
-        lineage = {base.__name__ for base in type(module).__mro__}
-        wrapped = lineage & {"DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DataParallel"}
-        if wrapped:
-            raise ValueError(f"the model is wrapped by {wrapped.pop()}: convert it first, then wrap it")
-        if "OptimizedModule" in lineage:
+            raise ValueError(f"{name or 'the model'} is quantised already: call bc.restore(model) first")
+        bases = {base.__name__ for base in type(module).__mro__}
+        wrappers = bases & {"DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DataParallel"}
+        if wrappers:
+            raise ValueError(f"the model is wrapped by {wrappers.pop()}: convert it first, then wrap it")
+        if "OptimizedModule" in bases:
             raise ValueError("the model is compiled: convert it first, then torch.compile it")
-        if "ScriptModule" in lineage:
+        if "ScriptModule" in bases:
             raise ValueError("a TorchScript module cannot be converted: convert the model it was made from")

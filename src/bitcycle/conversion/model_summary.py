@@ -1,4 +1,4 @@
-"""What conversion did: every site, every layer left alone with the reason, and where quantisation loses information."""
+"""The summary of a conversion: every site, every skipped layer and why, and where rounding loses information."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from torch import Tensor, nn
 
 from bitcycle._support.text import table
 from bitcycle.arithmetic import Observer, Site, observing
-from bitcycle.conversion.convert import reasons_of
-from bitcycle.conversion.rules import is_chosen
+from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.conversion.convert import skips_of
 from bitcycle.conversion.sites import conversions, join_names
-from bitcycle.conversion.tracing import Watch, call, undisturbed
+from bitcycle.conversion.skip_reasons import explain
+from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 
 Bits = int | None
 
-PLAIN = ("no product", "normalisation stays in full precision")
-"""Reasons that are printed once for all layers of a class."""
+ROUTINE = {SkipKind.NO_PRODUCT, SkipKind.NORMALISATION}
+"""The kinds that are printed once for all layers of a class."""
 
 
 @dataclass
 class SiteRow:
-    """A site, its bits now and, if inputs were given, the signal-to-noise ratio of its operands in decibels."""
+    """A site with its current bits and, if inputs were given, the signal-to-noise ratio of its operands in decibels."""
 
     name: str
     layer: str
     forward: Bits
     backward: Bits
     evaluate: Bits
-    kept: str = ""
+    skip: Skip | None = None
+    """Why the site stays in full precision, if a rule says so."""
     snr: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -42,56 +44,74 @@ class SiteRow:
 
 
 @dataclass
-class LeftRow:
-    """A layer that was left alone, and why."""
+class SkippedRow:
+    """A layer that stays in full precision, wholly or in part."""
 
     name: str
     layer: str
-    reason: str
+    skips: tuple[Skip, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why the layer is skipped, in words."""
+        return explain(self.skips)
+
+    @property
+    def is_routine(self) -> bool:
+        """Whether one line for all layers of the class is enough."""
+        return all(skip.kind in ROUTINE for skip in self.skips)
 
 
 @dataclass
 class Summary:
-    """Every site and every layer left alone; prints as a table."""
+    """Every site and every skipped layer of a model. It prints as a table."""
 
     sites: list[SiteRow]
-    left_alone: list[LeftRow]
+    skipped: list[SkippedRow]
     measured: bool
+    """Whether inputs were given."""
 
     def __str__(self) -> str:
-        heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR in dB"] if self.measured else [])
+        heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR (dB)"] if self.measured else [])
         rows = [self._cells(row) for row in self.sites]
         text = table(heads, rows) if rows else "no sites"
-        plain = Counter((row.layer, row.reason) for row in self.left_alone if row.reason in PLAIN)
-        others = [row for row in self.left_alone if row.reason not in PLAIN]
-        left = [[row.name or "(the model)", row.layer, row.reason] for row in others]
-        left += [[f"({count} of them)", layer, reason] for (layer, reason), count in plain.items()]
-        return text + ("\n\n" + table(["left alone", "layer", "reason"], left) if left else "")
+        counts = Counter((row.layer, row.reason) for row in self.skipped if row.is_routine)
+        lines = [[row.name or "(the model)", row.layer, row.reason] for row in self.skipped if not row.is_routine]
+        lines += [[f"({count} of them)", layer, reason] for (layer, reason), count in counts.items()]
+        return text + ("\n\n" + table(["skipped", "layer", "reason"], lines) if lines else "")
 
     def _cells(self, row: SiteRow) -> list[str]:
         bits = ["full" if b is None else str(b) for b in (row.forward, row.backward, row.evaluate)]
-        if row.kept:
-            bits[2] += f" ({row.kept})"
+        if row.skip is not None:
+            bits[2] += f" ({explain([row.skip])})"
         noise = ", ".join(f"{name} {_decibel(value)}" for name, value in row.snr.items()) or "not run"
         return [row.name or "(the model)", row.layer, *bits] + ([noise] if self.measured else [])
 
 
 def summary(model: nn.Module, inputs: Any = None) -> Summary:
-    """Every site with its bits, and every layer left alone with the reason; ``print`` it.
+    """Return every site of a model with its bits, and every skipped layer with the reason. ``print`` it.
 
-    With example inputs (a tensor, a tuple of arguments, or a mapping of keywords) the model runs once, in the mode
-    it is in and without gradients: each site then shows the signal-to-noise ratio of its operands at the bits it
-    computed at, ``10 log10(sum x^2 / sum (x - q)^2)``, and products that no layer accounts for are found and listed.
+    With example inputs the model runs once, in its current mode and without gradients. Each site then shows the
+    signal-to-noise ratio of its operands at the bits it computed at, ``10 log10(sum x^2 / sum (x - q)^2)``, and
+    products that run outside any site are listed. Buffers and the random state are put back.
 
-    >>> from bitcycle.conversion.convert import quantize, set_bits
-    >>> model = quantize(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
-    >>> set_bits(model, forward=4, backward=8)
-    >>> print(summary(model))
-    site  layer   forward  backward  evaluate
-    0     Linear  4        8         4
-    <BLANKLINE>
-    left alone   layer  reason
-    (1 of them)  ReLU   no product
+    Args:
+        model: A converted model, or a float model.
+        inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments.
+
+    Returns:
+        A :class:`Summary` with ``sites`` and ``skipped``.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+        >>> bc.set_bits(model, forward=4, backward=8)
+        >>> print(bc.summary(model))
+        site  layer   forward  backward  evaluate
+        0     Linear  4        8         4
+        <BLANKLINE>
+        skipped      layer  reason
+        (1 of them)  ReLU   no product
     """
     rows = {
         id(site): SiteRow(
@@ -100,55 +120,61 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
             site.forward_bits,
             site.backward_bits,
             site.evaluate_bits,
-            site.kept,
+            site.skip,
         )
         for name, conversion in conversions(model)
         for local, site in conversion.sites.items()
     }
     modules = dict(model.named_modules())
-    left = [
-        LeftRow(name, type(modules[name]).__name__.removeprefix("Quantized"), reason)
-        for name, reason in reasons_of(model).items()
-        if name in modules
-    ]
+    skips = skips_of(model)
     if inputs is not None:
-        found = _measure(model, inputs, rows)
-        left = [row for row in left if "no product" not in row.reason or row.name not in found]
-        for row in left:
-            if row.name in found:
-                run = found.pop(row.name)
-                row.reason += "" if is_chosen(row.reason) else f"; {run.reason}"
-        left += found.values()
-    return Summary(list(rows.values()), left, measured=inputs is not None)
+        for name, operations in _measure(model, inputs, rows).items():
+            _add_run(skips, name, operations)
+    skipped = [
+        SkippedRow(name, type(modules[name]).__name__.removeprefix("Quantized"), reasons)
+        for name, reasons in skips.items()
+    ]
+    return Summary(list(rows.values()), skipped, measured=inputs is not None)
 
 
-def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[str, LeftRow]:
-    """Run the model once: fill in the ratios, and give back the modules that multiply without a site."""
-    powers = _Powers()
-    found: dict[str, LeftRow] = {}
+def _add_run(skips: dict[str, tuple[Skip, ...]], name: str, operations: list[str]) -> None:
+    """Add the operations that a module ran outside any site to the reasons why it is skipped."""
+    known = skips.get(name, ())
+    if any(skip.kind.is_chosen for skip in known):
+        return
+    ran = Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations))
+    skips[name] = (*(skip for skip in known if not skip.kind.denies_products), ran)
 
-    def seen(name: str, module: nn.Module, operation: str, *_: Any) -> None:
-        found[name] = LeftRow(name, type(module).__name__, f"runs {operation} outside of sites")
 
-    with undisturbed(model), observing(powers), torch.no_grad(), Watch(model, seen):
-        call(model, inputs)
-    for (site, operand), (signal, noise) in powers.seen.items():
+def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[str, list[str]]:
+    """Run the model once. Fill in the ratios and return the operations that ran outside any site, by module."""
+    power = _PowerMeter()
+    outside: dict[str, list[str]] = {}
+
+    def ran_outside(name: str, module: nn.Module, operation: str, *_: Any) -> None:
+        operations = outside.setdefault(name, [])
+        if operation not in operations:
+            operations.append(operation)
+
+    with preserve_state(model), observing(power), torch.no_grad(), ProductTracer(model, ran_outside):
+        run_model(model, inputs)
+    for (site, operand), (signal, noise) in power.totals.items():
         if site in rows:
             rows[site].snr[operand] = _ratio(signal, noise)
-    return found
+    return outside
 
 
-class _Powers(Observer):
-    """Adds up the power of each operand, and of what rounding changed in it."""
+class _PowerMeter(Observer):
+    """Adds up the power of each operand and of its rounding error."""
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[int, str], tuple[float, float]] = {}
+        self.totals: dict[tuple[int, str], tuple[float, float]] = {}
 
     def rounded(self, site: Site, operand: str, before: Tensor, after: Tensor) -> None:
-        signal, noise = self.seen.get((id(site), operand), (0.0, 0.0))
+        signal, noise = self.totals.get((id(site), operand), (0.0, 0.0))
         signal += float(before.double().square().sum())
         noise += float((before.double() - after.double()).square().sum())
-        self.seen[id(site), operand] = (signal, noise)
+        self.totals[id(site), operand] = (signal, noise)
 
 
 def _ratio(signal: float, noise: float) -> float:

@@ -9,9 +9,10 @@ from torch import nn
 
 from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.sites import join_names, matches
 from bitcycle.nn.registry import find, owner_of
-from bitcycle.nn.transformer import KeepsToItsChildren
+from bitcycle.nn.transformer import FusedContainer
 
 Rule = str | type[nn.Module]
 Rules = Rule | Iterable[Rule] | None
@@ -24,59 +25,56 @@ POLICIES: dict[str, tuple[str, ...]] = {
     "lstm": (),
     "bert": (),
 }
-"""What the paper keeps in full precision in each of its model families: the first layer, the last, or neither."""
+"""The layers that the paper keeps in full precision in each of its model families: the first, the last, or none."""
 
 
 def as_rules(rules: Rules) -> tuple[Rule, ...]:
-    """One rule or several as a tuple, each checked."""
+    """Return one rule or several as a tuple of checked rules."""
     if rules is None:
         return ()
     listed = (rules,) if isinstance(rules, (str, type)) or not isinstance(rules, Iterable) else tuple(rules)
     for rule in listed:
         if not isinstance(rule, str) and not (isinstance(rule, type) and issubclass(rule, nn.Module)):
-            raise ValueError(f"a rule is a name such as 'fc' or '*.head', or a module class, not {rule!r}")
+            raise ValueError(f"a rule must be a name such as 'fc' or '*.head', or a module class, got {rule!r}")
     return listed
 
 
-def excluded(
+def excluded_modules(
     model: nn.Module, keep: tuple[Rule, ...], where: tuple[Rule, ...], policy: str | None
-) -> dict[nn.Module, str]:
-    """The layers that the rules leave alone, with the reason; rules that match nothing are warned about."""
-    reasons: dict[nn.Module, str] = {}
+) -> dict[nn.Module, Skip]:
+    """Return the layers that the rules exclude from conversion. Warn about rules that match nothing."""
+    excluded: dict[nn.Module, Skip] = {}
     unmatched = {*keep, *where} - _rules_for_sites(model, keep)
     for module, names in _all_names(model).items():
-        kept = [rule for rule in keep if any(_applies(rule, name, module, model) for name in names)]
-        chosen = [rule for rule in where if any(_applies(rule, name, module, model) for name in names)]
-        unmatched -= {*kept, *chosen}
-        mixin, _ = find(module)
-        if mixin is None or issubclass(mixin, KeepsToItsChildren):
+        kept_by = [rule for rule in keep if any(_applies(rule, name, module, model) for name in names)]
+        chosen_by = [rule for rule in where if any(_applies(rule, name, module, model) for name in names)]
+        unmatched -= {*kept_by, *chosen_by}
+        mixin = find(module).mixin
+        if mixin is None or issubclass(mixin, FusedContainer):
             continue
-        if kept:
-            reasons[module] = f"kept by rule {_show(kept[0])}"
-        elif where and not chosen:
-            reasons[module] = f"outside of where={', '.join(map(_show, where))}"
+        if kept_by:
+            excluded[module] = Skip(SkipKind.KEPT_BY_RULE, (_name_of(kept_by[0]),))
+        elif where and not chosen_by:
+            excluded[module] = Skip(SkipKind.OUTSIDE_WHERE, tuple(map(_name_of, where)))
     if policy is not None:
-        reasons.update(_kept_by_policy(model, policy, reasons))
+        excluded.update(_kept_by_policy(model, policy, excluded))
     if unmatched:
         known = [name for name, _ in model.named_modules() if name]
-        hints = sorted(f"{_show(rule)} ({nearest(_show(rule), known, 'no name is near')})" for rule in unmatched)
+        hints = sorted(
+            f"{_name_of(rule)!r} ({nearest(_name_of(rule), known, 'no name is near')})" for rule in unmatched
+        )
         warnings.warn(f"bc.quantize: rules that matched nothing: {', '.join(hints)}", stacklevel=3)
-    return reasons
+    return excluded
 
 
-def is_chosen(reason: str) -> bool:
-    """Whether a reason says that the user, or a policy, wants a layer to stay in full precision."""
-    return reason.startswith(("kept by rule", "outside of where", "the first layer", "the last layer"))
-
-
-def rule_for_site(name: str, keep: tuple[Rule, ...]) -> str:
-    """The reason for which a single site stays in full precision, if a rule names it."""
+def skip_site(name: str, keep: tuple[Rule, ...]) -> Skip | None:
+    """Return why a single site stays in full precision, if a rule names it."""
     rule = next((rule for rule in keep if isinstance(rule, str) and matches(name, rule)), None)
-    return "" if rule is None else f"kept by rule {rule!r}"
+    return None if rule is None else Skip(SkipKind.KEPT_BY_RULE, (rule,))
 
 
 def _all_names(model: nn.Module) -> dict[nn.Module, list[str]]:
-    """Every module with all the names it is known by."""
+    """Return every module with all its names."""
     names: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         names.setdefault(module, []).append(name)
@@ -84,36 +82,39 @@ def _all_names(model: nn.Module) -> dict[nn.Module, list[str]]:
 
 
 def _applies(rule: Rule, name: str, module: nn.Module, model: nn.Module) -> bool:
-    """Whether a rule means this module or something it is inside of."""
+    """Return whether a rule matches this module or a module that contains it."""
     if isinstance(rule, str):
         return matches(name, rule)
-    inside_of = ["", *(name[:end] for end, character in enumerate(name) if character == ".")]
-    return isinstance(module, rule) or any(isinstance(model.get_submodule(outer), rule) for outer in inside_of)
+    outer_names = ["", *(name[:end] for end, character in enumerate(name) if character == ".")]
+    return isinstance(module, rule) or any(isinstance(model.get_submodule(outer), rule) for outer in outer_names)
 
 
 def _rules_for_sites(model: nn.Module, keep: tuple[Rule, ...]) -> set[Rule]:
-    """The rules that name a site inside of a layer."""
+    """Return the rules that name a site inside a layer."""
+    names = [rule for rule in keep if isinstance(rule, str)]
+    if not names:
+        return set()
     everything = Recipe(embeddings=True, aggregation="quantized")
-    found: set[Rule] = set()
+    matched: set[Rule] = set()
     for name, module in model.named_modules():
-        mixin, _ = find(module)
+        mixin = find(module).mixin
         for local in mixin.site_names(module, everything) if mixin is not None else []:
-            found |= {rule for rule in keep if isinstance(rule, str) and matches(join_names(name, local), rule)}
-    return found
+            matched |= {rule for rule in names if matches(join_names(name, local), rule)}
+    return matched
 
 
-def _kept_by_policy(model: nn.Module, policy: str, reasons: dict[nn.Module, str]) -> dict[nn.Module, str]:
-    """First and last are meant in the order in which layers are defined."""
+def _kept_by_policy(model: nn.Module, policy: str, excluded: dict[nn.Module, Skip]) -> dict[nn.Module, Skip]:
+    """Return the layers that a policy keeps. First and last refer to the order of definition."""
     if policy not in POLICIES:
         raise ValueError(f"unknown policy {policy!r}; {nearest(policy, POLICIES)}")
     layers = []
     for name, module in model.named_modules():
-        mixin, _ = find(module)
-        if module not in reasons and mixin is not None and owner_of(name, model) is None:
+        mixin = find(module).mixin
+        if module not in excluded and mixin is not None and owner_of(name, model) is None:
             layers += [module] if mixin.site_names(module, Recipe()) else []
     ends = {"first": layers[:1], "last": layers[-1:]}
-    return {module: f"the {end} layer, kept by policy {policy!r}" for end in POLICIES[policy] for module in ends[end]}
+    return {module: Skip(SkipKind.KEPT_BY_POLICY, (end, policy)) for end in POLICIES[policy] for module in ends[end]}
 
 
-def _show(rule: Rule) -> str:
-    return repr(rule) if isinstance(rule, str) else rule.__name__
+def _name_of(rule: Rule) -> str:
+    return rule if isinstance(rule, str) else rule.__name__

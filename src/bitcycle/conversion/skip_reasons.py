@@ -1,45 +1,98 @@
-"""Why a module that has no registered layer is left alone, and whether it multiplies all the same."""
+"""Why a module without a registered layer is skipped, and the wording of all reasons."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from bitcycle.nn.code_scan import visible_products
-from bitcycle.nn.registry import LEFT
+from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.nn.code_scan import scan_for_products
+from bitcycle.nn.registry import SKIPPED
 
 
-def why_left(module: nn.Module, almost: str) -> tuple[str, bool]:
-    """The reason (empty for a mere container), and whether products are left in full precision by it.
+def skip_reason(module: nn.Module, mismatch: Skip | None) -> Skip | None:
+    """Return why a module that no mixin quantises is skipped; ``None`` for a mere container.
 
-    ``almost`` says how the module differs from a registered layer, if it nearly is one.
+    ``mismatch`` says how the module differs from a registered layer, if it almost is one.
     """
     kind = type(module)
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
-        return "embeddings stay in full precision", False
-    if almost:
-        return f"{almost}: not converted", True
+        return Skip(SkipKind.EMBEDDING)
+    if mismatch is not None:
+        return mismatch
     if kind.__module__.startswith("torch.nn.utils"):
-        return "makes a weight out of parameters: no activation is multiplied", False
+        return Skip(SkipKind.PARAMETRISATION)
     if kind.__module__.startswith("torch.nn.modules"):
-        if "Norm" in kind.__name__:
-            return "normalisation stays in full precision", False
-        return ("" if _is_container(module) else "no product"), False
-    for condition, reason in LEFT:
+        return Skip(SkipKind.NORMALISATION) if "Norm" in kind.__name__ else _container_or_no_product(module)
+    for condition, skip in SKIPPED:
         if condition(kind):
-            return reason, False
-    seen = visible_products(kind)
-    if seen:
-        return f"its code multiplies ({', '.join(seen)}) and no layer is registered for it", True
+            return skip
+    products = scan_for_products(kind)
+    if products:
+        return Skip(SkipKind.UNKNOWN_PRODUCTS, products)
     matrices = [name for name, parameter in module.named_parameters(recurse=False) if _is_matrix(parameter)]
     if matrices:
-        return f"owns {', '.join(matrices)}, and no product shows in its code", False
-    return ("" if _is_container(module) else "no product"), False
+        return Skip(SkipKind.NO_PRODUCT_IN_CODE, tuple(matrices))
+    return _container_or_no_product(module)
 
 
-def _is_container(module: nn.Module) -> bool:
-    empty = isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
-    return empty or next(module.children(), None) is not None
+def explain(skips: Iterable[Skip]) -> str:
+    """Return the reasons in words.
+
+    >>> explain([Skip(SkipKind.KEPT_BY_RULE, ("head",))])
+    "kept by rule 'head'"
+    """
+    return "; ".join(map(_explain, skips))
+
+
+def _explain(skip: Skip) -> str:
+    names = ", ".join(skip.detail)
+    match skip.kind:
+        case SkipKind.KEPT_BY_RULE:
+            return f"kept by rule {names!r}"
+        case SkipKind.OUTSIDE_WHERE:
+            return f"not matched by where={', '.join(map(repr, skip.detail))}"
+        case SkipKind.KEPT_BY_POLICY:
+            end, policy = skip.detail
+            return f"{end} layer, kept by policy {policy!r}"
+        case SkipKind.NOT_CONVERTED:
+            return "not converted"
+        case SkipKind.EMBEDDING:
+            return "embeddings stay in full precision"
+        case SkipKind.EMBEDDING_NOT_REQUESTED:
+            return "embeddings stay in full precision unless Recipe(embeddings=True)"
+        case SkipKind.NORMALISATION:
+            return "normalisation stays in full precision"
+        case SkipKind.NO_PRODUCT:
+            return "no product"
+        case SkipKind.NO_PRODUCT_IN_CODE:
+            return f"owns {names}, but its code shows no product"
+        case SkipKind.PARAMETRISATION:
+            return "computes a weight from parameters: no activation is multiplied"
+        case SkipKind.POSITION_ANGLES:
+            return "computes angles of positions: no activation is multiplied"
+        case SkipKind.FULL_PRECISION_AGGREGATION:
+            return "aggregation in full precision (FP-Agg) unless Recipe(aggregation='quantized')"
+        case SkipKind.MESSAGE_WEIGHTS:
+            return f"message weights {names} in full precision"
+        case SkipKind.OWN_METHOD:
+            kind, base, *methods = skip.detail
+            return f"{kind} has its own {' and '.join(methods)}, unlike {base}: not converted"
+        case SkipKind.PATCHED_METHOD:
+            return f"its {' and '.join(skip.detail)} was replaced on the module itself: not converted"
+        case SkipKind.UNKNOWN_PRODUCTS:
+            return f"its code multiplies ({names}) and no layer is registered for it"
+        case SkipKind.PRODUCTS_OUTSIDE_SITES:
+            return f"its code multiplies ({names}) outside its sites"
+        case SkipKind.RAN_OUTSIDE_SITES:
+            return f"runs {names} outside any site"
+
+
+def _container_or_no_product(module: nn.Module) -> Skip | None:
+    is_container = isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
+    return None if is_container or next(module.children(), None) is not None else Skip(SkipKind.NO_PRODUCT)
 
 
 def _is_matrix(parameter: nn.Parameter) -> bool:

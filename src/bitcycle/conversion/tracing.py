@@ -1,63 +1,78 @@
-"""Watch the products that run in a model outside of its sites."""
+"""Tracing of the products that run in a model outside its sites."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
+from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.arithmetic.op_macs import multiplies
-from bitcycle.arithmetic.site import COMPUTING
 
-Seen = Callable[[str, nn.Module, str, tuple[Any, ...], Any], None]
-"""Called with the name of the innermost module that runs, the module, the operation, its arguments and its result."""
+ProductCallback = Callable[[str, nn.Module, str, tuple[Any, ...], Any], None]
+"""Takes the name of the innermost running module, the module, the operation, its arguments and its result."""
 
 
-class Watch(TorchDispatchMode):
-    """Calls a function for each product that runs outside of sites, while it is entered; sites must be observed too."""
+class ProductTracer(TorchDispatchMode, Observer):
+    """Calls a function for each product that runs outside any site while it is entered."""
 
-    def __init__(self, model: nn.Module, seen: Seen) -> None:
+    def __init__(self, model: nn.Module, callback: ProductCallback) -> None:
         super().__init__()
         self._names = {id(module): name for name, module in model.named_modules()}
         self._modules = list(model.modules())
         self._running: list[nn.Module] = [model]
+        self._sites_deep = 0
         self._handles: list[Any] = []
-        self._seen = seen
+        self._observing = observing(self)
+        self._callback = callback
 
     def __enter__(self) -> Any:
         for module in self._modules:
-            self._handles.append(module.register_forward_pre_hook(self._begin))
-            self._handles.append(module.register_forward_hook(self._end, always_call=True))
+            self._handles.append(module.register_forward_pre_hook(self._enter_module))
+            self._handles.append(module.register_forward_hook(self._exit_module, always_call=True))
+        self._observing.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
+        self._observing.__exit__(*error)
         for handle in self._handles:
             handle.remove()
 
-    def _begin(self, module: nn.Module, arguments: Any) -> None:
+    @contextmanager
+    def around(self, site: Site) -> Iterator[None]:
+        self._sites_deep += 1
+        # A site runs dozens of operations. It is many times faster if they do not pass through Python.
+        pause = _pop_mode_temporarily() if _get_current_dispatch_mode() is self else nullcontext()
+        try:
+            with pause:
+                yield
+        finally:
+            self._sites_deep -= 1
+
+    def _enter_module(self, module: nn.Module, arguments: Any) -> None:
         self._running.append(module)
 
-    def _end(self, module: nn.Module, arguments: Any, result: Any) -> None:
+    def _exit_module(self, module: nn.Module, arguments: Any, result: Any) -> None:
         self._running.pop()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         operation = func._schema.name.partition("::")[2]
-        if multiplies(operation) and not COMPUTING:
+        if multiplies(operation) and not self._sites_deep:
             module = self._running[-1]
-            self._seen(self._names.get(id(module), "?"), module, operation, args, out)
+            self._callback(self._names.get(id(module), "?"), module, operation, args, out)
         return out
 
 
 @contextmanager
-def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Put the buffers of a model and the random state back after a run."""
+def preserve_state(model: nn.Module) -> Iterator[None]:
+    """Put the buffers of a model and the random state back at the end of the block."""
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers() if not buffer.is_meta]
     accelerators = sorted({parameter.get_device() for parameter in model.parameters() if parameter.is_cuda})
     with torch.random.fork_rng(devices=accelerators):
@@ -70,16 +85,16 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """Positional arguments and keywords of a call."""
+class CallArguments:
+    """Positional and keyword arguments of a call."""
 
     positional: tuple[Any, ...]
     keywords: dict[str, Any]
 
 
-def call(model: nn.Module, inputs: Any) -> Any:
-    """Run a model on a tensor, a tuple of arguments, a mapping of keywords, or both as :class:`Arguments`."""
-    if isinstance(inputs, Arguments):
+def run_model(model: nn.Module, inputs: Any) -> Any:
+    """Run a model on a tensor, a tuple of arguments, a mapping of keywords, or :class:`CallArguments`."""
+    if isinstance(inputs, CallArguments):
         return model(*inputs.positional, **inputs.keywords)
     if isinstance(inputs, Mapping):
         return model(**inputs)

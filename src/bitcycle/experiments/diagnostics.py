@@ -30,7 +30,7 @@ from torch.overrides import TorchFunctionMode
 
 from bitcycle._cost import Meter
 from bitcycle.conversion.convert import set_bits
-from bitcycle.conversion.tracing import undisturbed
+from bitcycle.conversion.tracing import preserve_state
 from bitcycle.experiments.tasks import Training
 from bitcycle.kernels.noise import mix
 from bitcycle.scheduler import PrecisionScheduler
@@ -124,7 +124,7 @@ class Diagnostics:
         self.meter.pause()
         self.model.train()
         try:
-            with undisturbed(self.model):
+            with preserve_state(self.model):
                 yield
         finally:
             self.model.train(mode)

@@ -1,1 +1,1 @@
-"""What touches every element: rounding to a grid, and the noise of stochastic rounding."""
+"""The operations that touch every element: rounding to a grid and the noise for stochastic rounding."""

@@ -1,28 +1,44 @@
-"""Noise for stochastic rounding that is a pure function of (seed, site, step, how often the site has drawn in it).
+"""Noise for stochastic rounding: a pure function of (seed, site, step, number of draws in the step).
 
-So a resumed training draws what the uninterrupted one would have drawn, whatever else uses torch's random state.
-Noise is 16-bit integers, which resolve a grid step to 1/65536; one 64-bit draw serves four elements.
+A resumed training therefore draws the same noise as an uninterrupted one, whatever else uses torch's random state.
+The noise consists of 16-bit integers, which resolve a grid step to 1/65536. One 64-bit draw serves four elements.
 """
 
 from __future__ import annotations
 
 import hashlib
+import threading
 
 import torch
 from torch import Tensor
 
 _MASK = (1 << 64) - 1
-_GENERATORS: dict[torch.device, torch.Generator] = {}
+
+
+class _Generators(threading.local):
+    """One generator per thread and device: threads that train at the same time must not reseed each other's."""
+
+    def __init__(self) -> None:
+        self._by_device: dict[torch.device, torch.Generator] = {}
+
+    def seeded(self, device: torch.device, seed: int) -> torch.Generator:
+        generator = self._by_device.get(device)
+        if generator is None:
+            generator = self._by_device[device] = torch.Generator(device)
+        return generator.manual_seed(seed)
+
+
+_GENERATORS = _Generators()
 
 
 def site_key(seed: int, name: str) -> int:
-    """A number that stands for a seed and a site's name, the same in every process."""
+    """Return a 63-bit number for a seed and the name of a site. It is the same in every process."""
     digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
 def mix(*numbers: int) -> int:
-    """Numbers scrambled into one of 64 bits, so that neighbouring steps and sites share no noise."""
+    """Hash integers into one 64-bit integer, so that neighbouring steps and sites have unrelated noise."""
     state = 0
     for number in numbers:
         state = (state ^ (number & _MASK)) * 0x9E3779B97F4A7C15 & _MASK
@@ -33,15 +49,11 @@ def mix(*numbers: int) -> int:
 
 
 def uniform(like: Tensor, *key: int) -> Tensor:
-    """Integers uniform over all 16 bits, laid out in memory like the given tensor."""
+    """Return uniform 16-bit integers with the shape and the memory layout of ``like``, drawn from ``key``."""
     if like.is_meta:
         return torch.empty_like(like, dtype=torch.int16)
-    generator = _GENERATORS.get(like.device)
-    if generator is None:
-        generator = _GENERATORS[like.device] = torch.Generator(like.device)
-    generator.manual_seed(mix(*key))
     count = like.numel()
     draws = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device)
-    draws.random_(-(2**63), None, generator=generator)
-    layout = torch.empty_like(like, device="meta")  # without gaps in memory, whatever its order of dimensions
+    draws.random_(-(2**63), None, generator=_GENERATORS.seeded(like.device, mix(*key)))
+    layout = torch.empty_like(like, device="meta")  # dense, in the dimension order of ``like``
     return draws.view(torch.int16).as_strided(layout.shape, layout.stride())

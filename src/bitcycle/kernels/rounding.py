@@ -1,16 +1,16 @@
-"""Rounding tensors onto integer grids: pure functions, no state.
+"""Rounding tensors to integer grids: pure functions without state.
 
-A grid of ``bits`` bits over the range of the tensor at hand is affine,
+A grid of ``bits`` bits is affine and spans the range of its tensor:
 
     scale = (max - min) / (2^bits - 1)        code = round((x - min) / scale)        value = code * scale + min
 
-with half rounded to even, or, stochastically, ``round(t + u)`` with ``u`` uniform in (-1/2, 1/2), which is unbiased;
-noise comes as 16-bit integers ``n``, of which ``u = (n + 1/2) / 2^16``.
-``dims`` are the dimensions that one grid spans; ``None`` is the whole tensor. A width is an ``int``, or inside a
-compiled graph a tensor (so that a change of bits recompiles nothing); width 0 is full precision and changes nothing.
+Rounding to nearest rounds half to even. Stochastic rounding computes ``round(t + u)`` with ``u`` uniform in
+(-1/2, 1/2), which is unbiased. The noise is given as 16-bit integers ``n`` with ``u = (n + 1/2) / 2^16``.
+``dims`` are the dimensions that share one grid; ``None`` means the whole tensor. A width is an ``int``, or a tensor
+inside a compiled graph (so that a change of bits does not recompile). Width 0 is full precision and changes nothing.
 
-A constant tensor stays what it is. A range that is not finite, or too small to be divided, has no grid: such values
-pass through unchanged.
+A constant tensor is unchanged. A range that is not finite, or too small to divide, has no grid: its values pass through
+unchanged.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Dims = tuple[int, ...] | None
 MOST_BITS = 16
 NOISE_STEP = 2.0**-16
 _BYTE_BITS = 8
-_BYTE_OFFSET = 128  # codes 0..255 are kept as signed bytes: converting to them is several times faster than to unsigned
+_BYTE_OFFSET = 128  # codes 0..255 are stored as signed bytes: the conversion is several times faster than to unsigned
 
 
 class Encoded(NamedTuple):
-    """A tensor on its grid, as values to compute with and as what is needed to have them back later."""
+    """A tensor on its grid: the values to compute with, and the codes from which :func:`decode` recovers them."""
 
     values: Tensor
     codes: Tensor
@@ -40,50 +40,54 @@ class Encoded(NamedTuple):
 
 
 def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Tensor | None = None) -> Tensor:
-    """The values of ``x`` on a grid, nearest or, if noise is given, stochastically rounded.
+    """Round ``x`` to its grid: to nearest, or stochastically if noise is given.
 
     >>> round_to_grid(torch.tensor([0.0, 0.2, 0.7, 3.0]), bits=2)
     tensor([0., 0., 1., 3.])
     """
-    return _quantized(x, bits, dims, noise, keep=False).values
+    return _round(x, bits, dims, noise, in_codes=False).values
 
 
 def encode(x: Tensor, bits: Width, dims: Dims = None) -> Encoded:
-    """Like :func:`round_to_grid` to nearest, and what :func:`decode` needs: up to 8 bits, one byte an element.
+    """Round ``x`` to nearest and return the values with their codes: one byte per element for up to 8 bits.
 
-    In compiled graphs values are kept instead, and on the CPU where some of them have no grid. On other devices it
-    would take a synchronisation to know: there, such values come back as not finite.
+    A compiled graph stores values in place of codes, and so does the CPU where some values have no grid. Other devices
+    would have to synchronise to find out: there, :func:`decode` returns non-finite numbers for such values.
     """
-    return _quantized(x, bits, dims, None, keep=True)
+    return _round(x, bits, dims, None, in_codes=True)
 
 
-def _quantized(x: Tensor, bits: Width, dims: Dims, noise: Tensor | None, keep: bool) -> Encoded:
-    if _unchanged(x, bits):
+def _round(x: Tensor, bits: Width, dims: Dims, noise: Tensor | None, in_codes: bool) -> Encoded:
+    if _is_unchanged(x, bits):
         return Encoded(x, x, x, x)
     scale, zero = _grid(x, bits, dims)
     codes = _codes(x, scale, zero, bits, noise)
-    everywhere = _all_have_a_grid(scale, bits)
-    in_bytes = keep and isinstance(bits, int) and bits <= _BYTE_BITS and (everywhere or scale.device.type != "cpu")
-    kept = None
+    all_on_grid = _all_have_a_grid(scale, bits)
+    in_bytes = in_codes and isinstance(bits, int) and bits <= _BYTE_BITS and (all_on_grid or scale.device.type != "cpu")
+    stored = None
     if in_bytes:
-        # In place, there and back: exact for integers, and cheaper than another tensor.
-        kept = codes.sub_(_BYTE_OFFSET).to(torch.int8)
+        # Shifting the codes in place and back is exact for integers, and cheaper than a second tensor.
+        stored = codes.sub_(_BYTE_OFFSET).to(torch.int8)
         codes.add_(_BYTE_OFFSET)
     values = codes.mul_(scale).add_(zero).to(x.dtype)
-    if not everywhere:
+    if not all_on_grid:
         values = torch.where(_has_a_grid(scale, bits), values, x)
-    return Encoded(values, values if kept is None else kept, scale, zero)
+    return Encoded(values, values if stored is None else stored, scale, zero)
 
 
 def decode(codes: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype) -> Tensor:
-    """The values that :func:`encode` gave, from what it kept."""
+    """Recover the values that :func:`encode` returned."""
     if codes.dtype is not torch.int8:
         return codes
     return codes.to(scale.dtype).add_(_BYTE_OFFSET).mul_(scale).add_(zero).to(dtype)
 
 
 def check_width(bits: object, what: str = "bits") -> int | None:
-    """Bits that the arithmetic has: 1 to 16, or ``None`` for full precision."""
+    """Return bits that the arithmetic supports: an integer from 1 to 16, or ``None`` for full precision.
+
+    Raises:
+        ValueError: ``bits`` is anything else. ``what`` names the value in the message.
+    """
     if bits is None:
         return None
     try:
@@ -91,13 +95,13 @@ def check_width(bits: object, what: str = "bits") -> int | None:
     except TypeError:
         width = 0
     if not 1 <= width <= MOST_BITS:
-        raise ValueError(f"{what} is a whole number from 1 to {MOST_BITS}, or None for full precision, not {bits!r}")
+        raise ValueError(f"{what} must be an integer from 1 to {MOST_BITS} or None (full precision), got {bits!r}")
     return width
 
 
-def _unchanged(x: Tensor, bits: Width) -> bool:
+def _is_unchanged(x: Tensor, bits: Width) -> bool:
     if not x.is_floating_point():
-        raise TypeError(f"a quantised product needs floating-point operands, not {x.dtype}")
+        raise TypeError(f"a quantised product needs floating-point operands, got {x.dtype}")
     return (isinstance(bits, int) and bits == 0) or x.numel() == 0
 
 
@@ -108,17 +112,17 @@ def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
         low, high = torch.aminmax(x, dim=dims[0], keepdim=True)
     else:
         low, high = torch.amin(x, dims, keepdim=True), torch.amax(x, dims, keepdim=True)
-    low, high = low.to(_wide(x.dtype)), high.to(_wide(x.dtype))
+    low, high = low.to(_grid_dtype(x.dtype)), high.to(_grid_dtype(x.dtype))
     if isinstance(bits, int):
         levels: int | Tensor = 2**bits - 1
-    else:  # width 0 keeps a harmless grid here and is taken out at the end
+    else:  # width 0 gets a valid grid here; _has_a_grid discards it at the end
         levels = torch.exp2(bits.clamp(min=1).to(low.dtype)) - 1
     scale = (high - low) / levels
     return torch.where(high == low, 1, scale), low
 
 
 def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None) -> Tensor:
-    """Codes as floating-point numbers, in a tensor of their own that may be changed in place."""
+    """Return the codes as floating-point numbers, in a new tensor that the caller may change in place."""
     codes = torch.sub(x.to(scale.dtype), zero).div_(scale)
     if noise is None:
         return codes.round_()
@@ -129,16 +133,16 @@ def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | 
 
 
 def _has_a_grid(scale: Tensor, bits: Width) -> Tensor:
-    """Where values are on a grid: not in full precision, nor where the range is not finite or next to nothing."""
+    """Return where there is a grid: not in full precision, and not where the range is infinite, NaN or tiny."""
     usable = torch.isfinite(scale) & (scale >= torch.finfo(scale.dtype).tiny)
     return usable if isinstance(bits, int) else usable & (bits > 0)
 
 
 def _all_have_a_grid(scale: Tensor, bits: Width) -> bool:
-    """Whether all values are, as far as that can be known without a compiled graph's or a device's values."""
+    """Return whether all values have a grid; False if only a compiled graph or another device could tell."""
     return isinstance(bits, int) and scale.device.type == "cpu" and bool(_has_a_grid(scale, bits).all())
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    """Grids of half-precision tensors are computed in single precision."""
+def _grid_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of a grid: single precision for half-precision tensors."""
     return dtype if dtype is torch.float64 else torch.float32

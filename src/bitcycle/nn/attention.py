@@ -1,4 +1,4 @@
-"""MultiheadAttention: its projections, the scores QK^T and the context PV are sites; softmax is in full precision."""
+"""MultiheadAttention: the projections, the scores QK^T and the context PV are sites. Softmax is in full precision."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Matmul, Operand
+from bitcycle.arithmetic import MatmulProduct, OperandSpec
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import QuantizedLayer, feature_dims
-from bitcycle.nn.linear import LinearProduct
+from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
 
 
-class AttentionProducts(QuantizedLayer):
-    """The two products of attention, each operand on a grid for each of its last-dimension vectors."""
+class AttentionLayer(QuantizedLayer):
+    """Base of attention layers: the two products of attention."""
 
     def attend(
         self,
@@ -29,12 +29,19 @@ class AttentionProducts(QuantizedLayer):
         softcap: float | None = None,
         sinks: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """``softmax(scale Q K^T + mask) V`` and the attention weights; the mask is added as it is.
+        """Return ``softmax(scale Q K^T + mask) V`` and the attention weights.
 
-        ``softcap`` bounds the scores by ``softcap * tanh(scores / softcap)``; ``sinks`` are a score for each head that
-        takes its part of the softmax and has no value.
+        Args:
+            query: Queries, (batch, heads, queries, features).
+            key: Keys, (batch, heads, keys, features).
+            value: Values, (batch, heads, keys, features).
+            mask: Added to the scores.
+            scale: Multiplies the queries.
+            dropout: Dropout probability of the attention weights.
+            softcap: Bounds the scores to ``softcap * tanh(scores / softcap)``.
+            sinks: One extra score per head that takes part in the softmax but has no value.
         """
-        scores = self._product("scores", Matmul(transpose_b=True), query * scale, key)
+        scores = self._product("scores", MatmulProduct(transpose_b=True), query * scale, key)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         if mask is not None:
@@ -45,19 +52,19 @@ class AttentionProducts(QuantizedLayer):
         if sinks is not None:
             weights = weights[..., :-1]
         weights = F.dropout(weights, dropout, self.training)
-        return self._product("context", Matmul(), weights, value), weights
+        return self._product("context", MatmulProduct(), weights, value), weights
 
-    def _product(self, site: str, product: Matmul, a: Tensor, b: Tensor) -> Tensor:
+    def _product(self, site: str, product: MatmulProduct, a: Tensor, b: Tensor) -> Tensor:
         granularity = self.bitcycle.recipe.attention
-        of_a, of_b = (Operand(feature_dims(granularity, x)) for x in (a, b))
-        return self.multiply(site, product, a, b, of_a=of_a, of_b=of_b)
+        a_spec, b_spec = (OperandSpec(feature_dims(granularity, x)) for x in (a, b))
+        return self.multiply(site, product, a, b, a_spec=a_spec, b_spec=b_spec)
 
 
 @register(nn.MultiheadAttention)
-class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
-    """``softmax(Q K^T / sqrt(d)) V`` per head, between its four projections."""
+class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
+    """``softmax(Q K^T / sqrt(d)) V`` per head, with its four projections."""
 
-    owns = ("out_proj",)  # its forward is never called: the weights are used directly
+    owns = ("out_proj",)  # its forward is never called: the layer uses its weight directly
     embed_dim: int
     num_heads: int
     head_dim: int
@@ -86,9 +93,9 @@ class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         if is_causal and attn_mask is None:
-            raise RuntimeError("is_causal is a hint about attn_mask, which must be given with it")
+            raise RuntimeError("is_causal=True needs attn_mask, which must be given with it")
         if key.dim() != query.dim() or value.shape[:-1] != key.shape[:-1]:
-            raise ValueError(f"query {query.shape}, key {key.shape} and value {value.shape} do not go together")
+            raise ValueError(f"the shapes of query {query.shape}, key {key.shape} and value {value.shape} do not match")
         unbatched = query.dim() == 2
         if unbatched:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
@@ -96,7 +103,7 @@ class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         if len(key) != len(query):
-            raise ValueError(f"query has a batch of {len(query)}, key and value one of {len(key)}")
+            raise ValueError(f"query has a batch of {len(query)}, but key and value have a batch of {len(key)}")
         mask = self._merge(attn_mask, key_padding_mask, query, key)
         q, k, v = self._project(query, key, value)
         if self.bias_k is not None and self.bias_v is not None:
@@ -104,14 +111,14 @@ class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
         q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (q, k, v))
         if self.add_zero_attn:
             k, v = (torch.cat([x, torch.zeros_like(x[:, :, :1])], 2) for x in (k, v))
-        if mask is not None:  # keys that were appended may always be attended to
+        if mask is not None:  # appended keys are never masked
             mask = F.pad(mask, (0, k.shape[2] - key.shape[1]))
         context, weights = self.attend(q, k, v, mask, 1 / math.sqrt(self.head_dim), self.dropout)
         out = self.linear("out_proj", context.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
-        returned = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
+        shown_weights = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
         if unbatched:
-            return out.squeeze(0), None if returned is None else returned.squeeze(0)
-        return out if self.batch_first else out.transpose(0, 1), returned
+            return out.squeeze(0), None if shown_weights is None else shown_weights.squeeze(0)
+        return out if self.batch_first else out.transpose(0, 1), shown_weights
 
     def _project(self, *inputs: Tensor) -> list[Tensor]:
         if self.in_proj_weight is not None:
@@ -123,13 +130,13 @@ class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
         return [self.linear(f"{name}_proj", x, weight, bias) for name, x, weight, bias in operands]
 
     def _merge(self, mask: Tensor | None, padding: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
-        """Both masks as one that is added to scores of shape (batch, heads, queries, keys)."""
+        """Merge both masks into one to add to scores of shape (batch, heads, queries, keys)."""
         batch, queries, keys = *query.shape[:2], key.shape[1]
         merged = None
         if mask is not None:
             shapes = [(queries, keys), (batch * self.num_heads, queries, keys)]
             merged = _additive(mask, "attn_mask", shapes, query.dtype)
-            if merged.dim() == 3:  # one for each sample and head
+            if merged.dim() == 3:  # one mask per sample and head
                 merged = merged.unflatten(0, (batch, self.num_heads))
         if padding is not None:
             added = _additive(padding, "key_padding_mask", [(batch, keys)], query.dtype)[:, None, None, :]
@@ -138,11 +145,11 @@ class QuantizedMultiheadAttention(AttentionProducts, LinearProduct):
 
 
 def _additive(mask: Tensor, name: str, shapes: list[tuple[int, ...]], dtype: torch.dtype) -> Tensor:
-    """A mask to add, of one of the shapes: minus infinity where a Boolean one is true."""
+    """Return a mask to add to the scores: minus infinity where a Boolean mask is true."""
     if tuple(mask.shape) not in shapes:
-        raise ValueError(f"{name} has the shape {' or '.join(map(str, shapes))}, not {tuple(mask.shape)}")
+        raise ValueError(f"{name} must have the shape {' or '.join(map(str, shapes))}, got {tuple(mask.shape)}")
     if mask.dtype is torch.bool:
         return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)
     if not mask.is_floating_point():
-        raise TypeError(f"{name} is Boolean or floating-point, not {mask.dtype}")
+        raise TypeError(f"{name} must be Boolean or floating-point, got {mask.dtype}")
     return mask.to(dtype)

@@ -1,11 +1,11 @@
-"""Convolutions in one, two and three dimensions, plain and transposed."""
+"""Convolutions of one, two and three dimensions, plain and transposed."""
 
 from __future__ import annotations
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Convolution, Operand, on_grid
+from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, round_operand
 from bitcycle.arithmetic.recipe import Granularity
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
@@ -13,7 +13,7 @@ from bitcycle.nn.registry import register
 
 
 class ConvolutionLayer(QuantizedLayer):
-    """What the two kinds share."""
+    """Base of plain and transposed convolutions."""
 
     weight: Tensor
     bias: Tensor | None
@@ -21,32 +21,35 @@ class ConvolutionLayer(QuantizedLayer):
     dilation: tuple[int, ...]
     groups: int
 
-    def convolve(self, product: Convolution, x: Tensor, pad_at_end: list[int] | None = None) -> Tensor:
-        """The product; an input without a batch dimension gets one for the time being."""
+    def convolve(self, product: ConvolutionProduct, x: Tensor, pad_at_end: list[int] | None = None) -> Tensor:
+        """Compute the product. An input without a batch dimension gets one temporarily."""
         unbatched = x.dim() == len(self.stride) + 1
         if unbatched:
             x = x.unsqueeze(0)
         site = self.bitcycle.sites[""]
-        bias = self.bias_on_grid("", self.bias)
-        of_x = Operand(_activation_dims(site.recipe.activations, x))
+        bias = self.round_bias("", self.bias)
+        x_spec = OperandSpec(_activation_dims(site.recipe.activations, x))
         if pad_at_end is not None:
-            x, of_x = F.pad(on_grid(site, x, of_x.dims, self.training, "a"), pad_at_end), Operand(ready=True)
+            x = F.pad(round_operand(site, x, x_spec.dims, self.training, "a"), pad_at_end)
+            x_spec = OperandSpec(already_rounded=True)
         if product.transposed and product.groups > 1 and site.recipe.weights == "channel":
-            # An output channel is a pair (group, column) of the weight, which no choice of dimensions expresses.
-            weight = on_grid(site, self._by_group(), (1, *range(3, self.weight.dim() + 1)), self.training, "b")
-            out = self.multiply("", product, x, weight.flatten(0, 1), bias, of_a=of_x, of_b=Operand(ready=True))
+            # An output channel is a pair (group, column) of the weight, which no set of dimensions describes.
+            dims = (1, *range(3, self.weight.dim() + 1))
+            weight = round_operand(site, self._weight_by_group(), dims, self.training, "b").flatten(0, 1)
+            weight_spec = OperandSpec(already_rounded=True)
         else:
-            of_weight = Operand(weight_dims(site.recipe.weights, self.weight, 1 if product.transposed else 0))
-            out = self.multiply("", product, x, self.weight, bias, of_a=of_x, of_b=of_weight)
+            weight = self.weight
+            weight_spec = OperandSpec(weight_dims(site.recipe.weights, weight, 1 if product.transposed else 0))
+        out = self.multiply("", product, x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
         return out.squeeze(0) if unbatched else out
 
-    def _by_group(self) -> Tensor:
+    def _weight_by_group(self) -> Tensor:
         return self.weight.unflatten(0, (self.groups, -1))
 
 
 @register(nn.Conv1d, nn.Conv2d, nn.Conv3d)
 class QuantizedConv(ConvolutionLayer):
-    """A convolution: x per tensor, W per output channel. Padding is added after quantising, so zeros stay zero."""
+    """A convolution. Zero padding is added after rounding, so that zeros stay zero."""
 
     replaces = ("forward", "_conv_forward")
     padding: tuple[int, ...] | str
@@ -56,23 +59,23 @@ class QuantizedConv(ConvolutionLayer):
     def quantized_forward(self, input: Tensor) -> Tensor:
         padding = self.padding
         if self.padding_mode != "zeros":
-            # Padding copies values that are there already: it changes no range, so it may come first.
+            # These modes copy values of the input, which does not change its range: padding may come before rounding.
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = "valid"
         pad_at_end = None
         if padding == "valid":
             padding = (0,) * len(self.stride)
-        elif isinstance(padding, str):  # "same": what an even number cannot split is one more at the end
+        elif isinstance(padding, str):  # "same": an odd total has one more element at the end
             totals = [d * (k - 1) for d, k in zip(self.dilation, self.weight.shape[2:], strict=True)]
             padding = tuple(total // 2 for total in totals)
             if any(total % 2 for total in totals):
                 pad_at_end = [side for total in reversed(totals) for side in (0, total % 2)]
-        return self.convolve(Convolution(self.stride, padding, self.dilation, self.groups), input, pad_at_end)
+        return self.convolve(ConvolutionProduct(self.stride, padding, self.dilation, self.groups), input, pad_at_end)
 
 
 @register(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 class QuantizedConvTranspose(ConvolutionLayer):
-    """A transposed convolution: x per tensor, W per output channel (its second dimension)."""
+    """A transposed convolution. The output channels of its weight are the second dimension."""
 
     padding: tuple[int, ...]
     output_padding: tuple[int, ...]
@@ -87,12 +90,12 @@ class QuantizedConvTranspose(ConvolutionLayer):
             len(self.stride),
             self.dilation,
         )
-        product = Convolution(self.stride, self.padding, self.dilation, self.groups, True, tuple(output_padding))
-        return self.convolve(product, input)
+        geometry = (self.stride, self.padding, self.dilation, self.groups)
+        return self.convolve(ConvolutionProduct(*geometry, True, tuple(output_padding)), input)
 
 
 def _activation_dims(granularity: Granularity, x: Tensor) -> Dims:
     if granularity == "tensor":
         return None
-    kept = 1 if granularity == "channel" else 0
-    return tuple(d for d in range(x.dim()) if d != kept)
+    own_grids = 1 if granularity == "channel" else 0
+    return tuple(d for d in range(x.dim()) if d != own_grids)

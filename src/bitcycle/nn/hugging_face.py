@@ -1,7 +1,7 @@
-"""transformers: its Conv1D, and the two products of attention in every model that asks its registry for attention.
+"""transformers: its Conv1D, and the two products of attention in every model that uses its attention registry.
 
-A converted attention module names our function in a copy of its configuration; masks are still made for the
-implementation the model had, which also runs whenever the sites are in full precision.
+A converted attention module names bitcycle's function in a copy of its configuration. The model still makes masks for
+the implementation it had, which also runs whenever the sites are in full precision.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterf
 from transformers.pytorch_utils import Conv1D
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.nn.attention import AttentionProducts
+from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.nn.attention import AttentionLayer
 from bitcycle.nn.layer import QuantizedLayer
-from bitcycle.nn.linear import LinearProduct
-from bitcycle.nn.registry import leave, register, register_where
+from bitcycle.nn.linear import LinearLayer
+from bitcycle.nn.registry import register, register_where, skip_where
 
 IMPLEMENTATION = "bitcycle"
 
 
 @register(Conv1D)
-class QuantizedConv1D(LinearProduct):
-    """``y = x W + b``: a linear layer that keeps its weight transposed."""
+class QuantizedConv1D(LinearLayer):
+    """``y = x W + b``: a linear layer that stores its weight transposed."""
 
     weight: Tensor
     bias: Tensor
@@ -37,22 +38,22 @@ class QuantizedConv1D(LinearProduct):
         return self.linear("", x, self.weight.t(), self.bias)
 
 
-def asks_the_registry(layer: type[nn.Module]) -> bool:
-    """Whether a module's ``forward`` looks attention up in transformers' registry of implementations."""
+def uses_attention_registry(layer: type[nn.Module]) -> bool:
+    """Return whether the ``forward`` of a class looks up attention in transformers' registry of implementations."""
     code = getattr(inspect.unwrap(layer.forward), "__code__", None)
     return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
 
 
-leave(lambda layer: layer.__name__.endswith("RotaryEmbedding"), "angles of positions: no activation is multiplied")
+skip_where(lambda layer: layer.__name__.endswith("RotaryEmbedding"), Skip(SkipKind.POSITION_ANGLES))
 
 
-@register_where(asks_the_registry)
-class QuantizedAttention(AttentionProducts):
-    """The scores QK^T and the context PV of a model's attention; its projections are layers of their own."""
+@register_where(uses_attention_registry)
+class QuantizedAttention(AttentionLayer):
+    """The scores QK^T and the context PV of a model's attention. Its projections are separate layers."""
 
     config: Any
     float_config: Any
-    """The configuration as it was."""
+    """The configuration before conversion."""
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
@@ -70,27 +71,27 @@ class QuantizedAttention(AttentionProducts):
         del module.float_config
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        # The module itself runs; at its attention it calls the function below.
+        # The float forward runs. Where it computes attention, it calls quantized_attention below.
         return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
 
     @property
     def was_eager(self) -> bool:
-        """Whether the model computed attention step by step, which also gives back the attention weights."""
+        """Whether the model computed attention eagerly, which also returns the attention weights."""
         return bool(self.float_config._attn_implementation == "eager")
 
-    def masks_the_future(self, asked: bool | None) -> bool:
-        """Whether a missing mask means a causal one: fused implementations take it so, the eager one never does."""
+    def is_causal_without_mask(self, is_causal: bool | None) -> bool:
+        """Return whether a missing mask means a causal one, as in fused implementations but not in the eager one."""
         if self.was_eager:
             return False
-        return getattr(self, "is_causal", True) if asked is None else asked
+        return getattr(self, "is_causal", True) if is_causal is None else is_causal
 
     def float_attention(self) -> Callable[..., tuple[Tensor, Tensor | None]]:
-        """The implementation that the model had."""
+        """Return the implementation that the model had."""
         eager: Any = getattr(sys.modules[self.bitcycle.original.__module__], "eager_attention_forward", None)
-        found: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
+        implementation: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.float_config._attn_implementation, eager
         )
-        return found
+        return implementation
 
 
 def quantized_attention(
@@ -106,7 +107,7 @@ def quantized_attention(
     softcap: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention at the sites' bits, with the signature that transformers asks for; query (batch, heads, length, d)."""
+    """Compute attention at the sites' bits. The signature is that of transformers; query (batch, heads, length, d)."""
     if all(site.in_full_precision(module.training) for site in module.bitcycle.sites.values()):
         given = {"is_causal": is_causal, "position_bias": position_bias, "softcap": softcap}
         others.update({name: argument for name, argument in given.items() if argument is not None})
@@ -116,7 +117,7 @@ def quantized_attention(
     groups = getattr(module, "num_key_value_groups", 1)
     if groups > 1:
         key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
-    mask = _additive(attention_mask, query, key, causal=module.masks_the_future(is_causal))
+    mask = _additive(attention_mask, query, key, causal=module.is_causal_without_mask(is_causal))
     if position_bias is not None:
         mask = position_bias if mask is None else mask + position_bias
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -129,7 +130,7 @@ AttentionInterface.register(IMPLEMENTATION, quantized_attention)
 
 
 def _additive(mask: Any, query: Tensor, key: Tensor, causal: bool) -> Tensor | None:
-    """Whatever mask the model made, as one to add to the scores (a Boolean one is true where attention is allowed)."""
+    """Return the model's mask as one to add to the scores. A Boolean mask is true where attention is allowed."""
     queries, keys = query.shape[2], key.shape[2]
     lowest = torch.finfo(query.dtype).min
     if mask is None:
@@ -138,10 +139,10 @@ def _additive(mask: Any, query: Tensor, key: Tensor, causal: bool) -> Tensor | N
         mask = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril()
     if not isinstance(mask, Tensor) or mask.dim() == 3:
         raise ValueError(
-            "quantised attention needs a plain mask: load the model with attn_implementation='sdpa' or 'eager'"
+            "quantised attention needs a 2-D or 4-D mask: load the model with attn_implementation='sdpa' or 'eager'"
         )
-    if mask.dim() == 2 and mask.shape != (queries, keys):  # (batch, keys), as flash attention takes it
-        raise ValueError("quantised attention needs attn_implementation='sdpa' or 'eager'")
+    if mask.dim() == 2 and mask.shape != (queries, keys):  # (batch, keys), the layout of flash attention
+        raise ValueError("quantised attention needs a model loaded with attn_implementation='sdpa' or 'eager'")
     if mask.dtype is torch.bool:
         return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, lowest)
     return mask[..., :keys]

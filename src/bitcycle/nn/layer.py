@@ -1,4 +1,4 @@
-"""What all quantised layers share: a mixin that is put in front of a layer's class, and taken away again."""
+"""The base of all quantised layers: a mixin that conversion puts in front of a layer's class and later removes."""
 
 from __future__ import annotations
 
@@ -7,72 +7,87 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Operand, Product, Site, multiply, on_grid
+from bitcycle.arithmetic import OperandSpec, Product, Site, multiply, round_operand
 from bitcycle.arithmetic.recipe import Granularity, Recipe
+from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.rounding import Dims
 
 
 @dataclass
 class Conversion:
-    """What conversion leaves on a module: the class it had, and its sites by their local names."""
+    """What conversion stores on a module: its original class, and its sites by their local names."""
 
     mixin: type[QuantizedLayer]
     original: type[nn.Module]
     recipe: Recipe
     sites: dict[str, Site]
 
+    def describe(self) -> str:
+        """Return the bits (forward/backward) and the recipe, as the ``repr`` of a converted layer shows them."""
+        parts = [f"{name}={value!r}" for name, value in self.recipe.changes().items()]
+        bits = {name: _show_bits(site) for name, site in self.sites.items()}
+        if len(set(bits.values())) == 1:
+            parts.insert(0, f"bits={next(iter(bits.values()))}")
+        elif bits:
+            parts.insert(0, f"bits=({', '.join(f'{name}: {shown}' for name, shown in bits.items())})")
+        return ", ".join(parts)
+
 
 class QuantizedLayer:
-    """Base of the quantised layers. One is a mixin that says how a layer computes on its sites.
+    """Base class of quantised layers: a mixin that says how a layer computes on its sites.
 
-    A subclass names the ``sites`` of a module (``""`` is the module itself) and gives :meth:`quantized_forward`.
-    At full precision the float layer's own ``forward`` runs, so it is equal bit for bit.
+    A subclass gives :meth:`quantized_forward`, and :meth:`site_names` if the layer has other sites than itself. At full
+    precision the float layer's own ``forward`` runs, so the result is equal bit for bit.
+    See :mod:`bitcycle.nn` for a complete example.
     """
 
     bitcycle: Conversion
     training: bool
     replaces: tuple[str, ...] = ("forward",)
-    """The methods it replaces: a class that has its own version of one of them is not this layer."""
+    """The methods that the mixin replaces. A subclass of the layer that overrides one of them is not converted."""
     owns: tuple[str, ...] = ()
-    """Child modules whose parameters this layer multiplies by itself, without calling them."""
+    """Names of child modules whose parameters the layer multiplies itself, without calling the child."""
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        """The local names of the module's sites; none means there is nothing to quantise under this recipe."""
+        """Return the local names of the module's sites; ``""`` is the module itself.
+
+        An empty list means that the recipe quantises nothing in the module.
+        """
         return [""]
 
     @classmethod
-    def in_full_precision(cls, module: nn.Module, recipe: Recipe) -> str:
-        """What of the module multiplies in full precision under this recipe; empty if nothing does."""
-        return ""
-
-    @classmethod
-    def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
-        """Products that show in the module's code and are none of its sites."""
+    def skips(cls, module: nn.Module, recipe: Recipe) -> tuple[Skip, ...]:
+        """Return which parts of the module stay in full precision under this recipe, and why."""
         return ()
 
     @classmethod
-    def uncounted(cls, module: nn.Module) -> str:
-        """What of the module multiplies and has no place in a count of products; empty if nothing does."""
-        return ""
+    def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
+        """Return the products in the module's code that are not among its sites."""
+        return ()
+
+    @classmethod
+    def uncounted_weights(cls, module: nn.Module) -> tuple[str, ...]:
+        """Return the names of parameters that multiply activations elementwise, which no count of products includes."""
+        return ()
 
     @classmethod
     def attach(cls, module: nn.Module) -> None:
-        """Change on the module what its class cannot; called once it is converted."""
+        """Change the module beyond its class. Conversion calls this once."""
 
     @classmethod
     def detach(cls, module: nn.Module) -> None:
         """Undo :meth:`attach`."""
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        """The float layer at full precision, else :meth:`quantized_forward`."""
+        """Run the float layer at full precision, else :meth:`quantized_forward`."""
         if all(site.in_full_precision(self.training) for site in self.bitcycle.sites.values()):
             return super().forward(*arguments, **keywords)  # type: ignore[misc]
         return self.quantized_forward(*arguments, **keywords)
 
     def quantized_forward(self, *arguments: Any, **keywords: Any) -> Any:
-        """Compute on the sites."""
-        raise AssertionError(f"{type(self).__name__} does not say how it computes")
+        """Compute on the sites. It takes the arguments of the float layer's ``forward``."""
+        raise NotImplementedError(f"{type(self).__name__} does not define quantized_forward")
 
     def multiply(
         self,
@@ -82,49 +97,74 @@ class QuantizedLayer:
         b: Tensor,
         bias: Tensor | None = None,
         *,
-        of_a: Operand,
-        of_b: Operand,
+        a_spec: OperandSpec,
+        b_spec: OperandSpec,
     ) -> Tensor:
-        """The product of one of this layer's sites."""
-        own = self.bitcycle.sites[site]
-        return multiply(own, product, a, b, bias, of_a=of_a, of_b=of_b, training=self.training)
+        """Compute the product of one of this layer's sites at its current bits.
 
-    def bias_on_grid(self, site: str, bias: Tensor | None) -> Tensor | None:
-        """A bias on the site's bits if the recipe says so, else as it is."""
+        Args:
+            site: Local name of the site; ``""`` is the layer itself.
+            product: Which product it is.
+            a: The first operand, an activation.
+            b: The second operand, a weight or an activation.
+            bias: Added to the product; see :meth:`round_bias`.
+            a_spec: How ``a`` is put on its grid.
+            b_spec: How ``b`` is put on its grid.
+        """
+        own = self.bitcycle.sites[site]
+        return multiply(own, product, a, b, bias, a_spec=a_spec, b_spec=b_spec, training=self.training)
+
+    def round_bias(self, site: str, bias: Tensor | None) -> Tensor | None:
+        """Round a bias to the site's bits if the recipe asks for it, else return it unchanged."""
         own = self.bitcycle.sites[site]
         if bias is None or not own.recipe.bias:
             return bias
-        return on_grid(own, bias, None, self.training, "bias")
+        return round_operand(own, bias, None, self.training, "bias")
+
+    def extra_repr(self) -> str:
+        parts = (super().extra_repr(), self.bitcycle.describe())  # type: ignore[misc]
+        return ", ".join(part for part in parts if part)
+
+    def __repr__(self) -> str:
+        text, added = super().__repr__(), self.bitcycle.describe()
+        if self.bitcycle.original.__repr__ is nn.Module.__repr__ or not added:
+            return text
+        return f"{text.removesuffix(')')}, {added})"  # a __repr__ of the layer's own does not call extra_repr
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # The class was made on the fly, so a pickle (and a deep copy) names what it was made of.
+        # The class is created at run time, so a pickle (and a deep copy) stores the classes it is made of.
         return _rebuild, (self.bitcycle.mixin, self.bitcycle.original), self.__getstate__()
 
 
-_MADE: dict[tuple[type, type], type[nn.Module]] = {}
+_CLASSES: dict[tuple[type, type], type[nn.Module]] = {}
 
 
 def quantized_class(mixin: type[QuantizedLayer], original: type[nn.Module]) -> type[nn.Module]:
-    """The class of a quantised layer, always the same one: the mixin in front of the layer's own class."""
-    if (mixin, original) not in _MADE:
+    """Return the class of a quantised layer: the mixin in front of the layer's own class, created once."""
+    if (mixin, original) not in _CLASSES:
         namespace = {"__module__": original.__module__}
-        _MADE[mixin, original] = type(f"Quantized{original.__name__}", (mixin, original), namespace)
-    return _MADE[mixin, original]
+        _CLASSES[mixin, original] = type(f"Quantized{original.__name__}", (mixin, original), namespace)
+    return _CLASSES[mixin, original]
 
 
 def conversion_of(module: nn.Module) -> Conversion | None:
-    """What conversion left on a module; none if it was not converted."""
-    found = vars(module).get("bitcycle")
-    return found if isinstance(found, Conversion) else None
+    """Return what conversion stored on a module, or None if the module is not converted."""
+    stored = vars(module).get("bitcycle")
+    return stored if isinstance(stored, Conversion) else None
 
 
 def _rebuild(mixin: type[QuantizedLayer], original: type[nn.Module]) -> nn.Module:
-    made = quantized_class(mixin, original)
-    return made.__new__(made)
+    rebuilt = quantized_class(mixin, original)
+    return rebuilt.__new__(rebuilt)
+
+
+def _show_bits(site: Site) -> str:
+    forward, backward = ("full" if bits is None else str(bits) for bits in (site.forward_bits, site.backward_bits))
+    return forward if forward == backward == "full" else f"{forward}/{backward}"
 
 
 def feature_dims(granularity: Granularity, x: Tensor) -> Dims:
-    """Dimensions that share a grid, of activations whose features are the last dimension."""
+    """Return the dimensions that share a grid, for activations with features in the last dimension."""
     if granularity == "tensor":
         return None
     if granularity == "row":
@@ -133,7 +173,7 @@ def feature_dims(granularity: Granularity, x: Tensor) -> Dims:
 
 
 def weight_dims(granularity: Granularity, weight: Tensor, channel: int = 0) -> Dims:
-    """Dimensions that share a grid, of a weight whose output channels are the given dimension."""
+    """Return the dimensions that share a grid, for a weight with output channels in dimension ``channel``."""
     if granularity == "tensor":
         return None
     if granularity == "row":

@@ -5,25 +5,34 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Linear, Operand, Trilinear, computing, error_on_grid, multiplied, on_grid
+from bitcycle.arithmetic import (
+    LinearProduct,
+    OperandSpec,
+    TrilinearProduct,
+    computing,
+    report_product,
+    round_grad_output,
+    round_operand,
+)
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 
 
-class LinearProduct(QuantizedLayer):
-    """The one product of a linear layer, for all layers that are one in some form."""
+class LinearLayer(QuantizedLayer):
+    """Base of layers that compute linear products."""
 
     def linear(self, site: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """``x weight^T + bias`` at a site's bits."""
+        """Compute ``x weight^T + bias`` at a site's bits."""
         recipe = self.bitcycle.recipe
-        of_x = Operand(feature_dims(recipe.activations, x))
-        of_weight = Operand(weight_dims(recipe.weights, weight))
-        return self.multiply(site, Linear(), x, weight, self.bias_on_grid(site, bias), of_a=of_x, of_b=of_weight)
+        x_spec = OperandSpec(feature_dims(recipe.activations, x))
+        weight_spec = OperandSpec(weight_dims(recipe.weights, weight))
+        bias = self.round_bias(site, bias)
+        return self.multiply(site, LinearProduct(), x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
 
 
 @register(nn.Linear)
-class QuantizedLinear(LinearProduct):
-    """``y = x W^T + b``, x per tensor, W per output channel, b in full precision."""
+class QuantizedLinear(LinearLayer):
+    """``y = x W^T + b``."""
 
     weight: Tensor
     bias: Tensor | None
@@ -34,7 +43,7 @@ class QuantizedLinear(LinearProduct):
 
 @register(nn.Bilinear)
 class QuantizedBilinear(QuantizedLayer):
-    """``y_o = x1^T W_o x2 + b_o``: one product of three operands, each on the grid."""
+    """``y_o = x1^T W_o x2 + b_o``: one product of three operands, each on its grid."""
 
     weight: Tensor
     bias: Tensor | None
@@ -43,11 +52,11 @@ class QuantizedBilinear(QuantizedLayer):
         site = self.bitcycle.sites[""]
         recipe = site.recipe
         x1, x2 = (
-            on_grid(site, x, feature_dims(recipe.activations, x), self.training, name)
+            round_operand(site, x, feature_dims(recipe.activations, x), self.training, name)
             for name, x in (("a", input1), ("a2", input2))
         )
-        weight = on_grid(site, self.weight, weight_dims(recipe.weights, self.weight), self.training, "b")
-        bias = self.bias_on_grid("", self.bias)
+        weight = round_operand(site, self.weight, weight_dims(recipe.weights, self.weight), self.training, "b")
+        bias = self.round_bias("", self.bias)
         with computing(site):
             out = F.bilinear(x1, x2, weight, bias)
-        return error_on_grid(site, multiplied(site, Trilinear(), input1, self.weight, out))
+        return round_grad_output(site, report_product(site, TrilinearProduct(), input1, self.weight, out))

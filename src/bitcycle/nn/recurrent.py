@@ -1,8 +1,8 @@
 """LSTM, GRU and RNN: both gate products of every layer and direction, and the projection of an LSTM.
 
-The product with the input runs once over the whole sequence, the product with the state step by step; the weights of
-a step go on the grid once a sequence. Nothing is changed in place between time steps. Sequences are treated as torch
-packs them (longest first, ``batch_sizes`` rows a step), which covers packed batches and plain ones alike.
+The product with the input runs once over the whole sequence, the product with the state once per time step. The weights
+are rounded once per sequence. Nothing is changed in place between time steps. All sequences are processed in torch's
+packed layout (longest first, ``batch_sizes`` rows per step), which covers packed and plain batches.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from bitcycle.arithmetic import Linear, Operand, on_grid
+from bitcycle.arithmetic import LinearProduct, OperandSpec, round_operand
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import feature_dims, weight_dims
-from bitcycle.nn.linear import LinearProduct
+from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
 
 State = tuple[Tensor, ...]
@@ -49,8 +49,8 @@ CELLS: dict[str, Callable[[Tensor, Tensor, State], State]] = {
 
 
 @register(nn.LSTMCell, nn.GRUCell, nn.RNNCell)
-class QuantizedRecurrentCell(LinearProduct):
-    """A single time step: ``weight_ih`` and ``weight_hh`` are its sites."""
+class QuantizedRecurrentCell(LinearLayer):
+    """A single time step. Its sites are ``weight_ih`` and ``weight_hh``."""
 
     bias: bool
     hidden_size: int
@@ -81,8 +81,8 @@ class QuantizedRecurrentCell(LinearProduct):
 
 
 @register(nn.LSTM, nn.GRU, nn.RNN)
-class QuantizedRecurrent(LinearProduct):
-    """Each ``weight_*`` parameter is a site of that name."""
+class QuantizedRecurrent(LinearLayer):
+    """A recurrent network. Each ``weight_*`` parameter is a site of that name."""
 
     mode: str
     num_layers: int
@@ -97,19 +97,19 @@ class QuantizedRecurrent(LinearProduct):
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
         layer: Any = module
         kinds = ["ih", "hh", "hr"] if layer.proj_size else ["ih", "hh"]
-        places = [f"l{k}{suffix}" for k in range(layer.num_layers) for suffix in _suffixes(layer.bidirectional)]
-        return [f"weight_{kind}_{place}" for place in places for kind in kinds]
+        layers = [f"l{k}{suffix}" for k in range(layer.num_layers) for suffix in _suffixes(layer.bidirectional)]
+        return [f"weight_{kind}_{name}" for name in layers for kind in kinds]
 
     def quantized_forward(
         self, input: Tensor | PackedSequence, hx: Tensor | State | None = None
     ) -> tuple[Tensor | PackedSequence, Any]:
         hx = tuple(hx) if isinstance(hx, (tuple, list)) else hx
         if isinstance(input, PackedSequence):
-            data, sizes, in_order, back = input
+            data, sizes, order, inverse = input
             self._check(data, hx, sizes)
-            out, final = self._run(data, sizes.tolist(), self._initial(hx, data, int(sizes[0]), in_order))
-            final = tuple(state if back is None else state.index_select(1, back) for state in final)
-            return PackedSequence(out, sizes, in_order, back), self._as_given(final)
+            out, final = self._run(data, sizes.tolist(), self._initial(hx, data, int(sizes[0]), order))
+            final = tuple(state if inverse is None else state.index_select(1, inverse) for state in final)
+            return PackedSequence(out, sizes, order, inverse), self._as_torch(final)
         unbatched = input.dim() == 2
         x = input.unsqueeze(1) if unbatched else input.transpose(0, 1) if self.batch_first else input
         if unbatched and hx is not None:
@@ -119,11 +119,11 @@ class QuantizedRecurrent(LinearProduct):
         out, final = self._run(x.flatten(0, 1), [batch] * steps, self._initial(hx, x, batch, None))
         out = out.unflatten(0, (steps, batch))
         if unbatched:
-            return out.squeeze(1), self._as_given(tuple(state.squeeze(1) for state in final))
-        return out.transpose(0, 1) if self.batch_first else out, self._as_given(final)
+            return out.squeeze(1), self._as_torch(tuple(state.squeeze(1) for state in final))
+        return out.transpose(0, 1) if self.batch_first else out, self._as_torch(final)
 
     def _initial(self, hx: Tensor | State | None, x: Tensor, batch: int, order: Tensor | None) -> State:
-        """The state to begin with, (layers * directions, batch, size) each; zeros if none is given."""
+        """Return the initial state, (layers * directions, batch, size) each; zeros if none is given."""
         if hx is None:
             rows = self.num_layers * (2 if self.bidirectional else 1)
             sizes = [self.proj_size or self.hidden_size]
@@ -134,18 +134,18 @@ class QuantizedRecurrent(LinearProduct):
         return tuple(state if order is None else state.index_select(1, order) for state in given)
 
     def _check(self, x: Tensor, hx: Tensor | State | None, sizes: Tensor | None) -> None:
-        """torch's own check of shapes."""
+        """Run torch's own check of the shapes."""
         layer: Any = self
         if hx is None:
             layer.check_input(x, sizes)
         else:
             layer.check_forward_args(x, hx if self.mode == "LSTM" or not isinstance(hx, tuple) else hx[0], sizes)
 
-    def _as_given(self, final: State) -> Tensor | State:
+    def _as_torch(self, final: State) -> Tensor | State:
         return final if self.mode == "LSTM" else final[0]
 
     def _run(self, data: Tensor, sizes: list[int], initial: State) -> tuple[Tensor, State]:
-        """All layers over packed data: the output of the last, and the final states."""
+        """Run all layers over packed data. Return the output of the last layer and the final states."""
         finals: list[State] = []
         for layer in range(self.num_layers):
             outputs = []
@@ -162,7 +162,7 @@ class QuantizedRecurrent(LinearProduct):
     def _direction(
         self, data: Tensor, sizes: list[int], initial: State, name: str, reverse: bool
     ) -> tuple[Tensor, State]:
-        """One layer in one direction over packed data."""
+        """Run one layer in one direction over packed data."""
         cell = self._cell(name)
         bias = getattr(self, f"bias_ih{name}") if self.bias else None
         products = self.linear(f"weight_ih{name}", data, getattr(self, f"weight_ih{name}"), bias).split(sizes)
@@ -171,9 +171,9 @@ class QuantizedRecurrent(LinearProduct):
         ended: list[State] = []  # final states of the shorter sequences, shortest first
         for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
             rows, wanted = state[0].shape[0], sizes[t]
-            if rows < wanted:  # running backwards, shorter sequences join
+            if rows < wanted:  # in reverse, shorter sequences join
                 state = tuple(torch.cat([s, i[rows:wanted]]) for s, i in zip(state, initial, strict=True))
-            elif rows > wanted:  # running forwards, they leave
+            elif rows > wanted:  # forwards, shorter sequences end
                 ended.append(tuple(s[wanted:] for s in state))
                 state = tuple(s[:wanted] for s in state)
             state = cell(products[t], state)
@@ -185,7 +185,7 @@ class QuantizedRecurrent(LinearProduct):
         return torch.cat(outputs), state
 
     def _cell(self, name: str) -> Callable[[Tensor, State], State]:
-        """One time step of a layer: (product with the input, state) -> state."""
+        """Return the function for one time step of a layer: (product with the input, state) -> state."""
         recurrent = self._step_product(f"weight_hh{name}", getattr(self, f"bias_hh{name}") if self.bias else None)
         project = self._step_product(f"weight_hr{name}", None) if self.proj_size else None
         cell = CELLS[self.mode]
@@ -197,15 +197,16 @@ class QuantizedRecurrent(LinearProduct):
         return step
 
     def _step_product(self, site: str, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-        """The product with a state; its weight, and its bias if the recipe says so, go on the grid once."""
+        """Return the product with a state as a function. Its weight and bias are rounded once, here."""
         own = self.bitcycle.sites[site]
         raw = getattr(self, site)
-        weight = on_grid(own, raw, weight_dims(own.recipe.weights, raw), self.training, "b")
-        bias = self.bias_on_grid(site, bias)
+        weight = round_operand(own, raw, weight_dims(own.recipe.weights, raw), self.training, "b")
+        weight_spec = OperandSpec(already_rounded=True)
+        bias = self.round_bias(site, bias)
 
         def product(h: Tensor) -> Tensor:
-            of_h = Operand(feature_dims(own.recipe.activations, h))
-            return self.multiply(site, Linear(), h, weight, bias, of_a=of_h, of_b=Operand(ready=True))
+            h_spec = OperandSpec(feature_dims(own.recipe.activations, h))
+            return self.multiply(site, LinearProduct(), h, weight, bias, a_spec=h_spec, b_spec=weight_spec)
 
         return product
 

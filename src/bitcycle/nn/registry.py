@@ -1,74 +1,117 @@
-"""Which layer is quantised how: one decorator registers a layer.
-
-@register(MyLayer)
-class QuantizedMyLayer(QuantizedLayer):
-    def quantized_forward(self, x):
-        return self.multiply("", Linear(), x, self.weight, of_a=Operand(), of_b=Operand((1,)))
-"""
+"""The registry of quantised layers: which mixin quantises which class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from torch import nn
 
+from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.nn.layer import QuantizedLayer
 
 LAYERS: dict[type[nn.Module], type[QuantizedLayer]] = {}
 
 Condition = Callable[[type[nn.Module]], bool]
 CONDITIONS: list[tuple[Condition, type[QuantizedLayer]]] = []
-LEFT: list[tuple[Condition, str]] = []
+SKIPPED: list[tuple[Condition, Skip]] = []
 
 Q = TypeVar("Q", bound=type[QuantizedLayer])
 
 
+class Match(NamedTuple):
+    """The mixin that quantises a module, or the reason why an almost matching class is skipped."""
+
+    mixin: type[QuantizedLayer] | None
+    skip: Skip | None = None
+
+
 def register(*layers: type[nn.Module]) -> Callable[[Q], Q]:
-    """Say that a mixin quantises these layers, and subclasses of them that do not compute differently."""
+    """Register the decorated mixin as the quantised form of layers.
+
+    Subclasses of these layers are included unless they override a method that the mixin replaces.
+
+    Args:
+        layers: One or more :class:`torch.nn.Module` subclasses.
+
+    Returns:
+        A decorator for a :class:`QuantizedLayer` subclass.
+
+    Raises:
+        TypeError: A layer is not a Module subclass, or the decorated class is not a QuantizedLayer subclass.
+
+    Example:
+        See :mod:`bitcycle.nn`.
+    """
+    if not layers:
+        raise TypeError("register needs at least one torch.nn.Module subclass, got none")
+    for layer in layers:
+        if not (isinstance(layer, type) and issubclass(layer, nn.Module)):
+            raise TypeError(f"register takes torch.nn.Module subclasses, got {layer!r}")
 
     def add(mixin: Q) -> Q:
-        for layer in layers:
-            LAYERS[layer] = mixin
+        _check_mixin(mixin, "register")
+        LAYERS.update(dict.fromkeys(layers, mixin))
         return mixin
 
     return add
 
 
 def register_where(condition: Condition) -> Callable[[Q], Q]:
-    """Say that a mixin quantises every class that fulfils a condition and is not registered itself."""
+    """Register the decorated mixin as the quantised form of every class that fulfils a condition.
+
+    A class that is registered itself takes precedence.
+
+    Args:
+        condition: A function that takes a :class:`torch.nn.Module` subclass and returns whether the mixin quantises it.
+
+    Returns:
+        A decorator for a :class:`QuantizedLayer` subclass.
+
+    Raises:
+        TypeError: The condition is not a function, or the decorated class is not a QuantizedLayer subclass.
+
+    Example::
+
+        @register_where(lambda layer: layer.__name__.endswith("LowRankLinear"))
+        class QuantizedLowRankLinear(QuantizedLayer):
+            def quantized_forward(self, x): ...
+    """
+    if isinstance(condition, type) or not callable(condition):
+        raise TypeError(f"register_where takes a function of a class, got {condition!r}")
 
     def add(mixin: Q) -> Q:
+        _check_mixin(mixin, "register_where")
         CONDITIONS.append((condition, mixin))
         return mixin
 
     return add
 
 
-def leave(condition: Condition, reason: str) -> None:
-    """Say that classes which fulfil a condition stay in full precision although their code shows a product."""
-    LEFT.append((condition, reason))
+def skip_where(condition: Condition, skip: Skip) -> None:
+    """Leave classes that fulfil a condition in full precision although their code contains a product."""
+    SKIPPED.append((condition, skip))
 
 
-def find(module: nn.Module) -> tuple[type[QuantizedLayer] | None, str]:
-    """The mixin for a module; or none, with the reason if the module's class is only nearly known."""
+def find(module: nn.Module) -> Match:
+    """Find the mixin for a module."""
     kind = target_class(module)
     for base in kind.__mro__:
         mixin = LAYERS.get(base)
         if mixin is None:
             continue
-        changed = [name for name in mixin.replaces if getattr(kind, name) is not getattr(base, name)]
+        overridden = [name for name in mixin.replaces if getattr(kind, name) is not getattr(base, name)]
         patched = [name for name in mixin.replaces if name in vars(module)]
-        if changed:
-            return None, f"{kind.__name__} has its own {' and '.join(changed)}, unlike {base.__name__}"
+        if overridden:
+            return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *overridden)))
         if patched:
-            return None, f"its {' and '.join(patched)} was replaced on the module itself"
-        return mixin, ""
-    return next((mixin for condition, mixin in CONDITIONS if condition(kind)), None), ""
+            return Match(None, Skip(SkipKind.PATCHED_METHOD, tuple(patched)))
+        return Match(mixin)
+    return Match(next((mixin for condition, mixin in CONDITIONS if condition(kind)), None))
 
 
 def owner_of(name: str, model: nn.Module) -> str | None:
-    """The name of the module that multiplies this one's parameters by itself, if there is one."""
+    """Return the name of the module that multiplies this module's parameters itself, if there is one."""
     if not name:
         return None
     parent, _, child = name.rpartition(".")
@@ -77,10 +120,15 @@ def owner_of(name: str, model: nn.Module) -> str | None:
 
 
 def target_class(module: nn.Module) -> type[nn.Module]:
-    """The class of a module, or what a lazy one will become."""
+    """Return the class of a module, or the class that a lazy module will become."""
     become = getattr(module, "cls_to_become", None)
     return become if become is not None and _is_lazy(module) else type(module)
 
 
 def _is_lazy(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.lazy.LazyModuleMixin)
+
+
+def _check_mixin(mixin: object, decorator: str) -> None:
+    if not (isinstance(mixin, type) and issubclass(mixin, QuantizedLayer)):
+        raise TypeError(f"{decorator} decorates a QuantizedLayer subclass, got {mixin!r}")

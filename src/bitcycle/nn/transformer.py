@@ -1,8 +1,8 @@
-"""torch's Transformer encoder: its fused evaluation path would go around the sites inside it.
+"""torch's Transformer encoder, whose fused evaluation path would bypass the sites inside it.
 
-In evaluation ``TransformerEncoderLayer`` hands all weights to one fused kernel and calls none of its children, and
-``TransformerEncoder`` packs padded batches for that kernel. Converted, both keep to their children, as in training.
-The decoder has no such path, and needs nothing.
+In evaluation ``TransformerEncoderLayer`` passes all weights to one fused kernel and calls none of its children, and
+``TransformerEncoder`` packs padded batches for that kernel. Once converted, both call their children, as in training.
+The decoder has no such path and needs no conversion.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from bitcycle.nn.layer import QuantizedLayer
 from bitcycle.nn.registry import register
 
 
-class KeepsToItsChildren(QuantizedLayer):
-    """A layer without a product of its own, whose float ``forward`` may go around its children."""
+class FusedContainer(QuantizedLayer):
+    """A container without a product of its own, whose float ``forward`` may bypass its children."""
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
@@ -35,7 +35,7 @@ class KeepsToItsChildren(QuantizedLayer):
 
 
 @register(nn.TransformerEncoderLayer)
-class QuantizedTransformerEncoderLayer(KeepsToItsChildren):
+class QuantizedTransformerEncoderLayer(FusedContainer):
     """Attention and feed-forward block, each with its residual and norm, before or after."""
 
     norm1: nn.Module
@@ -61,7 +61,7 @@ class QuantizedTransformerEncoderLayer(KeepsToItsChildren):
 
 
 @register(nn.TransformerEncoder)
-class QuantizedTransformerEncoder(KeepsToItsChildren):
+class QuantizedTransformerEncoder(FusedContainer):
     """A stack of layers and a norm."""
 
     layers: nn.ModuleList

@@ -295,7 +295,7 @@ def test_every_convolution_is_a_site_and_everything_is_counted(build):
     expected = model.eval()(images)
     bc.quantize(model)
     assert {row.name for row in bc.summary(model).sites} == convolutions
-    assert not any("product" in row.reason and row.reason != "no product" for row in bc.summary(model).left_alone)
+    assert not any("product" in row.reason and row.reason != "no product" for row in bc.summary(model).skipped)
     cost = bc.cost(model, images)
     assert cost.uncounted == ()
     assert all(row.quantized for row in cost.rows)
