@@ -120,7 +120,7 @@ def test_full_precision_stretches_are_the_float_model():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"total_steps": 0}, "total_steps is 1 or more"),
+        ({"total_steps": 0}, "total_steps must be 1 or more"),
         ({"total_steps": 10, "backward_bits": 0}, "backward_bits is a whole number from 1 to 16"),
         ({"total_steps": 10, "backward_bits": "high"}, "backward_bits is a whole number"),
         ({"total_steps": 10, "where": "layer9.*"}, "no site matches 'layer9.\\*'"),
