@@ -327,7 +327,7 @@ def test_misuse():
     c = bc.cost(nn.Linear(4, 4), torch.zeros(2, 4))
     with pytest.raises(ValueError, match="did you mean 'paper'"):
         c.training("CR:3-8", steps=10, convention="papers")
-    with pytest.raises(ValueError, match="steps is 1 or more"):
+    with pytest.raises(ValueError, match="steps must be 1 or more"):
         c.training("CR:3-8", steps=0)
     with pytest.raises(ValueError, match="unknown device"):
         c.time_ratio("CR:3-8", steps=10, device="abacus")

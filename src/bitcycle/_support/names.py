@@ -30,7 +30,7 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
         >>> nearest("abacus", ["t4", "a100"])
         'known names: t4, a100'
     """
-    names = list(known)
+    names = [str(candidate) for candidate in known]  # members of a StrEnum have another repr
     given = name.lower()
     distances: dict[str, int] = {}
     for candidate in names:

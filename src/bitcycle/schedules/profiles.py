@@ -185,6 +185,9 @@ def exponential(z: NDArray[np.float64], rate: float = 4.0) -> NDArray[np.float64
 
 @profile("rex", monotone=True)
 def rex(z: NDArray[np.float64], constant: float = 0.9) -> NDArray[np.float64]:
-    """g(z) = 1 - u / ((1 - c) + c u) with u = 1 - z. The mean is 0.173 at c = 0.9. (REX learning rates have c = 0.5.)"""
+    """g(z) = 1 - u / ((1 - c) + c u) with u = 1 - z.
+
+    The mean is 0.173 at the default c = 0.9. The REX learning rate has c = 0.5.
+    """
     u = 1 - z
     return 1 - u / ((1 - constant) + constant * u)
