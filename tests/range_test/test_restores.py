@@ -1,4 +1,4 @@
-"""The range test disturbs nothing: all that a step can change is afterwards what it was, bit for bit."""
+"""The range test changes nothing: everything that a step can change is restored bit for bit."""
 
 import copy
 import random
@@ -141,7 +141,7 @@ def test_training_goes_on_as_if_there_had_been_no_test():
 def test_an_optimizer_that_was_not_given_is_refused_before_it_steps():
     setting = Setting()
     before = setting.everything()
-    with pytest.raises(ValueError, match=r"uses an optimiser \(Adam\) that the range test does not know"):
+    with pytest.raises(ValueError, match=r"uses an optimiser \(Adam\) that the range test cannot restore"):
         setting.test(optimizer=None)
     after = setting.everything()
     assert before[0] == after[0]
@@ -167,7 +167,7 @@ def test_a_step_that_sets_bits_is_refused():
 
 
 def test_a_model_without_shapes_is_refused():
-    with pytest.raises(ValueError, match="does not know its shape yet: run the model once first"):
+    with pytest.raises(ValueError, match="has uninitialised parameters: run the model once first"):
         range_test(nn.Sequential(nn.LazyLinear(3)), lambda batch: 1.0, [1])
 
 
