@@ -3,8 +3,8 @@
     python benchmarks/range_test.py [--widths 1 2 3 4 8] [--seeds 1] [--workers 2] [task ...]
 
 For each task, the range test runs three seeds of a short training at each width, and a full training runs at each
-static width. The gain of a full training is its test metric minus that of the untrained model (of a perplexity, the negative
-logarithm). The table shows the share of the highest width's gain that each width keeps. The q_min of the full
+static width. The gain of a full training is its test metric minus that of the untrained model (of a perplexity, the
+negative logarithm). The table shows the share of the highest width's gain that each width keeps. The q_min of the full
 trainings is the lowest width that keeps at least a half, as in the range test, if all higher widths do too.
 """
 

@@ -38,9 +38,8 @@ def main() -> None:
         seconds = study_seconds[workers]
         print(f"{workers} worker(s): {seconds:.1f} s for {len(plan.runs())} runs of {options.steps} steps", flush=True)
     print(f"{cores} workers are {study_seconds[1] / study_seconds[cores]:.2f} times as fast as one")
-    print(
-        f"the overhead of the engine is {100 * (study_seconds[1] / run_seconds[1] - 1):.1f} % of the time of the runs"
-    )
+    overhead = study_seconds[1] / run_seconds[1] - 1
+    print(f"the overhead of the engine is {100 * overhead:.1f} % of the time of the runs")
 
 
 if __name__ == "__main__":

@@ -138,5 +138,5 @@ def test_more_misuse():
         bc.PrecisionScheduler(model_of_two(), "CR:3-24", total_steps=10)
     with pytest.raises(ValueError, match="it has no 'step'"):
         bc.PrecisionScheduler(model_of_two(), "CR:3-8", total_steps=10).load_state_dict({})
-    with pytest.raises(ValueError, match="falls outside a training of 10 steps"):
+    with pytest.raises(ValueError, match="is outside a training of 10 steps"):
         bc.PrecisionScheduler(model_of_two(), "deficit(3@0..100, static:8)", total_steps=10)

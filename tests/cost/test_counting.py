@@ -100,7 +100,7 @@ def test_every_registered_layer_is_worked_out_by_hand():
 
 
 class BackwardProducts(TorchDispatchMode):
-    """Adds up the multiply-accumulates of the operations that run, to be entered around a backward pass."""
+    """Adds up the multiply-accumulates of the operations that run inside of it."""
 
     def __init__(self):
         super().__init__()
@@ -112,8 +112,8 @@ class BackwardProducts(TorchDispatchMode):
         if name in ("mm", "bmm"):
             self.macs += out.numel() * args[0].shape[-1]
         elif name == "convolution_backward":
-            error, _, weight, *_, mask = args
-            self.macs += sum(mask[:2]) * error.numel() * weight.shape[1:].numel()
+            grad_output, _, weight, *_, mask = args
+            self.macs += sum(mask[:2]) * grad_output.numel() * weight.shape[1:].numel()
         return out
 
 

@@ -34,7 +34,7 @@ class Made:
 
 
 def falls_from(q_min, tau=15.0):
-    """A loss from 2 down to 0.2, at fewer bits than q_min hardly at all."""
+    """A loss that falls from 2 to 0.2, and hardly at fewer bits than q_min."""
 
     def shape(bits, iteration):
         gain = 1.8 if bits is None or bits >= q_min else 0.15
@@ -58,7 +58,7 @@ def test_finds_the_level_from_which_on_training_works(q_min, higher_is_better):
 @example(q_min=3, noise=0.25, tau=3.0)  # falls at once, and is flat afterwards
 @given(q_min=st.integers(3, 5), noise=st.floats(0.001, 0.25), tau=st.floats(3, 30))
 def test_noise_does_not_move_the_level(q_min, noise, tau):
-    """Noise of its own at each level, up to a seventh of the whole progress."""
+    """Each level has its own noise, up to a seventh of the whole progress."""
 
     def shape(bits, iteration):
         return falls_from(q_min, tau)(bits, iteration) + noise * math.sin(1e4 * (bits or 0) + 7.7 * iteration**2)
@@ -66,7 +66,7 @@ def test_noise_does_not_move_the_level(q_min, noise, tau):
     assert Made(shape, noise).test(levels=range(2, 6)).q_min == q_min
 
 
-def test_every_level_works_and_it_says_so():
+def test_every_level_works():
     test = Made(falls_from(1)).test()
     assert test.q_min == 2
     assert test.conclusion is Conclusion.EVERY_LEVEL_WORKS
@@ -74,14 +74,14 @@ def test_every_level_works_and_it_says_so():
     assert "a lower one may work too" in test.reason
 
 
-def test_no_level_works_and_it_says_so():
+def test_no_level_works():
     test = Made(falls_from(9)).test()
     assert test.q_min is None
     assert test.conclusion is Conclusion.NO_LEVEL_WORKS
     assert test.reason.startswith("No level works: 8 bits keep 8 % of full precision's progress. Test higher levels.")
 
 
-def test_a_training_that_does_not_learn_is_no_question_of_bits():
+def test_a_training_that_does_not_learn_is_reported():
     test = Made(lambda bits, iteration: 2.0).test(longest=120)
     assert test.q_min is None
     assert test.evidence == ()
@@ -93,7 +93,7 @@ def test_a_training_that_does_not_learn_is_no_question_of_bits():
 
 
 def test_it_goes_on_until_training_has_begun():
-    """A plateau first, as transformers have it, on which bits cannot be judged."""
+    """Training begins with a plateau, as for transformers, on which bits cannot be judged."""
 
     def plateau(bits, iteration):
         return 2.0 if iteration < 100 else falls_from(4)(bits, iteration - 100)
@@ -117,7 +117,7 @@ def test_a_level_that_diverges_does_not_work():
     assert json.loads(json.dumps(test.as_dict(), allow_nan=False))["evidence"][0]["kept"] is None
 
 
-def test_full_precision_that_diverges_is_said():
+def test_full_precision_that_diverges_is_reported():
     test = Made(lambda bits, iteration: math.inf if iteration > 5 else 1.0).test()
     assert test.conclusion is Conclusion.REFERENCE_DIVERGES
     assert "Full precision itself diverges" in test.reason
@@ -144,7 +144,7 @@ def test_a_level_below_one_that_fails_is_not_q_min():
     assert "Levels below one that fails pass too; more seeds can clarify this: 2 bits, 3 bits." in test.reason
 
 
-def test_a_narrow_verdict_is_said():
+def test_a_narrow_verdict_is_reported():
     def shape(bits, iteration):
         gain = 0.9 + 0.6 * float(torch.randn(())) if bits == 2 else 1.8
         return 2 - gain * (1 - math.exp(-iteration / 15))
@@ -226,13 +226,13 @@ def test_the_slope_test_is_that_of_mann_and_whitney(before, after):
 
 
 def test_the_slope_test_is_right_about_nothing():
-    """Of trainings that learn nothing, five in a hundred pass."""
+    """Five in a hundred trainings that learn nothing pass."""
     passed = [_p_of_slope(np.random.default_rng(i).normal(size=(3, 60)).tolist()) < 0.05 for i in range(1000)]
     assert 0.03 < np.mean(passed) < 0.07
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"levels": ()}, "levels must contain at least one width"),
         ({"levels": (0, 4)}, "a level must be 1 or more"),
@@ -244,14 +244,14 @@ def test_the_slope_test_is_right_about_nothing():
         ({"also": [object()]}, "must contain objects with state_dict and load_state_dict"),
     ],
 )
-def test_misuse_is_one_clear_line(options, told):
-    with pytest.raises(ValueError, match=told) as caught:
+def test_misuse_is_one_clear_line(options, message):
+    with pytest.raises(ValueError, match=message) as caught:
         Made(falls_from(3)).test(**options)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("step", "batches", "told"),
+    ("step", "batches", "message"),
     [
         (lambda batch: None, [1], "must return the loss or a metric as one number, got None"),
         (lambda batch: torch.zeros(2), [1], "as one number"),
@@ -259,6 +259,6 @@ def test_misuse_is_one_clear_line(options, told):
         (lambda batch: 1.0, 7, "batches must be a DataLoader, a list or another iterable, got int"),
     ],
 )
-def test_steps_and_batches_that_do_not_do(step, batches, told):
-    with pytest.raises(ValueError, match=told):
+def test_invalid_steps_and_batches(step, batches, message):
+    with pytest.raises(ValueError, match=message):
         range_test(nn.Linear(2, 2), step, batches)

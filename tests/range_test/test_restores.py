@@ -33,7 +33,7 @@ class Net(nn.Module):
 
 
 class Setting:
-    """A training in the middle: optimiser and scheduler have state, gradients are there, one layer is frozen."""
+    """An interrupted training: optimiser and scheduler have state, gradients exist, one layer is in evaluation mode."""
 
     def __init__(self, converted=True):
         torch.manual_seed(1)
@@ -97,7 +97,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("converted", [True, False])
-def test_everything_is_put_back(converted):
+def test_everything_is_restored(converted):
     setting = Setting(converted)
     before = setting.everything()
     setting.test()
@@ -172,7 +172,7 @@ def test_a_model_without_shapes_is_refused():
 
 
 def seen_by(batches):
-    """What a step gets to see at each level, seed by seed."""
+    """Return the batches of a step at each level, seed by seed."""
     seen = []
     model = bc.quantize(nn.Linear(2, 2))
 
@@ -191,7 +191,7 @@ def test_seeds_have_their_own_order_the_same_at_each_level():
     assert sorted(full_0) == list(range(10))
 
 
-def test_a_data_loader_shuffles_itself_and_its_generator_is_put_back():
+def test_a_data_loader_shuffles_itself_and_its_generator_is_restored():
     generator = torch.Generator().manual_seed(5)
     loader = DataLoader(TensorDataset(torch.arange(10.0)), shuffle=True, generator=generator)
     before = generator.get_state()

@@ -90,7 +90,7 @@ def test_a_profile_in_three_lines():
 
 
 @pytest.mark.parametrize(
-    ("curve", "told"),
+    ("curve", "message"),
     [
         (lambda z: 2 * z, "leaves"),
         (lambda z: z + 0.5, "leaves"),
@@ -99,8 +99,8 @@ def test_a_profile_in_three_lines():
         (lambda z: z / 0 * 0, "leaves"),
     ],
 )
-def test_a_curve_that_is_no_profile_is_refused(curve, told):
-    with pytest.raises(ValueError, match=told):
+def test_a_curve_that_is_not_a_profile_is_refused(curve, message):
+    with pytest.raises(ValueError, match=message):
         sc.profile("broken")(curve)
     assert "broken" not in sc.PROFILES
 
@@ -158,7 +158,7 @@ def test_misuse_says_what_would_be_right(spec):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"bits": (3, 8.0)}, "q_max must be an integer"),
         ({"bits": (True, 8)}, "q_min must be an integer"),
@@ -166,8 +166,8 @@ def test_misuse_says_what_would_be_right(spec):
         ({"bits": (3, 8), "cycles": 2.5}, "cycles must be an integer"),
     ],
 )
-def test_misuse_of_arguments(arguments, told):
-    with pytest.raises(ValueError, match=re.escape(told)):
+def test_misuse_of_arguments(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         bc.schedule("CR", **arguments)
 
 
@@ -183,7 +183,7 @@ def test_arguments_that_the_spec_has_no_use_for():
 
 
 @pytest.mark.parametrize(
-    ("spec", "step", "total", "told"),
+    ("spec", "step", "total", "message"),
     [
         ("static:8", -1, 10, "step must be 0 or more, got -1"),
         ("static:8", 0, 0, "total must be 1 or more"),
@@ -194,8 +194,8 @@ def test_arguments_that_the_spec_has_no_use_for():
         ("delay(100, CR:3-8)", 0, 100, "leaves no steps of a training of 100 steps"),
     ],
 )
-def test_misuse_of_a_schedule(spec, step, total, told):
-    with pytest.raises(ValueError, match=told):
+def test_misuse_of_a_schedule(spec, step, total, message):
+    with pytest.raises(ValueError, match=message):
         bc.schedule(spec)(step, total)
 
 

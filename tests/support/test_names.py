@@ -23,6 +23,7 @@ TASKS = ["detection", "entailment", "graph", "image", "language"]
         ("imge", TASKS, "image"),
         ("imgae", TASKS, "image"),
         ("Graphs", TASKS, "graph"),
+        ("'grahp'", TASKS, "graph"),
         ("resnet-20", ["cifar-resnet-20", "cifar-resnet-200"], "cifar-resnet-20"),
     ],
 )

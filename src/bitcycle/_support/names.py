@@ -14,7 +14,7 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return a hint for a name that is not known.
 
     A known name is near if at most a third of its letters have to change, where swapping two neighbours is one change,
-    or if it contains the given name. Upper and lower case are the same.
+    or if it contains the given name. Case, and quotes around the name, are ignored.
 
     Args:
         name: The name that was given.
@@ -31,17 +31,17 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
         'known names: t4, a100'
     """
     names = [str(candidate) for candidate in known]  # members of a StrEnum have another repr
-    given = name.lower()
+    given = name.strip("'\"").lower()
     distances: dict[str, int] = {}
     for candidate in names:
-        most = max(len(name), len(candidate)) // 3
-        if abs(len(name) - len(candidate)) <= most:  # else the distance is larger, and a long name takes long
+        most = max(len(given), len(candidate)) // 3
+        if abs(len(given) - len(candidate)) <= most:  # else the distance is larger, and a long name takes long
             distance = edit_distance(given, candidate.lower())
             if distance <= most:
                 distances[candidate] = distance
     if distances:
         return f"did you mean {min(distances, key=distances.__getitem__)!r}?"
-    containing = [candidate for candidate in names if len(name) >= _SHORTEST_PART and given in candidate.lower()]
+    containing = [candidate for candidate in names if len(given) >= _SHORTEST_PART and given in candidate.lower()]
     if containing:
         return f"did you mean {min(containing, key=len)!r}?"
     return otherwise or _listed(names)
