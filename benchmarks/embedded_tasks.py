@@ -1,9 +1,10 @@
-"""Do the embedded tasks learn, and does precision matter in them?
+"""Check that the embedded tasks learn, and that precision matters in them.
 
     python benchmarks/embedded_tasks.py [--seeds 5] [--workers 2] [task ...]
 
-Trains each task in full precision, at static q_max and at static q_min, over several seeds, one thread each, and prints
-mean and standard error of the test metric, how many standard errors lie between q_max and q_min, and seconds a run.
+Trains each task in full precision, at static q_max and at static q_min, over several seeds, on one thread per run.
+Prints the mean and the standard error of the test metric, the difference between q_max and q_min in standard errors,
+and the median seconds per run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bitcycle.experiments.tasks import TASKS, task_named
 from bitcycle.experiments.training import RunResult, train
 
 
-def result_of(run: RunConfig) -> RunResult:
+def train_on_one_thread(run: RunConfig) -> RunResult:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     return train(run)[0]
@@ -29,11 +30,11 @@ def result_of(run: RunConfig) -> RunResult:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="*", default=sorted(TASKS))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("tasks", nargs="*", default=sorted(TASKS), help="tasks to train; default: all")
+    parser.add_argument("--seeds", type=int, default=5, help="number of random seeds; default: 5")
+    parser.add_argument("--workers", type=int, default=2, help="number of worker processes; default: 2")
     options = parser.parse_args()
-    print("| task | bits | metric | full precision | static q_max | static q_min | standard errors between | seconds |")
+    print("| task | bits | metric | full precision | static q_max | static q_min | difference / error | seconds |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
         for name in options.tasks:
@@ -46,7 +47,7 @@ def main() -> None:
                 for s in settings
                 for seed in range(options.seeds)
             ]
-            results = list(pool.map(result_of, runs))
+            results = list(pool.map(train_on_one_thread, runs))
             groups = [results[i : i + options.seeds] for i in range(0, len(results), options.seeds)]
             means = [statistics.mean(r.test for r in group) for group in groups]
             errors = [statistics.stdev(r.test for r in group) / options.seeds**0.5 for group in groups]

@@ -1,11 +1,11 @@
-"""Does the range test find the q_min that full trainings show?
+"""Compare the q_min of the range test with the q_min of full trainings.
 
     python benchmarks/range_test.py [--widths 1 2 3 4 8] [--seeds 1] [--workers 2] [task ...]
 
-For each task: q_min by the range test (three seeds, a short training at each width), and by full trainings at each
-static width. Of these the table gives the share of the highest width's gain that a width keeps, where the gain is the
-test metric above that of the untrained model (of a perplexity, minus its logarithm). q_min of the full trainings is the
-lowest width that keeps at least a half, as in the range test, and so do all wider ones.
+For each task, the range test runs three seeds of a short training at each width, and a full training runs at each
+static width. The gain of a full training is its test metric minus that of the untrained model (of a perplexity, the
+negative logarithm). The table shows the share of the highest width's gain that each width keeps. The q_min of the full
+trainings is the lowest width that keeps at least a half, as in the range test, if all higher widths do too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bitcycle.experiments.tasks import TASKS, Task, task_named
 from bitcycle.experiments.training import train
 from bitcycle.kernels.noise import mix
 
-SHARE = 0.5
+SHARE = 0.5  # the default of the range test
 
 
 def quality(task: Task, metric: float) -> float:
@@ -47,20 +47,20 @@ def trained(run: RunConfig) -> float:
 
 
 def q_min_of(kept: dict[int, float]) -> int | None:
-    found = None
+    q_min = None
     for width in sorted(kept, reverse=True):
-        if not kept[width] >= SHARE:
+        if not kept[width] >= SHARE:  # NaN fails too
             break
-        found = width
-    return found
+        q_min = width
+    return q_min
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="*", default=sorted(TASKS))
-    parser.add_argument("--widths", type=int, nargs="+", default=[1, 2, 3, 4, 8])
-    parser.add_argument("--seeds", type=int, default=1, help="of the full trainings")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("tasks", nargs="*", default=sorted(TASKS), help="tasks to test; default: all")
+    parser.add_argument("--widths", type=int, nargs="+", default=[1, 2, 3, 4, 8], help="default: 1 2 3 4 8")
+    parser.add_argument("--seeds", type=int, default=1, help="random seeds of the full trainings; default: 1")
+    parser.add_argument("--workers", type=int, default=2, help="number of worker processes; default: 2")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -79,21 +79,21 @@ def main() -> None:
                 for seed in range(options.seeds)
             ]
             full_trainings = pool.map(trained, runs)
-            begun = time.perf_counter()
+            start = time.perf_counter()
             test = range_test_of_task(RunConfig(name, "full", task.steps), levels=widths)
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             floor = quality(task, untrained(runs[0]))
             gains = [quality(task, metric) - floor for metric in full_trainings]
             means = [statistics.mean(gains[i : i + options.seeds]) for i in range(0, len(gains), options.seeds)]
             kept = {width: mean / means[-1] for width, mean in zip(widths, means, strict=True)}
-            shown = q_min_of(kept)
-            agree = test.q_min is not None and shown is not None and abs(test.q_min - shown) <= 1
+            q_min = q_min_of(kept)
+            agree = test.q_min is not None and q_min is not None and abs(test.q_min - q_min) <= 1
             cells = " | ".join(
                 ", ".join(f"{max(0, share):.0%}" for share in shares)
-                for shares in ([row.kept if row.kept == row.kept else 0 for row in test.evidence], kept.values())
+                for shares in ([0 if math.isnan(level.kept) else level.kept for level in test.evidence], kept.values())
             )
             print(
-                f"| {name} | {test.iterations} | {seconds:.0f} | {cells} | {test.q_min} and {shown} "
+                f"| {name} | {test.iterations} | {seconds:.0f} | {cells} | {test.q_min} and {q_min} "
                 f"| {'yes' if agree else 'NO'} |",
                 flush=True,
             )

@@ -1,10 +1,10 @@
-"""Do workers pay, and what does the engine itself take?
+"""Measure the speed-up by several workers, and the overhead of the study engine.
 
     python benchmarks/study.py [--steps 60] [--seeds 5]
 
-Runs the digits study of `make demo` (13 settings, 5 seeds) twice, with one worker of one thread and with one worker a
-core, and prints the ratio of the two times, and how much longer the study with one worker took than its runs alone:
-what the engine takes for processes, checkpoints, progress and the store.
+Runs the digits study of `make demo` (13 settings, 5 seeds) twice: with one worker, and with one worker per core, on one
+thread each. Prints the ratio of the two times, and how much longer the study with one worker takes than its runs alone,
+which is the overhead of processes, checkpoints, progress and the store.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from bitcycle._study.store import Store
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=60, help="steps per run; default: 60")
+    parser.add_argument("--seeds", type=int, default=5, help="number of random seeds; default: 5")
     options = parser.parse_args()
     plan = plan_of({"task": "image", "steps": options.steps, "seeds": options.seeds}, "digits")
     cores = os.cpu_count() or 1
-    times, inside = {}, {}
+    study_seconds, run_seconds = {}, {}
     for workers in (1, cores):
         with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store.sqlite") as store:
-            begun = time.perf_counter()
+            start = time.perf_counter()
             run_study(plan, store, LocalEngine(workers, threads=1))
-            times[workers] = time.perf_counter() - begun
-            inside[workers] = sum(record.seconds for record in store.records())
-        told = f"{workers} worker(s): {times[workers]:.1f} s for {len(plan.runs())} runs of {options.steps} steps"
-        print(told, flush=True)
-    print(f"{cores} workers are {times[1] / times[cores]:.2f} times as fast as one")
-    print(f"the engine took {100 * (times[1] / inside[1] - 1):.1f} % of the time of the runs")
+            study_seconds[workers] = time.perf_counter() - start
+            run_seconds[workers] = sum(record.seconds for record in store.records())
+        seconds = study_seconds[workers]
+        print(f"{workers} worker(s): {seconds:.1f} s for {len(plan.runs())} runs of {options.steps} steps", flush=True)
+    print(f"{cores} workers are {study_seconds[1] / study_seconds[cores]:.2f} times as fast as one")
+    overhead = study_seconds[1] / run_seconds[1] - 1
+    print(f"the overhead of the engine is {100 * overhead:.1f} % of the time of the runs")
 
 
 if __name__ == "__main__":

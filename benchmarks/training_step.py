@@ -1,9 +1,9 @@
-"""How much slower is a simulated low-precision training step than the float one?
+"""Measure how much slower a simulated low-precision training step is than a float step.
 
-    python benchmarks/training_step.py
+    python benchmarks/training_step.py [--rounds 15]
 
-Float and quantised steps alternate in one process, on one thread; the figure is the ratio of the medians. Simulation
-rounds values and then multiplies in float, so it can only be slower: what it saves is counted, not clocked.
+Float and quantised steps alternate in one process, on one thread. Prints the ratio of the median times. Simulation
+rounds values and then multiplies in float, so it is always slower: its saving is counted in BitOps, not in time.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def measure(make: Callable[[], tuple[nn.Module, Callable[[nn.Module], Tensor]]],
         optimizer = torch.optim.SGD(candidate.parameters(), lr=0.01)
         steps[name] = (candidate, scheduler, optimizer)
     seconds: dict[str, list[float]] = {name: [] for name in settings}
-    for turn in range(rounds + 2):
+    warm_up = 2
+    for turn in range(warm_up + rounds):
         for name, (candidate, scheduler, optimizer) in steps.items():
             start = time.perf_counter()
             optimizer.zero_grad()
@@ -76,14 +77,14 @@ def measure(make: Callable[[], tuple[nn.Module, Callable[[nn.Module], Tensor]]],
             optimizer.step()
             if scheduler is not None:
                 scheduler.step()
-            if turn >= 2:
+            if turn >= warm_up:
                 seconds[name].append(time.perf_counter() - start)
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15, help="timed steps of each kind")
+    parser.add_argument("--rounds", type=int, default=15, help="timed steps of each kind; default: 15")
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
     print(f"{'model':12}  {'float':>9}  {'stochastic':>10}  {'nearest':>8}")

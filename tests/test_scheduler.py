@@ -186,7 +186,7 @@ def test_full_precision_stretches_are_the_float_model():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"total_steps": 0}, "total_steps is 1 or more"),
+        ({"total_steps": 0}, "total_steps must be 1 or more"),
         ({"total_steps": 10, "backward_bits": 0}, "backward_bits must be an integer from 1 to 16"),
         ({"total_steps": 10, "backward_bits": "high"}, "backward_bits must be an integer"),
         ({"total_steps": 10, "where": "layer9.*"}, "no site matches 'layer9.\\*'"),
@@ -204,5 +204,5 @@ def test_more_misuse():
         bc.PrecisionScheduler(model_of_two(), "CR:3-24", total_steps=10)
     with pytest.raises(ValueError, match="it has no 'step'"):
         bc.PrecisionScheduler(model_of_two(), "CR:3-8", total_steps=10).load_state_dict({})
-    with pytest.raises(ValueError, match="falls outside a training of 10 steps"):
+    with pytest.raises(ValueError, match="is outside a training of 10 steps"):
         bc.PrecisionScheduler(model_of_two(), "deficit(3@0..100, static:8)", total_steps=10)

@@ -10,9 +10,9 @@ from bitcycle.advice import advise
     [
         ({"goal": "costs"}, "unknown goal 'costs'; did you mean 'cost'?"),
         ({"domain": "graphs"}, "unknown domain 'graphs'; did you mean 'graph'?"),
-        ({"steps": 0}, "the number of steps is 1 or more"),
-        ({"q_max": 8.5}, "q_max is a whole number"),
-        ({"q_min": 0}, "q_min is 1 or more"),
+        ({"steps": 0}, "the number of steps must be 1 or more"),
+        ({"q_max": 8.5}, "q_max must be an integer"),
+        ({"q_min": 0}, "q_min must be 1 or more"),
         ({"q_min": 8}, "q_min 8 leaves nothing to schedule below q_max 8: train at static:8"),
         ({"domain": "language", "q_max": 5}, "give q_min, or the result of a range test"),
         ({"save": 40}, "such as 0.4 for 40 %"),

@@ -35,10 +35,10 @@ def test_json_for_programs():
     [
         (["grahp"], "unknown task 'grahp'; did you mean 'graph'?"),
         (["graph", "--levels", "8", "2"], "--levels are the lowest and the highest, as in 2 8"),
-        (["graph", "--levels", "0", "2"], "a level is 1 or more"),
-        (["graph", "--iterations", "3"], "too few to see a trend"),
+        (["graph", "--levels", "0", "2"], "a level must be 1 or more"),
+        (["graph", "--iterations", "3"], "iterations must be 10 or more"),
         (["graph", "--plot", "range.jpg"], "a .png or .svg file"),
-        (["graph", "--share", "0"], "share is a part"),
+        (["graph", "--share", "0"], "share must be a fraction"),
     ],
 )
 def test_errors_are_one_line(arguments, told):

@@ -42,7 +42,7 @@ def test_plot(tmp_path, suffix):
         (["--steps", "0"], "1 or more"),
         (["--plot", "ten.jpg"], "a .png or .svg file"),
         (["--plot", "/dev/null/ten.png"], "File exists"),
-        (["--backward-bits", "0"], "backward_bits is 1 or more"),
+        (["--backward-bits", "0"], "backward_bits must be 1 or more"),
     ],
 )
 def test_errors_are_one_line(arguments, told):

@@ -100,7 +100,7 @@ def test_every_registered_layer_is_worked_out_by_hand():
 
 
 class BackwardProducts(TorchDispatchMode):
-    """Adds up the multiply-accumulates of the operations that run, to be entered around a backward pass."""
+    """Adds up the multiply-accumulates of the operations that run inside of it."""
 
     def __init__(self):
         super().__init__()
@@ -112,8 +112,8 @@ class BackwardProducts(TorchDispatchMode):
         if name in ("mm", "bmm"):
             self.macs += out.numel() * args[0].shape[-1]
         elif name == "convolution_backward":
-            error, _, weight, *_, mask = args
-            self.macs += sum(mask[:2]) * error.numel() * weight.shape[1:].numel()
+            grad_output, _, weight, *_, mask = args
+            self.macs += sum(mask[:2]) * grad_output.numel() * weight.shape[1:].numel()
         return out
 
 
@@ -327,7 +327,7 @@ def test_misuse():
     c = bc.cost(nn.Linear(4, 4), torch.zeros(2, 4))
     with pytest.raises(ValueError, match="did you mean 'paper'"):
         c.training("CR:3-8", steps=10, convention="papers")
-    with pytest.raises(ValueError, match="steps is 1 or more"):
+    with pytest.raises(ValueError, match="steps must be 1 or more"):
         c.training("CR:3-8", steps=0)
     with pytest.raises(ValueError, match="unknown device"):
         c.time_ratio("CR:3-8", steps=10, device="abacus")

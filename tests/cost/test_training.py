@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import bitcycle as bc
-from bitcycle._cost import DEVICES, Cost, Meter, Row
+from bitcycle._cost import DEVICES, Convention, Cost, Meter, Row
 from tests.schedules.strategies import schedules
 
 ROWS = (
@@ -34,9 +34,27 @@ def test_savings_are_shares_of_the_baselines(s, steps):
     assert COST.saving("full", steps) == 0
 
 
-@given(schedules, st.integers(1, 200))
-def test_the_papers_convention_gives_the_schedules_own_saving(s, steps):
-    assert COST.saving(s, steps, convention="paper") == pytest.approx(s.saving(steps), abs=1e-12)
+@given(schedules, st.integers(1, 200), st.one_of(st.just("max"), st.none(), st.integers(1, 16)))
+def test_the_papers_convention_gives_the_schedules_own_saving(s, steps, backward):
+    saving = COST.saving(s, steps, backward, convention="paper")
+    assert saving == pytest.approx(s.saving(steps, backward), abs=1e-12)
+
+
+def test_full_precision_saves_nothing_against_itself_and_its_gradients_against_full_training():
+    for backward in ("max", 8, None):
+        assert COST.saving("full", 10, backward) == 0
+    assert COST.saving("full", 10, 8, against="full") == pytest.approx(1 - COST.bitops(None, 8) / COST.bitops(None))
+    assert COST.saving("full", 10, None, against="full") == 0
+
+
+def test_a_billion_steps():
+    assert COST.training("static:4", 10**9, 8) == 10**9 * COST.bitops(4, 8)
+    assert COST.saving("RTH:3-8", 10**9) == pytest.approx(COST.saving("RTH:3-8", 64_000), abs=1e-3)
+
+
+def test_conventions_are_values_or_their_names():
+    assert COST.training("CR:3-8", 10, convention=Convention.PAPER) == COST.training("CR:3-8", 10, convention="paper")
+    assert COST.training(schedule="CR:3-8", steps=10) == COST.training("CR:3-8", 10)
 
 
 def test_parts_add_up():

@@ -1,4 +1,4 @@
-"""The range test: what it finds, on curves of a known shape and on a real model, and what it says about it."""
+"""The range test: what it finds, on curves of a known shape and on a real model, and how it reads."""
 
 import json
 import math
@@ -12,8 +12,8 @@ from scipy import stats
 from torch import nn
 
 import bitcycle as bc
-from bitcycle._range_test import range_test
-from bitcycle._range_test.judging import _p_of_slope, _rises
+from bitcycle._range_test import Conclusion, Verdict, range_test
+from bitcycle._range_test.judging import _mann_whitney_z, _p_of_slope
 from bitcycle.conversion.sites import sites
 
 
@@ -34,7 +34,7 @@ class Made:
 
 
 def falls_from(q_min, tau=15.0):
-    """A loss from 2 down to 0.2, at fewer bits than q_min hardly at all."""
+    """A loss that falls from 2 to 0.2, and hardly at fewer bits than q_min."""
 
     def shape(bits, iteration):
         gain = 1.8 if bits is None or bits >= q_min else 0.15
@@ -49,7 +49,8 @@ def test_finds_the_level_from_which_on_training_works(q_min, higher_is_better):
     test = Made(falls_from(q_min), higher_is_better=higher_is_better).test()
     assert test.q_min == q_min
     assert [row.works for row in test.evidence] == [bits >= q_min for bits in range(2, 9)]
-    assert test.reason.startswith(f"Training works from {q_min} bits on: {q_min} bits keep ")
+    assert test.conclusion is Conclusion.WORKS_FROM_Q_MIN
+    assert test.reason.startswith(f"Training works from {q_min} bits up: {q_min} bits keep ")
     assert test.reference.progress == pytest.approx(1.75, abs=0.1)
 
 
@@ -57,7 +58,7 @@ def test_finds_the_level_from_which_on_training_works(q_min, higher_is_better):
 @example(q_min=3, noise=0.25, tau=3.0)  # falls at once, and is flat afterwards
 @given(q_min=st.integers(3, 5), noise=st.floats(0.001, 0.25), tau=st.floats(3, 30))
 def test_noise_does_not_move_the_level(q_min, noise, tau):
-    """Noise of its own at each level, up to a seventh of the whole progress."""
+    """Each level has its own noise, up to a seventh of the whole progress."""
 
     def shape(bits, iteration):
         return falls_from(q_min, tau)(bits, iteration) + noise * math.sin(1e4 * (bits or 0) + 7.7 * iteration**2)
@@ -65,30 +66,34 @@ def test_noise_does_not_move_the_level(q_min, noise, tau):
     assert Made(shape, noise).test(levels=range(2, 6)).q_min == q_min
 
 
-def test_every_level_works_and_it_says_so():
+def test_every_level_works():
     test = Made(falls_from(1)).test()
     assert test.q_min == 2
+    assert test.conclusion is Conclusion.EVERY_LEVEL_WORKS
     assert test.reason.startswith("Every level works: 2 bits keep")
     assert "a lower one may work too" in test.reason
 
 
-def test_no_level_works_and_it_says_so():
+def test_no_level_works():
     test = Made(falls_from(9)).test()
     assert test.q_min is None
+    assert test.conclusion is Conclusion.NO_LEVEL_WORKS
     assert test.reason.startswith("No level works: 8 bits keep 8 % of full precision's progress. Test higher levels.")
 
 
-def test_a_training_that_does_not_learn_is_no_question_of_bits():
+def test_a_training_that_does_not_learn_is_reported():
     test = Made(lambda bits, iteration: 2.0).test(longest=120)
     assert test.q_min is None
     assert test.evidence == ()
     assert test.iterations == 120
     assert test.reason.startswith("Full precision itself does not clearly learn in 120 iterations")
-    assert test.reason.endswith("not of bits.")
+    assert test.conclusion is Conclusion.REFERENCE_DOES_NOT_LEARN
+    assert test.reference.verdict is Verdict.DOES_NOT_CLEARLY_LEARN
+    assert test.reason.endswith("not the bits.")
 
 
 def test_it_goes_on_until_training_has_begun():
-    """A plateau first, as transformers have it, on which bits cannot be judged."""
+    """Training begins with a plateau, as for transformers, on which bits cannot be judged."""
 
     def plateau(bits, iteration):
         return 2.0 if iteration < 100 else falls_from(4)(bits, iteration - 100)
@@ -104,14 +109,17 @@ def test_a_level_that_diverges_does_not_work():
 
     test = Made(shape).test()
     assert test.q_min == 3
-    assert test.evidence[0].verdict == "diverges (3 of 3 seeds)"
+    assert test.evidence[0].verdict is Verdict.DIVERGES
+    assert test.evidence[0].diverged == 3
+    assert "diverges (3 of 3 seeds)" in str(test)
     assert [len(curve) for curve in test.evidence[0].curves] == [8, 8, 8]
-    assert "2 bits diverge (infinite or not a number)" in test.reason
+    assert "2 bits diverge (infinite or NaN)" in test.reason
     assert json.loads(json.dumps(test.as_dict(), allow_nan=False))["evidence"][0]["kept"] is None
 
 
-def test_full_precision_that_diverges_is_said():
+def test_full_precision_that_diverges_is_reported():
     test = Made(lambda bits, iteration: math.inf if iteration > 5 else 1.0).test()
+    assert test.conclusion is Conclusion.REFERENCE_DIVERGES
     assert "Full precision itself diverges" in test.reason
 
 
@@ -120,7 +128,8 @@ def test_a_slow_level_learns_too_little_and_a_rising_one_does_not_learn():
         return {2: 2 + iteration / 60, 3: 2 - iteration / 100}.get(bits, falls_from(1)(bits, iteration))
 
     rising, slow, works, *_ = Made(shape).test().evidence
-    assert (rising.verdict, slow.verdict, works.verdict) == ("does not learn", "learns too little", "works")
+    verdicts = (rising.verdict, slow.verdict, works.verdict)
+    assert verdicts == (Verdict.DOES_NOT_LEARN, Verdict.LEARNS_TOO_LITTLE, Verdict.WORKS)
     assert rising.p > 0.99
     assert slow.p < 0.001
     assert slow.interval[0] < slow.kept < slow.interval[1] < 0.5
@@ -132,17 +141,18 @@ def test_a_level_below_one_that_fails_is_not_q_min():
 
     test = Made(shape).test()
     assert test.q_min == 5
-    assert "Lower levels pass too, below one that does not; more seeds would tell: 2 bits, 3 bits." in test.reason
+    assert "Levels below one that fails pass too; more seeds can clarify this: 2 bits, 3 bits." in test.reason
 
 
-def test_a_narrow_verdict_is_said():
+def test_a_narrow_verdict_is_reported():
     def shape(bits, iteration):
         gain = 0.9 + 0.6 * float(torch.randn(())) if bits == 2 else 1.8
         return 2 - gain * (1 - math.exp(-iteration / 15))
 
     test = Made(shape, noise=0.3).test()
     assert test.evidence[0].narrow
-    assert "Narrow, so that more seeds may decide otherwise: 2 bits." in test.reason
+    assert "Narrow results, which more seeds may change: 2 bits." in test.reason
+    assert "(narrow)" in str(test).splitlines()[1]
 
 
 def test_it_prints_as_a_table():
@@ -150,7 +160,7 @@ def test_it_prints_as_a_table():
     lines = text.splitlines()
     assert lines[0].split() == ["bits", "progress", "keeps", "95", "%", "interval", "p", "verdict"]
     assert [line.split()[0] for line in lines[1:4]] == ["2", "3", "full"]
-    assert lines[-1].startswith("Training works from 3 bits on")
+    assert lines[-1].startswith("Training works from 3 bits up")
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
@@ -200,7 +210,7 @@ def test_the_same_again_gives_the_same_and_seeds_differ():
 
 
 def test_rounding_noise_differs_with_the_seed():
-    """One batch, no dropout: nothing but the rounding of errors is random."""
+    """One batch, no dropout: nothing but the rounding of gradients is random."""
     model, optimizer, step, batches = regression()
     test = range_test(model, step, batches[:1], optimizer=optimizer, levels=(8,), backward_bits=2, longest=60)
     assert len(set(test.evidence[0].curves)) == 3
@@ -210,45 +220,45 @@ def test_rounding_noise_differs_with_the_seed():
 @given(*[st.lists(st.integers(-5, 5).map(float), min_size=3, max_size=30)] * 2)
 def test_the_slope_test_is_that_of_mann_and_whitney(before, after):
     if len({*before, *after}) > 1:
-        z = _rises(np.array(before), np.array(after))
+        z = _mann_whitney_z(np.array(before), np.array(after))
         theirs = stats.mannwhitneyu(after, before, alternative="less", use_continuity=False, method="asymptotic")
         assert stats.norm.cdf(z) == pytest.approx(theirs.pvalue)
 
 
 def test_the_slope_test_is_right_about_nothing():
-    """Of trainings that learn nothing, five in a hundred pass."""
+    """Five in a hundred trainings that learn nothing pass."""
     passed = [_p_of_slope(np.random.default_rng(i).normal(size=(3, 60)).tolist()) < 0.05 for i in range(1000)]
     assert 0.03 < np.mean(passed) < 0.07
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        ({"levels": ()}, "there are no levels to test"),
-        ({"levels": (0, 4)}, "a level is 1 or more"),
-        ({"levels": (None, 4)}, "a level is a whole number"),
-        ({"iterations": 5}, "5 iterations are too few to see a trend: take 10 or more"),
-        ({"seeds": 0}, "the number of seeds is 1 or more"),
-        ({"share": 50}, "share is a part of full precision's progress above 0 and up to 1, not 50"),
+        ({"levels": ()}, "levels must contain at least one width"),
+        ({"levels": (0, 4)}, "a level must be 1 or more"),
+        ({"levels": (None, 4)}, "a level must be an integer"),
+        ({"iterations": 5}, "iterations must be 10 or more to show a trend, got 5"),
+        ({"seeds": 0}, "seeds must be 1 or more"),
+        ({"share": 50}, "share must be a fraction above 0 and at most 1, got 50"),
         ({"backward_bits": 0}, "backward_bits"),
-        ({"also": [object()]}, "takes what has state_dict and load_state_dict"),
+        ({"also": [object()]}, "must contain objects with state_dict and load_state_dict"),
     ],
 )
-def test_misuse_is_one_clear_line(options, told):
-    with pytest.raises(ValueError, match=told) as caught:
+def test_misuse_is_one_clear_line(options, message):
+    with pytest.raises(ValueError, match=message) as caught:
         Made(falls_from(3)).test(**options)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("step", "batches", "told"),
+    ("step", "batches", "message"),
     [
-        (lambda batch: None, [1], "returns its loss or metric as one number, not None"),
+        (lambda batch: None, [1], "must return the loss or a metric as one number, got None"),
         (lambda batch: torch.zeros(2), [1], "as one number"),
-        (lambda batch: 1.0, [], "'batches' is empty"),
-        (lambda batch: 1.0, 7, "batches are a DataLoader, a list or the like, not int"),
+        (lambda batch: 1.0, [], "batches must not be empty"),
+        (lambda batch: 1.0, 7, "batches must be a DataLoader, a list or another iterable, got int"),
     ],
 )
-def test_steps_and_batches_that_do_not_do(step, batches, told):
-    with pytest.raises(ValueError, match=told):
+def test_invalid_steps_and_batches(step, batches, message):
+    with pytest.raises(ValueError, match=message):
         range_test(nn.Linear(2, 2), step, batches)

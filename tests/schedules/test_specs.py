@@ -1,4 +1,4 @@
-"""The grammar: every documented form, and every misuse with what it is told."""
+"""The grammar: every documented form, and every misuse with its message."""
 
 import re
 import subprocess
@@ -90,7 +90,7 @@ def test_a_profile_in_three_lines():
 
 
 @pytest.mark.parametrize(
-    ("curve", "told"),
+    ("curve", "message"),
     [
         (lambda z: 2 * z, "leaves"),
         (lambda z: z + 0.5, "leaves"),
@@ -99,8 +99,8 @@ def test_a_profile_in_three_lines():
         (lambda z: z / 0 * 0, "leaves"),
     ],
 )
-def test_a_curve_that_is_no_profile_is_refused(curve, told):
-    with pytest.raises(ValueError, match=told):
+def test_a_curve_that_is_not_a_profile_is_refused(curve, message):
+    with pytest.raises(ValueError, match=message):
         sc.profile("broken")(curve)
     assert "broken" not in sc.PROFILES
 
@@ -108,45 +108,46 @@ def test_a_curve_that_is_no_profile_is_refused(curve, told):
 MISUSE = {
     "CR": "CR needs bits: write 'CR:3-8' or give bits=(3, 8)",
     "cr:3-8": "did you mean 'CR'?",
+    "RHT:3-8": "did you mean 'RTH'?",
     "linear-fal:3-8": "did you mean 'linear-fall'?",
-    "?!": "known are full, static:N",
+    "?!": "expected full, static:N",
     "": "unknown schedule",
-    "CR:0-8": "q_min is 1 or more, not 0",
+    "CR:0-8": "q_min must be 1 or more, got 0",
     "CR:-3-8": "bits are written q_min-q_max",
-    "CR:3.5-8": "q_min is a whole number, not '3.5'",
+    "CR:3.5-8": "q_min must be an integer, got '3.5'",
     "CR:8": "bits are written q_min-q_max",
     "CR:8-3": "q_min 8 is above q_max 3: give the smaller first, as in bits=(3, 8)",
-    "CR:3-8:cycles=0": "the number of cycles is 1 or more",
-    "CR:3-8:cycles=two": "the number of cycles is a whole number",
-    "CR:3-8:8": "write it as key=value",
+    "CR:3-8:cycles=0": "cycles must be 1 or more",
+    "CR:3-8:cycles=two": "cycles must be an integer",
+    "CR:3-8:8": "a setting is written key=value",
     "CR:3-8:rate=2": "no parameter 'rate'",
     "RR:3-8:constant=1.5": "leaves [0, 1]",
-    "RR:3-8:constant=x": "constant is a number",
+    "RR:3-8:constant=x": "constant must be a number",
     "CT:3-8:cycles=3": "'cosine-fall:3-8'",
     "RTV:3-8:cycles=1": "even number of cycles",
     "linear-fall:3-8:cycles=2": "no cycles to set",
     "static": "as in static:8",
-    "static:0": "a width is 1 or more",
-    "static:2.5": "a width is a whole number",
-    "full:8": "nothing follows full",
-    "call:nobody": "no function 'nobody' is known",
+    "static:0": "bits must be 1 or more",
+    "static:2.5": "bits must be an integer",
+    "full:8": "nothing may follow full",
+    "call:nobody": "unknown function 'nobody'",
     "jion(full, 0.5, full)": "did you mean 'join'?",
-    "join(full, full)": "not a moment of training",
-    "join(full, 0.5)": "a boundary between every two",
-    "join(full, 0.6, full, 0.5, full)": "must grow",
-    "join(full, 2.5, full)": "not a fraction of training between 0.0 and 1.0",
+    "join(full, full)": "a moment of training must be",
+    "join(full, 0.5)": "one boundary between every two",
+    "join(full, 0.6, full, 0.5, full)": "must be ascending",
+    "join(full, 2.5, full)": "a fraction of training must be from 0.0 to 1.0, got 2.5",
     "delay(0.5)": "a moment and a schedule",
-    "delay(1.0, static:8)": "leaves nothing to the schedule",
-    "delay(-5, static:8)": "before training",
-    "delay(0.5, static:8": "the parentheses do not close",
-    "deficit(static:8)": "windows, then a schedule",
-    "deficit(3, static:8)": "write bits@start..stop",
+    "delay(1.0, static:8)": "leaves no steps to the schedule",
+    "delay(-5, static:8)": "a step of training must be 0 or more, got -5",
+    "delay(0.5, static:8": "unbalanced parentheses",
+    "deficit(static:8)": "windows and a schedule",
+    "deficit(3, static:8)": "written bits@start..stop",
     "deficit(3@0.5..0.5, full)": "is empty",
     "deficit(3@0.0..0.5, 4@0.4..0.6, full)": "0.0..0.5 and 0.4..0.6 overlap",
-    "deficit(3@0.0..1.5, full)": "not a fraction of training",
-    "deficit(3@0.2..100, full)": "both steps or both fractions",
+    "deficit(3@0.0..1.5, full)": "a fraction of training must be from 0.0 to 1.0, got 1.5",
+    "deficit(3@0.2..100, full)": "all steps or all fractions",
     "deficit(3@0.0..0.5, 3@100..200, full)": "all in steps or all in fractions",
-    "deficit(0@0.0..0.5, full)": "a width is 1 or more",
+    "deficit(0@0.0..0.5, full)": "bits must be 1 or more",
 }
 
 
@@ -157,16 +158,16 @@ def test_misuse_says_what_would_be_right(spec):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        ({"bits": (3, 8.0)}, "q_max is a whole number"),
-        ({"bits": (True, 8)}, "q_min is a whole number"),
+        ({"bits": (3, 8.0)}, "q_max must be an integer"),
+        ({"bits": (True, 8)}, "q_min must be an integer"),
         ({"bits": 8}, "a pair (q_min, q_max)"),
-        ({"bits": (3, 8), "cycles": 2.5}, "cycles is a whole number"),
+        ({"bits": (3, 8), "cycles": 2.5}, "cycles must be an integer"),
     ],
 )
-def test_misuse_of_arguments(arguments, told):
-    with pytest.raises(ValueError, match=re.escape(told)):
+def test_misuse_of_arguments(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         bc.schedule("CR", **arguments)
 
 
@@ -175,31 +176,31 @@ def test_arguments_that_the_spec_has_no_use_for():
         bc.schedule("static:8", bits=(3, 8))
     with pytest.raises(ValueError, match="leaves no cycles open"):
         bc.schedule("CR:3-8:cycles=8", cycles=4)
-    with pytest.raises(ValueError, match="has its own"):
+    with pytest.raises(ValueError, match="takes neither"):
         bc.schedule(bc.schedule("static:8"), bits=(3, 8))
-    with pytest.raises(ValueError, match="a schedule is a spec"):
+    with pytest.raises(ValueError, match="a schedule must be a spec"):
         bc.schedule(8)
 
 
 @pytest.mark.parametrize(
-    ("spec", "step", "total", "told"),
+    ("spec", "step", "total", "message"),
     [
-        ("static:8", -1, 10, "lies before training"),
-        ("static:8", 0, 0, "1 or more"),
-        ("static:8", 0.5, 10, "whole number"),
-        ("static:8", 0, 10.0, "whole number"),
-        ("deficit(3@0..1000, static:8)", 0, 100, "0..1000 falls outside a training of 100 steps"),
-        ("join(full, 200, static:8)", 0, 100, "falls outside a training of 100 steps"),
-        ("delay(100, CR:3-8)", 0, 100, "leaves nothing of a training of 100 steps"),
+        ("static:8", -1, 10, "step must be 0 or more, got -1"),
+        ("static:8", 0, 0, "total must be 1 or more"),
+        ("static:8", 0.5, 10, "step must be an integer"),
+        ("static:8", 0, 10.0, "total must be an integer"),
+        ("deficit(3@0..1000, static:8)", 0, 100, "0..1000 is outside a training of 100 steps"),
+        ("join(full, 200, static:8)", 0, 100, "is outside a training of 100 steps"),
+        ("delay(100, CR:3-8)", 0, 100, "leaves no steps of a training of 100 steps"),
     ],
 )
-def test_misuse_of_a_schedule(spec, step, total, told):
-    with pytest.raises(ValueError, match=told):
+def test_misuse_of_a_schedule(spec, step, total, message):
+    with pytest.raises(ValueError, match=message):
         bc.schedule(spec)(step, total)
 
 
 def test_a_function_that_gives_no_width():
-    with pytest.raises(ValueError, match="gives at step 0 of 5 is 1 or more, not 0"):
+    with pytest.raises(ValueError, match="at step 0 of 5 must be 1 or more, got 0"):
         bc.schedule(lambda step, total: 0)(0, 5)
 
 

@@ -1,8 +1,8 @@
-"""What training costs: effective BitOps before, during and after, and an estimate of time on real devices."""
+"""The cost of training: effective BitOps, predicted or metered, and estimates of time on real devices."""
 
-from bitcycle._cost.cost import Cost, Row
+from bitcycle._cost.cost import Convention, Cost, Row
 from bitcycle._cost.counting import cost
 from bitcycle._cost.devices import DEVICES, Device
 from bitcycle._cost.meter import Meter
 
-__all__ = ["DEVICES", "Cost", "Device", "Meter", "Row", "cost"]
+__all__ = ["DEVICES", "Convention", "Cost", "Device", "Meter", "Row", "cost"]

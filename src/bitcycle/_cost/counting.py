@@ -23,27 +23,35 @@ from bitcycle.nn.registry import find, owner_of
 from bitcycle.nn.transformer import FusedContainer
 
 EVERYTHING = Recipe(aggregation="quantized")
-"""The recipe under which every product of a model is a site, so that it can be counted."""
+"""A recipe under which every product of a model is a site and can be counted."""
 
 
 def cost(model: nn.Module, example_inputs: Any) -> Cost:
-    """What one training step of a model costs on these inputs (a tensor, a tuple of arguments, or keywords in a dict).
+    """Count the cost of one training step of a model.
 
-    The model runs forward once, float or converted, on whatever device it is on (``meta`` included); its buffers, its
-    bits and the random state are put back. Every product that runs is counted, with the gradient products that
-    training computes: none for an input or a weight that needs no gradient. In a converted model, what was left alone
-    counts as full precision; in a float model all layers count as sites, as after ``bc.quantize(model)``.
+    The model runs forward once, on the device it is on (``meta`` included). Its buffers, its bits and the random state
+    are restored afterwards. Every product that runs is counted, with the gradient products that training computes: none
+    for an input or a weight that needs no gradient. In a converted model, layers that were skipped count as full
+    precision; in a float model all layers count as sites, as after ``bc.quantize(model)``.
 
-    >>> c = cost(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2)), torch.zeros(10, 8))
-    >>> c.macs, c.bitops(forward=None, backward=None) // 32**2
-    (400, 880)
+    Args:
+        model: A float or converted model.
+        example_inputs: Inputs of one training step: a tensor, a tuple of arguments, or a dict of keyword arguments.
+
+    Returns:
+        The cost, with one row per product and the names of products that cannot be counted.
+
+    Example:
+        >>> c = cost(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2)), torch.zeros(10, 8))
+        >>> c.macs, c.bitops(forward=None, backward=None) // 32**2
+        (400, 880)
     """
     load_families()
     with ExitStack() as stack:
-        own, counted = stack.enter_context(_everything_a_site(model))
+        quantized, labels = stack.enter_context(_everything_a_site(model))
         stack.enter_context(preserve_state(model))
         stack.enter_context(_in_full_precision(model))
-        tally = _Tally(counted, quantized=own)
+        tally = _Tally(labels, quantized)
         normalised = stack.enter_context(_normalised_elements(model))
         stack.enter_context(observing(tally))
         stack.enter_context(ProductTracer(model, tally.outside))
@@ -55,7 +63,7 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
 
 @dataclass
 class _Entry:
-    """What has been counted of one product so far."""
+    """The running counts of one product."""
 
     name: str
     layer: str
@@ -84,21 +92,21 @@ class _Entry:
 
 
 class _Tally(Observer):
-    """Adds up the products of sites, and those that run outside of them."""
+    """Adds up the products of sites and the products that run outside of sites."""
 
-    def __init__(self, known: dict[int, tuple[str, str]], quantized: set[int]) -> None:
-        self.known, self.quantized = known, quantized
+    def __init__(self, labels: dict[int, tuple[str, str]], quantized: set[int]) -> None:
+        self.labels, self.quantized = labels, quantized
         self.entries: dict[Any, _Entry] = {}
         self.uncounted: list[str] = []
 
     def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
-        name, layer = self.known.get(id(site), (site.name, "?"))
+        name, layer = self.labels.get(id(site), (site.name, "?"))
         entry = _Entry(name, layer, product.kind, id(site) in self.quantized)
         shape_of_b = torch.Size() if b is None else b.shape
         self.entries.setdefault(id(site), entry).add(product.macs(a.shape, shape_of_b, out.shape), a, b)
 
     def outside(self, name: str, module: nn.Module, operation: str, args: tuple[Any, ...], out: Any) -> None:
-        """A product that no site accounts for: counted by the rules for torch's operations, in full precision."""
+        """Count a product outside of sites by the rules for torch's operations, in full precision."""
         if operation not in RULES:
             text = f"{operation} in {name or 'the model'} ({type(module).__name__})"
             if text not in self.uncounted:
@@ -112,12 +120,14 @@ class _Tally(Observer):
 
 @contextmanager
 def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, tuple[str, str]]]]:
-    """Convert for the time being what is not; yields the sites that are quantised, and name and layer of every site.
+    """Temporarily convert every layer that is not converted.
 
-    A float model is counted as if it were converted; in a converted one, what was left alone is full precision.
+    Yields the ids of the sites that count as quantised, and the name and layer of every site by its id. A float model
+    is counted as if it were converted; in a converted one, skipped layers are in full precision.
     """
-    own = {id(site): site.skip is None for site in named_sites(model).values()}
-    quantized = {site for site, moves in own.items() if moves}
+    converted = named_sites(model).values()
+    quantized = {id(site) for site in converted if site.skip is None}
+    is_float = not converted
     added: list[nn.Module] = []
     try:
         for name, module in list(model.named_modules()):
@@ -129,14 +139,14 @@ def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, t
                 sites = {local: Site(join_names(name, local), EVERYTHING) for local in names}
                 convert_layer(module, mixin, EVERYTHING, sites)
                 added.append(module)
-                if not own and "aggregate" not in sites:
+                if is_float and "aggregate" not in sites:
                     quantized |= {id(site) for site in sites.values()}
-        known = {
+        labels = {
             id(site): (join_names(name, local), conversion.original.__name__)
             for name, conversion in conversions(model)
             for local, site in conversion.sites.items()
         }
-        yield quantized, known
+        yield quantized, labels
     finally:
         for module in added:
             restore_layer(module)
@@ -144,7 +154,7 @@ def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, t
 
 @contextmanager
 def _in_full_precision(model: nn.Module) -> Iterator[None]:
-    """Set all sites to full precision, and put their bits back afterwards."""
+    """Set all sites to full precision, and restore their bits afterwards."""
     controls = [(site.control, site.control.clone()) for site in named_sites(model).values()]
     for control, _ in controls:
         control[:3] = 0
@@ -157,7 +167,7 @@ def _in_full_precision(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _normalised_elements(model: nn.Module) -> Iterator[list[int]]:
-    """Count the elements that layer normalisation puts out."""
+    """Count the elements that layer normalisation returns."""
     count = [0]
 
     def add(module: nn.Module, arguments: Any, out: Tensor) -> None:
@@ -173,13 +183,13 @@ def _normalised_elements(model: nn.Module) -> Iterator[list[int]]:
 
 
 def _never_counted(model: nn.Module) -> list[str]:
-    """What layers multiply outside of matrix products."""
-    found = []
+    """Name the multiplications of layers outside of matrix products."""
+    uncounted = []
     for name, module in model.named_modules():
         conversion = conversion_of(module)
         mixin = find(module)[0] if conversion is None else conversion.mixin
         weights = mixin.uncounted_weights(module) if mixin is not None else ()
         if weights:
             layer = type(module).__name__.removeprefix("Quantized")
-            found.append(f"message weights {', '.join(weights)} of {name or 'the model'} ({layer})")
-    return found
+            uncounted.append(f"message weights {', '.join(weights)} of {name or 'the model'} ({layer})")
+    return uncounted

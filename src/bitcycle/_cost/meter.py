@@ -1,4 +1,4 @@
-"""A meter that adds up the true cost of a training while it runs."""
+"""A meter that adds up the actual cost of a training while it runs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,33 @@ from bitcycle.schedules.base import FULL_WIDTH, width_of
 
 
 class Meter:
-    """Adds the BitOps of each training pass, at the bits each site has at that moment.
+    """Adds up the BitOps of training passes, at the bits that each site has during the pass.
 
     Every forward pass in training mode with gradients enabled counts as a forward and a backward pass. Products are
-    counted once for each shape of inputs, by an extra pass; after that a pass costs a look-up. If something else than
-    shapes changes what is computed (a layer is frozen, say), call :meth:`forget`. Of a compiled model give it what
-    ``torch.compile`` returned: inside of the compiled graph there is no place for a meter.
+    counted once per shape of inputs, by an extra pass; after that a pass costs a dictionary lookup.
 
-    >>> from bitcycle import quantize, set_bits
-    >>> model = quantize(nn.Linear(8, 4, bias=False))
-    >>> set_bits(model, forward=4, backward=8)
-    >>> with Meter(model) as meter:
-    ...     model(torch.zeros(10, 8)).sum().backward()
-    >>> meter.bitops == 10 * 8 * 4 * (4 * 4 + 8 * 4)
-    True
+    Args:
+        model: The model. For a compiled model, the object that ``torch.compile`` returned: a meter counts from outside
+            of the compiled graph.
+
+    Attributes:
+        bitops: BitOps so far.
+        passes: Training passes so far.
+        uncounted: Products that no rule can count; ``bitops`` does not include them.
+
+    Example:
+        >>> from bitcycle import quantize, set_bits
+        >>> model = quantize(nn.Linear(8, 4, bias=False))
+        >>> set_bits(model, forward=4, backward=8)
+        >>> with Meter(model) as meter:
+        ...     model(torch.zeros(10, 8)).sum().backward()
+        >>> meter.bitops == 10 * 8 * 4 * (4 * 4 + 8 * 4)
+        True
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.bitops = 0
-        """BitOps so far."""
         self.passes = 0
-        """Training passes so far."""
         self.uncounted: set[str] = set()
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = named_sites(self._model)
@@ -44,11 +50,11 @@ class Meter:
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
 
     def close(self) -> None:
-        """Stop counting for good."""
+        """Stop counting and remove the hook from the model."""
         self._handle.remove()
 
     def pause(self) -> None:
-        """Do not count until :meth:`resume`."""
+        """Stop counting until :meth:`resume`."""
         self._busy = True
 
     def resume(self) -> None:
@@ -62,15 +68,22 @@ class Meter:
         self.close()
 
     def forget(self) -> None:
-        """Count anew from here on what each shape of inputs costs."""
+        """Count the products of each shape of inputs again.
+
+        Call it after a change other than of shapes that changes what is computed, such as freezing a layer.
+        """
         self._costs.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs."""
+        """Return the totals, for a checkpoint."""
         return {"bitops": self.bitops, "passes": self.passes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Restore the totals from a checkpoint.
+
+        Args:
+            state: What :meth:`state_dict` returned.
+        """
         self.bitops, self.passes = int(state["bitops"]), int(state["passes"])
 
     def _before(self, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
@@ -92,7 +105,7 @@ class Meter:
         return counted
 
     def _price(self, counted: Cost) -> int:
-        """BitOps of one pass at the bits of the moment, which sites may have each their own."""
+        """Return the BitOps of one pass at the current bits of each site."""
         widths = {
             name: (width_of(site.forward_bits), width_of(site.backward_bits)) for name, site in self._sites.items()
         }
@@ -103,7 +116,7 @@ class Meter:
 
 
 def _shapes(nest: Any) -> Any:
-    """The shapes of all tensors in a nest of arguments, and the values of everything that is none."""
+    """Return the shapes of all tensors in nested arguments, and the values of everything else."""
     if isinstance(nest, Tensor):
         return (tuple(nest.shape), nest.requires_grad)
     if isinstance(nest, dict):

@@ -1,9 +1,9 @@
-"""The precision range test: where q_min is, for any model and training step, without disturbing anything."""
+"""The precision range test: finds q_min for any model and training step, and leaves both unchanged."""
 
 from __future__ import annotations
 
-from bitcycle._range_test.judging import Evidence
-from bitcycle._range_test.result import RangeTest
+from bitcycle._range_test.judging import LevelResult, Verdict
+from bitcycle._range_test.result import Conclusion, RangeTestResult
 from bitcycle._range_test.testing import range_test
 
-__all__ = ["Evidence", "RangeTest", "range_test"]
+__all__ = ["Conclusion", "LevelResult", "RangeTestResult", "Verdict", "range_test"]

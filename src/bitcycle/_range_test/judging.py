@@ -1,25 +1,26 @@
-"""Does training work at a level? Judged from short trainings at that level and in full precision.
+"""Does training work at a level? Decided from short trainings at that level and in full precision.
 
-With ``y`` the loss (a metric that should rise is turned round), full precision (``r``) and a level (``q``) trained on
-the same batches from the same start, over seeds ``s`` and iterations ``i``; ``B`` is their first tenth, ``E`` their
-last third:
+With ``y`` the loss (a metric that should rise is negated), full precision (``r``) and a level (``q``) trained on the
+same batches from the same start, over seeds ``s`` and iterations ``i``; ``B`` is the first tenth of the iterations and
+``E`` the last third:
 
     progress    P = mean_s y_r[s, 0] - mean_s median_E y_r[s, i]           how far the loss falls in full precision
-    kept        K = mean_s (1 - median_E (y_q[s, i] - y_r[s, i]) / P)      the share of that which the level keeps
+    kept        K = mean_s (1 - median_E (y_q[s, i] - y_r[s, i]) / P)      the share of it that the level keeps
     slope test  S = sum_{i in B, j in E} sign(y[s, j] - y[s, i])           z = S / sd(S), summed over seeds
 
-A level works if its loss falls (the slope from ``B`` to ``E`` is significant at 5 %, one-sided) and ``K`` is at least a
-half. The slope test is Mann and Whitney's, by ranks, so that no outlier decides it; a slope over all iterations would
-miss a level that falls at once and is flat afterwards. Batches are noisy, but both sides see the same ones, and their
-noise cancels in ``K``. Full precision itself has to fall by more than three times the scatter of its loss in ``E``:
-before that, training has not begun, and bits cannot be judged.
+A level works if its loss falls (the slope from ``B`` to ``E`` is significant at 5 %, one-sided) and ``K`` is at least
+the required share, by default a half. The slope test is the rank test of Mann and Whitney, so no outlier decides it; a
+slope over all iterations would miss a level whose loss falls at once and is flat afterwards. Losses of batches are
+noisy, but both trainings see the same batches, so the noise cancels in ``K``. Full precision must fall by more than
+three times the scatter of its loss in ``E``: before that, training has not begun, and bits cannot be judged.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from statistics import NormalDist, fmean, median, stdev
 from typing import Any
 
@@ -32,95 +33,109 @@ from bitcycle.schedules.base import Bits
 Floats = NDArray[np.float64]
 
 LEVEL = 0.05
-CLEAR = 3.0
-"""Progress of full precision, in scatters of its loss, from which on it has clearly begun to learn."""
+"""Significance level of the slope test."""
 
-# Student's t for a two-sided interval of 95 %, for 1 to 9 degrees of freedom; for more the last is a little too wide.
+CLEAR = 3.0
+"""Full precision clearly learns if its progress exceeds the scatter of its loss by this factor."""
+
+# Student's t for a two-sided interval of 95 %, for 1 to 9 degrees of freedom; for more the last is slightly too wide.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
+class Verdict(StrEnum):
+    """What the short trainings at a level, or in full precision, show."""
+
+    WORKS = "works"
+    """The loss falls, and the level keeps the required share of full precision's progress."""
+    LEARNS_TOO_LITTLE = "learns too little"
+    """The loss falls, but the level keeps less than the required share."""
+    DOES_NOT_LEARN = "does not learn"
+    """The loss does not fall significantly."""
+    DIVERGES = "diverges"
+    """The loss becomes infinite or NaN for some seed."""
+    LEARNS = "learns"
+    """Full precision only: the loss clearly falls."""
+    DOES_NOT_CLEARLY_LEARN = "does not clearly learn"
+    """Full precision only: the loss does not fall significantly, or by less than its scatter asks for."""
+
+
 @dataclass(frozen=True)
-class Evidence:
-    """What the short trainings at one level showed."""
+class LevelResult:
+    """The result of the short trainings at one level.
+
+    Args:
+        bits: The level; ``None`` is full precision, the reference of all levels.
+        curves: What the step returned at each iteration, for each seed.
+        progress: How far the loss or metric improves from the common start, in its own units.
+        p: p-value of the slope test.
+        kept: Share of full precision's progress that the level keeps: 1 is all of it, 0 or less is none.
+        interval: 95 % confidence interval of ``kept`` over the seeds; NaN for a single seed.
+        scatter: Robust standard deviation of the loss over the last third of iterations.
+        diverged: Number of seeds whose loss became infinite or NaN.
+        verdict: What this means.
+        narrow: Whether the interval contains the required share, so other seeds could change the verdict.
+    """
 
     bits: Bits
-    """``None``: full precision, which the levels are compared with."""
     curves: tuple[Curve, ...]
-    """What the step returned at each iteration, for each seed."""
     progress: float
-    """How far the measure improves, in its own units, from the common start."""
     p: float
-    """Of the slope test: the probability of such an improvement if nothing were learnt."""
     kept: float
-    """The share of full precision's progress that the level keeps: 1 is all of it, 0 or less is none."""
     interval: tuple[float, float]
-    """Of ``kept``, at 95 % over the seeds."""
+    scatter: float
     diverged: int
-    """Seeds at which the measure became infinite or not a number."""
-    works: bool
+    verdict: Verdict
     narrow: bool
-    """Whether the interval holds the share that a level has to keep, so that other seeds may decide otherwise."""
-    verdict: str
+
+    @property
+    def works(self) -> bool:
+        """Whether training works at this level."""
+        return self.verdict in (Verdict.WORKS, Verdict.LEARNS)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for programs; what is not a number is null."""
-        return {name: _plain(value) for name, value in vars(self).items()}
+        """Return everything as plain values, for JSON; infinite values and NaN are ``None``."""
+        return {name: _plain(value) for name, value in {**asdict(self), "works": self.works}.items()}
 
 
-@dataclass(frozen=True)
-class Reference:
-    """Full precision: what it showed, and whether it learns."""
-
-    evidence: Evidence
-    scatter: float
-
-    @property
-    def progress(self) -> float:
-        return self.evidence.progress
-
-    @property
-    def learns(self) -> bool:
-        return self.evidence.works
-
-
-def judge_reference(curves: Sequence[Curve], higher_is_better: bool) -> Reference:
-    """Whether full precision clearly learns, and by how much."""
+def judge_reference(curves: Sequence[Curve], higher_is_better: bool) -> LevelResult:
+    """Return the result of full precision: whether it clearly learns, and by how much."""
     losses, diverged = _losses(curves, higher_is_better), _diverged(curves)
     if diverged:
-        return Reference(_failed(None, curves, diverged), math.nan)
+        return _diverging(None, curves, diverged)
     ends = [_end(loss) for loss in losses]
     progress = fmean(loss[0] for loss in losses) - fmean(map(median, ends))
     scatter = fmean(map(_scatter, ends))
     p = _p_of_slope(losses)
     learns = p < LEVEL and progress > CLEAR * scatter
-    verdict = "learns" if learns else "does not clearly learn"
-    evidence = Evidence(None, tuple(curves), progress, p, 1.0, (1.0, 1.0), 0, learns, False, verdict)
-    return Reference(evidence, scatter)
+    verdict = Verdict.LEARNS if learns else Verdict.DOES_NOT_CLEARLY_LEARN
+    return LevelResult(None, tuple(curves), progress, p, 1.0, (1.0, 1.0), scatter, 0, verdict, narrow=False)
 
 
-def judge(bits: int, curves: Sequence[Curve], reference: Reference, share: float, higher_is_better: bool) -> Evidence:
-    """Whether a level works, compared with full precision on the same batches."""
+def judge(
+    bits: int, curves: Sequence[Curve], reference: LevelResult, share: float, higher_is_better: bool
+) -> LevelResult:
+    """Return the result of a level, compared with full precision on the same batches."""
     losses, diverged = _losses(curves, higher_is_better), _diverged(curves)
     if diverged:
-        return _failed(bits, curves, diverged)
-    of_reference = _losses(reference.evidence.curves, higher_is_better)
-    gaps = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(losses, of_reference, strict=True)]
-    each = [1 - median(_end(gap)) / reference.progress for gap in gaps]
-    kept, interval = fmean(each), _interval(each)
+        return _diverging(bits, curves, diverged)
+    reference_losses = _losses(reference.curves, higher_is_better)
+    gaps = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(losses, reference_losses, strict=True)]
+    kept_by_seed = [1 - median(_end(gap)) / reference.progress for gap in gaps]
+    kept, interval = fmean(kept_by_seed), _interval(kept_by_seed)
     p = _p_of_slope(losses)
-    works = p < LEVEL and kept >= share
-    narrow = p < LEVEL and interval[0] < share <= interval[1]
-    verdict = "works" if works else "learns too little" if p < LEVEL else "does not learn"
-    if narrow:
-        verdict += ", narrowly"
-    progress = kept * reference.progress
-    return Evidence(bits, tuple(curves), progress, p, kept, interval, 0, works, narrow, verdict)
+    falls = p < LEVEL
+    verdict = Verdict.WORKS if kept >= share else Verdict.LEARNS_TOO_LITTLE
+    if not falls:
+        verdict = Verdict.DOES_NOT_LEARN
+    narrow = falls and interval[0] < share <= interval[1]
+    progress, scatter = kept * reference.progress, fmean(_scatter(_end(loss)) for loss in losses)
+    return LevelResult(bits, tuple(curves), progress, p, kept, interval, scatter, 0, verdict, narrow)
 
 
-def _failed(bits: Bits, curves: Sequence[Curve], diverged: int) -> Evidence:
-    verdict = f"diverges ({diverged} of {len(curves)} seeds)"
-    nothing = (math.nan, math.nan)
-    return Evidence(bits, tuple(curves), math.nan, 1.0, math.nan, nothing, diverged, False, False, verdict)
+def _diverging(bits: Bits, curves: Sequence[Curve], diverged: int) -> LevelResult:
+    nan = math.nan
+    verdict = Verdict.DIVERGES
+    return LevelResult(bits, tuple(curves), nan, 1.0, nan, (nan, nan), nan, diverged, verdict, narrow=False)
 
 
 def _losses(curves: Sequence[Curve], higher_is_better: bool) -> list[Curve]:
@@ -132,28 +147,28 @@ def _diverged(curves: Sequence[Curve]) -> int:
 
 
 def _beginning(values: Sequence[float]) -> Sequence[float]:
-    """The first tenth, of at least three values."""
+    """Return the first tenth, but at least three values."""
     return values[: max(3, len(values) // 10)]
 
 
 def _end(values: Sequence[float]) -> Sequence[float]:
-    """The last third."""
+    """Return the last third."""
     return values[-max(1, len(values) // 3) :]
 
 
 def _scatter(values: Sequence[float]) -> float:
-    """The standard deviation that the median distance from the median stands for."""
+    """Return the standard deviation, estimated robustly from the median absolute deviation."""
     return 1.4826 * median(abs(value - median(values)) for value in values)
 
 
 def _p_of_slope(losses: Sequence[Curve]) -> float:
-    """The one-sided p of the slope test over all seeds."""
-    z = sum(_rises(np.array(_beginning(loss)), np.array(_end(loss))) for loss in losses)
+    """Return the one-sided p-value of the slope test over all seeds."""
+    z = sum(_mann_whitney_z(np.array(_beginning(loss)), np.array(_end(loss))) for loss in losses)
     return NormalDist().cdf(z / math.sqrt(len(losses)))
 
 
-def _rises(before: Floats, after: Floats) -> float:
-    """Mann and Whitney's z: by how many standard deviations rises outnumber falls; ties narrow the deviation."""
+def _mann_whitney_z(before: Floats, after: Floats) -> float:
+    """Return by how many standard deviations rises outnumber falls; ties reduce the standard deviation."""
     n = len(before) + len(after)
     s = float(np.sign(after[:, None] - before[None, :]).sum())
     ties = sum(int(t) ** 3 - int(t) for t in np.unique(np.concatenate([before, after]), return_counts=True)[1])
@@ -162,7 +177,7 @@ def _rises(before: Floats, after: Floats) -> float:
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """One seed alone has no interval."""
+    """Return the 95 % confidence interval of the mean; NaN for a single value."""
     if len(values) < 2:
         return math.nan, math.nan
     t = _T[min(len(values) - 1, len(_T)) - 1]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from bitcycle._support.extras import need
 
 if TYPE_CHECKING:
-    from bitcycle._range_test import Evidence, RangeTest
+    from bitcycle._range_test import LevelResult, RangeTestResult
 
 WORKS, FAILS, THRESHOLD = "#0072B2", "#D55E00", "#555555"  # Okabe and Ito's, told apart by colour-blind people too
 WORST = -0.25  # what keeps less is drawn here
 
 
-def draw_range_test(test: RangeTest, path: Path) -> None:
+def draw_range_test(test: RangeTestResult, path: Path) -> None:
     """Draw the curves of all levels and what they keep, and save the figure as PNG or SVG."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"a figure is a .png or .svg file, not {path.name!r}")
@@ -32,14 +32,14 @@ def draw_range_test(test: RangeTest, path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _draw_curves(panel: Any, test: RangeTest) -> None:
+def _draw_curves(panel: Any, test: RangeTestResult) -> None:
     """The median over seeds of each level, over the range of full precision's own curve."""
-    from bitcycle._range_test.result import in_words
+    from bitcycle._range_test.result import in_words, verdict_in_words
 
     shades = {row.bits: 0.35 + 0.65 * (n + 1) / len(test.evidence) for n, row in enumerate(test.evidence)}
     for row in test.evidence:
         style = {"color": WORKS if row.works else FAILS, "alpha": shades[row.bits], "linewidth": 1.3}
-        panel.plot(_median(row), label=f"{in_words(row.bits)}: {row.verdict}", **style)
+        panel.plot(_median(row), label=f"{in_words(row.bits)}: {verdict_in_words(row)}", **style)
     panel.plot(_median(test.reference), label="full precision", color="black", linewidth=1.6, linestyle="--")
     values = [value for row in (*test.evidence, test.reference) if not row.diverged for value in _median(row)]
     own = _median(test.reference)
@@ -52,7 +52,7 @@ def _draw_curves(panel: Any, test: RangeTest) -> None:
     panel.legend(fontsize="x-small")
 
 
-def _draw_kept(panel: Any, test: RangeTest) -> None:
+def _draw_kept(panel: Any, test: RangeTestResult) -> None:
     for row in test.evidence:
         colour = WORKS if row.works else FAILS
         if row.diverged:
@@ -72,5 +72,5 @@ def _draw_kept(panel: Any, test: RangeTest) -> None:
     panel.legend(fontsize="x-small", loc="lower right")
 
 
-def _median(row: Evidence) -> list[float]:
+def _median(row: LevelResult) -> list[float]:
     return [median(values) for values in zip(*row.curves, strict=False)]

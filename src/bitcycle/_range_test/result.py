@@ -1,130 +1,189 @@
-"""What a range test found, and how it reads."""
+"""The result of a range test, as values and as text."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from bitcycle._range_test.judging import Evidence, Reference
+from bitcycle._range_test.judging import LevelResult, Verdict
 from bitcycle._support.text import table
 from bitcycle.schedules.base import Bits
 
-OF_FULL_PRECISION = " of full precision's progress"
+
+class Conclusion(StrEnum):
+    """What a range test found."""
+
+    EVERY_LEVEL_WORKS = "every level works"
+    WORKS_FROM_Q_MIN = "works from q_min"
+    NO_LEVEL_WORKS = "no level works"
+    """The highest level does not work."""
+    REFERENCE_DOES_NOT_LEARN = "full precision does not clearly learn"
+    REFERENCE_DIVERGES = "full precision diverges"
 
 
 @dataclass(frozen=True)
-class RangeTest:
-    """The lowest level at which training works, with the evidence; prints as a table."""
+class RangeTestResult:
+    """The lowest level at which training works, with the result of each level. It prints as a table.
+
+    Args:
+        q_min: The lowest level at which training works, and at every tested level above it; ``None`` if there is none.
+        conclusion: What was found; ``reason`` explains it in words.
+        evidence: The result of each level, in ascending order of bits; empty if full precision does not learn.
+        reference: The result of full precision on the same batches.
+        iterations: Iterations of each short training.
+        share: The share of full precision's progress that a level has to keep.
+    """
 
     q_min: int | None
-    """``None`` if no level works, or if full precision itself does not learn."""
-    reason: str
-    evidence: tuple[Evidence, ...]
-    """One for each level, from few bits to many; none if full precision itself does not learn."""
-    reference: Evidence
-    """Full precision on the same batches."""
+    conclusion: Conclusion
+    evidence: tuple[LevelResult, ...]
+    reference: LevelResult
     iterations: int
     share: float
-    """Of full precision's progress: what a level has to keep."""
+
+    @property
+    def reason(self) -> str:
+        """The conclusion in words."""
+        return _reason(self)
 
     def plot(self, path: Path | str) -> None:
-        """Draw the curves and what each level keeps, as PNG or SVG."""
+        """Draw the loss curves and the share that each level keeps.
+
+        Args:
+            path: A ``.png`` or ``.svg`` file.
+
+        Raises:
+            ValueError: If the file is of another kind.
+        """
         from bitcycle._range_test.plot import draw_range_test
 
         draw_range_test(self, Path(path))
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Return everything as plain values, for JSON."""
         return {
             "q_min": self.q_min,
+            "conclusion": self.conclusion,
             "reason": self.reason,
             "iterations": self.iterations,
             "seeds": len(self.reference.curves),
             "share": self.share,
-            "evidence": [row.as_dict() for row in self.evidence],
+            "evidence": [level.as_dict() for level in self.evidence],
             "reference": self.reference.as_dict(),
         }
 
     def __str__(self) -> str:
         heads = ["bits", "progress", "keeps", "95 % interval", "p", "verdict"]
-        return table(heads, [cells(row) for row in (*self.evidence, self.reference)]) + f"\n\n{self.reason}"
+        return table(heads, [_cells(level) for level in (*self.evidence, self.reference)]) + f"\n\n{self.reason}"
 
 
-def cells(row: Evidence) -> list[str]:
-    """A line of the table of evidence."""
-    width = "full" if row.bits is None else str(row.bits)
-    p = "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
-    if row.diverged:
-        return [width, "-", "-", "-", p, row.verdict]
-    progress = f"{row.progress:.3g}"
-    if row.bits is None:
-        return [width, progress, "", "", p, row.verdict]
-    if row.kept < -1:  # by how much it is worse than no training tells nothing
-        return [width, progress, "none", "-", p, row.verdict]
-    low, high = row.interval
-    interval = "-" if math.isnan(low) else f"{100 * low:.0f} to {100 * high:.0f} %"
-    return [width, progress, f"{100 * row.kept:.0f} %", interval, p, row.verdict]
-
-
-def conclude(evidence: Sequence[Evidence], reference: Reference, iterations: int, share: float) -> RangeTest:
-    """The result that follows from the evidence.
+def conclude(evidence: Sequence[LevelResult], reference: LevelResult, iterations: int, share: float) -> RangeTestResult:
+    """Return the result of a range test.
 
     q_min is the lowest level at which, and at all higher ones, training works: a schedule visits them all.
     """
     q_min = None
-    for row in reversed(evidence):
-        if not row.works:
+    for level in reversed(evidence):
+        if not level.works:
             break
-        q_min = row.bits
-    reason = _reason(q_min, evidence, reference, iterations)
-    return RangeTest(q_min, reason, tuple(evidence), reference.evidence, iterations, share)
-
-
-def _reason(q_min: int | None, evidence: Sequence[Evidence], reference: Reference, iterations: int) -> str:
-    if not reference.learns:
-        return _not_a_question_of_bits(reference, iterations)
-    if q_min is None:
-        sentences = [f"No level works: {_keeps(evidence[-1])}. Test higher levels."]
+        q_min = level.bits
+    if reference.verdict is Verdict.DIVERGES:
+        conclusion = Conclusion.REFERENCE_DIVERGES
+    elif not reference.works:
+        conclusion = Conclusion.REFERENCE_DOES_NOT_LEARN
+    elif q_min is None:
+        conclusion = Conclusion.NO_LEVEL_WORKS
     elif q_min == evidence[0].bits:
-        sentences = [f"Every level works: {_keeps(evidence[0])}."]
-        sentences += ["It is the lowest tested; a lower one may work too."] if q_min > 1 else []
+        conclusion = Conclusion.EVERY_LEVEL_WORKS
     else:
-        below = next(row for row in reversed(evidence) if row.bits is not None and row.bits < q_min)
-        found = next(row for row in evidence if row.bits == q_min)
-        short = _keeps(below).removesuffix(OF_FULL_PRECISION)
-        sentences = [f"Training works from {in_words(q_min)} on: {_keeps(found)}, {short}."]
-    stray = [row.bits for row in evidence if row.works and (q_min is None or (row.bits or 0) < q_min)]
-    if stray:
-        low = ", ".join(map(in_words, stray))
-        sentences.append(f"Lower levels pass too, below one that does not; more seeds would tell: {low}.")
-    narrow = ", ".join(in_words(row.bits) for row in evidence if row.narrow)
-    if narrow:
-        sentences.append(f"Narrow, so that more seeds may decide otherwise: {narrow}.")
-    return " ".join(sentences)
-
-
-def _keeps(row: Evidence) -> str:
-    s = "s" if row.bits == 1 else ""
-    if row.diverged:
-        return f"{in_words(row.bits)} diverge{s} (infinite or not a number)"
-    share = f"{100 * row.kept:.0f} %" if row.kept > 0 else "none"
-    return f"{in_words(row.bits)} keep{s} {share}{OF_FULL_PRECISION}"
+        conclusion = Conclusion.WORKS_FROM_Q_MIN
+    return RangeTestResult(q_min, conclusion, tuple(evidence), reference, iterations, share)
 
 
 def in_words(bits: Bits) -> str:
-    """How a width is called in a sentence."""
+    """Return a width as it reads in a sentence."""
     return "1 bit" if bits == 1 else f"{bits} bits"
 
 
-def _not_a_question_of_bits(reference: Reference, iterations: int) -> str:
-    if reference.evidence.diverged:
-        what = f"Full precision itself diverges (infinite or not a number) within {iterations} iterations"
+def verdict_in_words(level: LevelResult) -> str:
+    """Return the verdict on a level, with the number of seeds that diverged, or whether it was narrow.
+
+    Args:
+        level: The result of a level.
+
+    Returns:
+        A phrase such as ``works``, ``works (narrow)`` or ``diverges (2 of 3 seeds)``.
+    """
+    if level.verdict is Verdict.DIVERGES:
+        return f"{level.verdict} ({level.diverged} of {len(level.curves)} seeds)"
+    return f"{level.verdict} (narrow)" if level.narrow else str(level.verdict)
+
+
+def _cells(level: LevelResult) -> list[str]:
+    """Return the table cells of a level."""
+    width = "full" if level.bits is None else str(level.bits)
+    p = "< 0.001" if level.p < 0.001 else f"{level.p:.3f}"
+    verdict = verdict_in_words(level)
+    if level.diverged:
+        return [width, "-", "-", "-", p, verdict]
+    progress = f"{level.progress:.3g}"
+    if level.bits is None:
+        return [width, progress, "", "", p, verdict]
+    if level.kept < -1:  # how much worse than no training it is means nothing
+        return [width, progress, "none", "-", p, verdict]
+    low, high = level.interval
+    interval = "-" if math.isnan(low) else f"{100 * low:.0f} to {100 * high:.0f} %"
+    return [width, progress, f"{100 * level.kept:.0f} %", interval, p, verdict]
+
+
+def _reason(test: RangeTestResult) -> str:
+    if test.conclusion in (Conclusion.REFERENCE_DIVERGES, Conclusion.REFERENCE_DOES_NOT_LEARN):
+        return _about_the_training(test)
+    sentences = [_about_q_min(test)]
+    passing = [level.bits for level in test.evidence if level.works and _below(level, test.q_min)]
+    if passing:
+        levels = ", ".join(map(in_words, passing))
+        sentences.append(f"Levels below one that fails pass too; more seeds can clarify this: {levels}.")
+    narrow = ", ".join(in_words(level.bits) for level in test.evidence if level.narrow)
+    if narrow:
+        sentences.append(f"Narrow results, which more seeds may change: {narrow}.")
+    return " ".join(sentences)
+
+
+def _about_q_min(test: RangeTestResult) -> str:
+    if test.conclusion is Conclusion.NO_LEVEL_WORKS:
+        return f"No level works: {_keeps(test.evidence[-1])}. Test higher levels."
+    if test.conclusion is Conclusion.EVERY_LEVEL_WORKS:
+        lowest = test.evidence[0]
+        more = "" if lowest.bits == 1 else " This is the lowest level tested; a lower one may work too."
+        return f"Every level works: {_keeps(lowest)}.{more}"
+    found = next(level for level in test.evidence if level.bits == test.q_min)
+    below = next(level for level in reversed(test.evidence) if _below(level, test.q_min))
+    return f"Training works from {in_words(test.q_min)} up: {_keeps(found)}, {_keeps(below, of_what='')}."
+
+
+def _below(level: LevelResult, q_min: int | None) -> bool:
+    return q_min is None or (level.bits is not None and level.bits < q_min)
+
+
+def _keeps(level: LevelResult, of_what: str = " of full precision's progress") -> str:
+    s = "s" if level.bits == 1 else ""
+    if level.diverged:
+        return f"{in_words(level.bits)} diverge{s} (infinite or NaN)"
+    share = f"{100 * level.kept:.0f} %" if level.kept > 0 else "none"
+    return f"{in_words(level.bits)} keep{s} {share}{of_what}"
+
+
+def _about_the_training(test: RangeTestResult) -> str:
+    if test.conclusion is Conclusion.REFERENCE_DIVERGES:
+        what = f"Full precision itself diverges (infinite or NaN) within {test.iterations} iterations"
     else:
         what = (
-            f"Full precision itself does not clearly learn in {iterations} iterations "
-            f"(progress {reference.progress:.3g} with a scatter of {reference.scatter:.3g})"
+            f"Full precision itself does not clearly learn in {test.iterations} iterations "
+            f"(progress {test.reference.progress:.3g}, scatter {test.reference.scatter:.3g})"
         )
-    return f"{what}: this is a question of the training (learning rate, batches, more iterations), not of bits."
+    return f"{what}. Change the training (learning rate, batches, more iterations), not the bits."

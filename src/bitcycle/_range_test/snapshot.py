@@ -1,4 +1,4 @@
-"""Everything a training step can change, and how to put it back: exactly, and into the same objects."""
+"""Snapshots of everything that a training step can change, restored exactly and into the same objects."""
 
 from __future__ import annotations
 
@@ -19,15 +19,20 @@ from bitcycle.conversion.sites import named_sites
 
 
 class Snapshot:
-    """The state of a model, of optimisers, of whatever else has a ``state_dict``, and of all random numbers.
+    """The state of a model, of optimisers, of other objects with a ``state_dict``, and of all random numbers.
 
-    >>> layer = nn.Linear(2, 2)
-    >>> before, weight = layer.weight.detach().clone(), layer.weight
-    >>> snapshot = Snapshot(layer)
-    >>> _ = nn.init.zeros_(layer.weight)
-    >>> snapshot.put_back()
-    >>> layer.weight is weight, bool((layer.weight == before).all())
-    (True, True)
+    Args:
+        model: The model.
+        others: Optimisers, random generators, and objects with ``state_dict`` and ``load_state_dict``.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> before, weight = layer.weight.detach().clone(), layer.weight
+        >>> snapshot = Snapshot(layer)
+        >>> _ = nn.init.zeros_(layer.weight)
+        >>> snapshot.restore()
+        >>> layer.weight is weight, bool((layer.weight == before).all())
+        (True, True)
     """
 
     def __init__(self, model: nn.Module, others: Iterable[Any] = ()) -> None:
@@ -38,20 +43,20 @@ class Snapshot:
         self._parts += [_Optimizer(other) if isinstance(other, Optimizer) else _Stateful(other) for other in others]
         self._parts.append(_RandomState())
 
-    def put_back(self) -> None:
-        """Make everything what it was."""
+    def restore(self) -> None:
+        """Restore everything."""
         for part in self._parts:
-            part.put_back()
+            part.restore()
 
     @contextmanager
     def no_other_optimizer(self) -> Iterator[None]:
-        """Stop an optimiser that is not part of this snapshot before it changes anything."""
+        """Raise a ValueError before an optimiser steps that is not part of this snapshot."""
 
         def refuse(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             if not any(optimizer is known for known in self.optimizers):
                 raise ValueError(
-                    f"the step uses an optimiser ({type(optimizer).__name__}) that the range test does not know and "
-                    "could not put back: give it as optimizer=..., or in also=[...]"
+                    f"step(batch) uses an optimiser ({type(optimizer).__name__}) that the range test cannot restore: "
+                    "pass it as optimizer=..., or in also=[...]"
                 )
 
         handle = register_optimizer_step_pre_hook(refuse)
@@ -62,61 +67,61 @@ class Snapshot:
 
 
 class _Tensor:
-    """A tensor, its content, and its gradient."""
+    """A tensor with its content and its gradient."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor, self.content = tensor, tensor.detach().clone()
         self.gradient = None if tensor.grad is None else _Tensor(tensor.grad)
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         with torch.no_grad():
             self.tensor.copy_(self.content)
         if self.gradient is not None:
-            self.gradient.put_back()
+            self.gradient.restore()
         if self.tensor.is_leaf:
             self.tensor.grad = None if self.gradient is None else self.gradient.tensor
 
 
 class _Module:
-    """The mode, the parameters and the buffers of one module, which may have been replaced by others."""
+    """The training mode, the parameters and the buffers of one module; a step may replace the tensors by others."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module, self.training = module, module.training
         by_name: list[dict[str, Any]] = [module._parameters, module._buffers]
-        self.named = [(kept, dict(kept)) for kept in by_name]
+        self.named = [(registry, dict(registry)) for registry in by_name]
         tensors = [tensor for _, named in self.named for tensor in named.values() if tensor is not None]
         if any(is_lazy(tensor) for tensor in tensors):
-            raise ValueError(f"{type(module).__name__} does not know its shape yet: run the model once first")
+            raise ValueError(f"{type(module).__name__} has uninitialised parameters: run the model once first")
         self.tensors = [_Tensor(tensor) for tensor in tensors]
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         self.module.training = self.training
-        for kept, named in self.named:
-            kept.clear()
-            kept.update(named)
+        for registry, named in self.named:
+            registry.clear()
+            registry.update(named)
         for tensor in self.tensors:
-            tensor.put_back()
+            tensor.restore()
 
 
 class _Optimizer:
-    """State and settings of an optimiser. Its ``load_state_dict`` would put cast copies in the place of tensors."""
+    """The state and the parameter groups of an optimiser, whose ``load_state_dict`` would replace tensors by copies."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self.state = {parameter: _kept(state) for parameter, state in optimizer.state.items()}
-        self.groups = [(group, _kept(group)) for group in optimizer.param_groups]
+        self.state = {parameter: _copied(state) for parameter, state in optimizer.state.items()}
+        self.groups = [(group, _copied(group)) for group in optimizer.param_groups]
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         self.optimizer.state.clear()
-        self.optimizer.state.update({parameter: _released(state) for parameter, state in self.state.items()})
+        self.optimizer.state.update({parameter: _restored(state) for parameter, state in self.state.items()})
         for group, values in self.groups:
             group.clear()
-            group.update(_released(values))
+            group.update(_restored(values))
         self.optimizer.param_groups[:] = [group for group, _ in self.groups]
 
 
 class _Stateful:
-    """Anything with ``state_dict`` and ``load_state_dict``, or a generator of random numbers."""
+    """An object with ``state_dict`` and ``load_state_dict``, or a random generator."""
 
     def __init__(self, other: Any) -> None:
         self.other = other
@@ -126,11 +131,11 @@ class _Stateful:
             self.state = copy.deepcopy(other.state_dict())
         else:
             raise ValueError(
-                "also=[...] takes what has state_dict and load_state_dict, such as a learning-rate scheduler, "
-                f"not {type(other).__name__}"
+                "also must contain objects with state_dict and load_state_dict, such as a learning-rate scheduler, "
+                f"got {type(other).__name__}"
             )
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         if isinstance(self.other, torch.Generator):
             self.other.set_state(self.state)
         else:
@@ -138,15 +143,15 @@ class _Stateful:
 
 
 class _RandomState:
-    """The states of Python's, numpy's and torch's random numbers, on every device."""
+    """The random states of Python, numpy and torch, on every device."""
 
     def __init__(self) -> None:
         self.python, self.torch = random.getstate(), torch.get_rng_state()
-        self.numpy = np.random.get_state()  # noqa: NPY002 - users' own code may draw from it
+        self.numpy = np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
         self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         self.mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         random.setstate(self.python)
         np.random.set_state(self.numpy)  # noqa: NPY002
         torch.set_rng_state(self.torch)
@@ -156,28 +161,28 @@ class _RandomState:
             torch.mps.set_rng_state(self.mps)
 
 
-def _kept(value: Any) -> Any:
-    """A value with the contents of the tensors in it; parameters themselves are kept by their modules."""
+def _copied(value: Any) -> Any:
+    """Copy a value, with the content of the tensors in it; the snapshots of modules hold the parameters."""
     if isinstance(value, nn.Parameter):
         return value
     if isinstance(value, Tensor):
         return _Tensor(value)
     if isinstance(value, dict):
-        return {name: _kept(part) for name, part in value.items()}
+        return {name: _copied(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_kept(part) for part in value)
+        return type(value)(_copied(part) for part in value)
     return copy.deepcopy(value)
 
 
-def _released(value: Any) -> Any:
-    """The value again, with the same tensors, their contents put back."""
+def _restored(value: Any) -> Any:
+    """Return the value again, with the same tensors and their content restored."""
     if isinstance(value, _Tensor):
-        value.put_back()
+        value.restore()
         return value.tensor
     if isinstance(value, nn.Parameter):
         return value
     if isinstance(value, dict):
-        return {name: _released(part) for name, part in value.items()}
+        return {name: _restored(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_released(part) for part in value)
+        return type(value)(_restored(part) for part in value)
     return copy.deepcopy(value)

@@ -1,4 +1,4 @@
-"""Short trainings, all from the same starting point: one for each level and seed."""
+"""Short trainings from the same starting point, one per level and seed."""
 
 from __future__ import annotations
 
@@ -19,33 +19,36 @@ from bitcycle.kernels.noise import mix
 from bitcycle.schedules.base import Bits
 
 Step = Callable[[Any], Any]
+"""A training step: takes a batch and returns the loss or a metric."""
+
 Curve = tuple[float, ...]
+"""What the step returned at each iteration."""
 
 
 class Trials:
-    """Runs a step over batches at some bits and seed, and puts everything back when it is left."""
+    """Context manager that trains at any bits and seed, and restores everything at its end."""
 
     def __init__(self, model: nn.Module, step: Step, batches: Iterable[Any], most: int, also: list[Any]) -> None:
         if not isinstance(batches, Iterable):
-            raise ValueError(f"batches are a DataLoader, a list or the like, not {type(batches).__name__}")
+            raise ValueError(f"batches must be a DataLoader, a list or another iterable, got {type(batches).__name__}")
         self.step, self.batches, self.most = step, batches, most
         self.generators = list(_generators(batches))
         self.sites = list(sites(model).values())
         self.snapshot = Snapshot(model, [*also, *self.generators])
 
     def __enter__(self) -> Trials:
-        if isinstance(self.batches, Iterator):  # it can be gone through once only, and every trial needs its batches
+        if isinstance(self.batches, Iterator):  # an iterator ends after one pass, and every trial needs its batches
             self.batches = list(islice(self.batches, self.most))
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.snapshot.put_back()
+        self.snapshot.restore()
 
     def run(
         self, level: Bits, backward_bits: Bits, seed: int, iterations: int, report: Callable[[], None] = lambda: None
     ) -> Curve:
-        """What the step returned at each iteration; it ends early at a value that is not finite."""
-        self.snapshot.put_back()
+        """Train once and return the curve, which ends early at a value that is not finite."""
+        self.snapshot.restore()
         self._begin(level, backward_bits, seed)
         values: list[float] = []
         with self.snapshot.no_other_optimizer():
@@ -60,10 +63,10 @@ class Trials:
         return tuple(values)
 
     def _begin(self, level: Bits, backward_bits: Bits, seed: int) -> None:
-        """Set the bits, and draw all random numbers, those of rounding included, from the seed."""
+        """Set the bits, and seed all random numbers, including those of stochastic rounding."""
         number = mix(seed, 1) >> 1
         random.seed(number)
-        np.random.seed(number % 2**32)  # noqa: NPY002 - what users' own code may draw from
+        np.random.seed(number % 2**32)  # noqa: NPY002 - the user's code may draw from it
         torch.manual_seed(number)
         for generator in self.generators:
             generator.manual_seed(number)
@@ -72,14 +75,14 @@ class Trials:
             site.control[KEY] = mix(site.key, seed) >> 1
 
     def _order(self, seed: int) -> Iterator[Any]:
-        """The batches, over and over; what does not shuffle itself is shuffled."""
+        """Yield the batches again and again; lists and tuples are shuffled."""
         while True:
-            some = False
+            empty = True
             for batch in self._shuffled(seed):
-                some = True
+                empty = False
                 yield batch
-            if not some:
-                raise ValueError("there are no batches to train on: 'batches' is empty")
+            if empty:
+                raise ValueError("batches must not be empty")
 
     def _shuffled(self, seed: int) -> Iterable[Any]:
         if isinstance(self.batches, (list, tuple)):
@@ -92,20 +95,20 @@ def _number(value: Any) -> float:
         return float(value.detach())
     if isinstance(value, (int, float, np.number)):
         return float(value)
-    raise ValueError(f"step(batch) trains on a batch and returns its loss or metric as one number, not {value!r:.60}")
+    raise ValueError(f"step(batch) must return the loss or a metric as one number, got {value!r:.60}")
 
 
-def _check_bits(every: list[Site], level: Bits) -> None:
-    if any(site.forward_bits != level for site in every):
-        raise ValueError("the step sets the bits itself, which the range test has to do: leave precision.step() out")
+def _check_bits(sites: list[Site], level: Bits) -> None:
+    if any(site.forward_bits != level for site in sites):
+        raise ValueError("step(batch) must not set the bits, which the range test sets: leave precision.step() out")
 
 
 def _generators(batches: Any) -> Iterator[torch.Generator]:
-    """Generators of a data loader's own, which going through it would move on."""
-    found: list[torch.Generator] = []
+    """Yield the random generators of a data loader, whose state an iteration over it changes."""
+    generators: list[torch.Generator] = []
     parts = [batches, getattr(batches, "sampler", None), getattr(batches, "batch_sampler", None)]
     for part in [*parts, getattr(parts[-1], "sampler", None)]:
         generator = getattr(part, "generator", None)
-        if isinstance(generator, torch.Generator) and not any(generator is known for known in found):
-            found.append(generator)
-    return iter(found)
+        if isinstance(generator, torch.Generator) and not any(generator is known for known in generators):
+            generators.append(generator)
+    return iter(generators)

@@ -1,1 +1,1 @@
-"""What every layer may use: optional dependencies, tables of text, hints for misspelt names."""
+"""Helpers that every layer may use: optional dependencies, text tables, hints for misspelt names."""

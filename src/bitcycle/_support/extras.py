@@ -1,4 +1,4 @@
-"""Optional dependencies: a missing one gives one line that names the extra to install."""
+"""Optional dependencies: a missing one raises a one-line error that names the extra to install."""
 
 from __future__ import annotations
 
@@ -12,9 +12,27 @@ class MissingExtraError(ImportError):
 
 
 def need(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module, or say which extra brings it."""
+    """Import an optional module.
+
+    Args:
+        module: Dotted name of the module.
+        extra: The extra of bitcycle that installs it.
+        purpose: What the module is needed for; the error message starts with it.
+
+    Returns:
+        The imported module.
+
+    Raises:
+        MissingExtraError: If the module is not installed.
+
+    Example:
+        >>> need("nosuchmodule", "study", "drawing")
+        Traceback (most recent call last):
+            ...
+        bitcycle._support.extras.MissingExtraError: drawing needs nosuchmodule: pip install 'bitcycle[study]'
+    """
     try:
-        with warnings.catch_warnings():  # what an extra says about its own imports is not for the user
+        with warnings.catch_warnings():  # a dependency's own import warnings are of no use to the user
             warnings.simplefilter("ignore")
             return importlib.import_module(module)
     except ImportError as error:

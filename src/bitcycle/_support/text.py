@@ -1,15 +1,23 @@
-"""Plain tables of text."""
+"""Plain text: tables and large numbers."""
 
 from __future__ import annotations
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
-    """Rows under their heads, in columns as wide as their widest cell.
+    """Return a text table whose columns are as wide as their widest cell.
 
-    >>> print(table(["name", "n"], [["a", "1"], ["longer", "2"]]))
-    name    n
-    a       1
-    longer  2
+    Args:
+        heads: The column headings.
+        rows: The cells of each row, as many as there are headings.
+
+    Returns:
+        The lines of the table, without trailing spaces.
+
+    Example:
+        >>> print(table(["name", "n"], [["a", "1"], ["longer", "2"]]))
+        name    n
+        a       1
+        longer  2
     """
     widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [heads, *rows]]
@@ -17,10 +25,17 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def short(number: int) -> str:
-    """A large number in five figures or so.
+    """Return a large number with three decimals and a unit: k, M, G or T.
 
-    >>> short(950), short(301_989_888), short(44_392_251_392)
-    ('950', '301.990 M', '44.392 G')
+    Args:
+        number: The number, not negative.
+
+    Returns:
+        The number with its unit; numbers below 1,000 are unchanged.
+
+    Example:
+        >>> short(950), short(301_989_888), short(44_392_251_392)
+        ('950', '301.990 M', '44.392 G')
     """
     for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if number >= size:

@@ -11,7 +11,7 @@ import typer
 from bitcycle.cli.parameters import BatchSize, Data, Model, TaskName, TaskOptions, options_of
 
 if TYPE_CHECKING:
-    from bitcycle._range_test import RangeTest
+    from bitcycle._range_test import RangeTestResult
 
 
 def range_test(
@@ -87,7 +87,7 @@ def range_test(
         print(f"drawn: {plot}")
 
 
-def _how_to_go_on(test: RangeTest, task: str, q_max: int) -> str:
+def _how_to_go_on(test: RangeTestResult, task: str, q_max: int) -> str:
     if test.q_min is None:
         return "Nothing to use yet."
     if test.q_min == q_max:

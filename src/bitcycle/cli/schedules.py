@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bitcycle.schedules import DEFAULT_CYCLES, TEN, complete
-from bitcycle.schedules.comparison import Row, compare
+from bitcycle.schedules.comparison import ScheduleSummary, compare
 
 GROUP_STYLE = {"large": "green", "medium": "yellow", "small": "red", None: "dim"}
 
@@ -53,7 +53,7 @@ def schedules(
             print(f"drawn: {plot}")
 
 
-def _print_table(rows: list[Row], steps: int) -> None:
+def _print_table(rows: list[ScheduleSummary], steps: int) -> None:
     from rich.console import Console
     from rich.table import Table
 

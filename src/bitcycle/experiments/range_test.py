@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitcycle._range_test.result import RangeTest
-from bitcycle._range_test.testing import range_test
+from bitcycle._range_test import RangeTestResult, range_test
 from bitcycle.conversion.convert import quantize
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import task_named
@@ -17,7 +16,7 @@ from bitcycle.experiments.training import update
 from bitcycle.kernels.noise import mix
 
 
-def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> RangeTest:
+def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> RangeTestResult:
     """Test the beginning of a run, whose schedule plays no part; settings are those of :func:`range_test`."""
     torch.manual_seed(mix(run.seed, 0) >> 1)
     training = task_named(run.task).prepare(run)

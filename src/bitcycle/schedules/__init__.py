@@ -1,8 +1,29 @@
-"""Precision schedules: pure functions (step, total steps) -> bits. Needs numpy alone; :mod:`.spec` has the grammar."""
+"""Precision schedules: pure functions (step, total steps) -> bits. They need numpy only.
+
+:func:`schedule` makes a schedule from a spec; the grammar of specs is in :mod:`bitcycle.schedules.spec`.
+
+To extend the schedules, register a growth curve with :func:`profile`, or pass a function to :func:`schedule`:
+
+>>> from bitcycle.schedules import profile, schedule
+>>> @profile("quadratic", monotone=True)  # makes quadratic-repeated, quadratic-triangular-h, quadratic-fall, ...
+... def quadratic(z):
+...     return z**2
+>>> s = schedule("quadratic-repeated", bits=(3, 8), cycles=2)
+>>> [s(step, 1000) for step in (0, 250, 499)], str(s)
+([3, 4, 8], 'quadratic-repeated:3-8:cycles=2')
+
+>>> def warm(step, total):  # any function (step, total) -> bits, with None for full precision
+...     return None if step < total // 10 else 6
+>>> s = schedule(warm)
+>>> [s(step, 1000) for step in (0, 100)], str(s), schedule("delay(0.5, call:warm)").limits(1000)
+([None, 6], 'call:warm', (6, None))
+
+A class of schedules with parameters of its own subclasses :class:`Schedule`.
+"""
 
 from __future__ import annotations
 
-from bitcycle.schedules.base import Bits, Schedule
+from bitcycle.schedules.base import Bits, Group, Schedule
 from bitcycle.schedules.combinators import Deficit, Delay, Join, Moment, Window
 from bitcycle.schedules.constant import Constant
 from bitcycle.schedules.custom import Custom
@@ -21,6 +42,7 @@ __all__ = [
     "Cyclic",
     "Deficit",
     "Delay",
+    "Group",
     "Join",
     "Moment",
     "Profile",
@@ -36,28 +58,52 @@ __all__ = [
 
 
 def deficit(windows: dict[tuple[Moment, Moment], Bits], rest: Schedule | str) -> Deficit:
-    """Hold windows of training at given bits, the rest on a schedule.
+    """Return a schedule that holds windows of training at given bits and follows another schedule elsewhere.
 
-    >>> str(deficit({(0, 0.25): 3}, rest="static:8"))
-    'deficit(3@0.0..0.25, static:8)'
+    Args:
+        windows: ``{(start, stop): bits}``, with moments all in steps or all in fractions of training.
+        rest: The schedule outside of the windows, or its spec.
+
+    Returns:
+        The combined schedule.
+
+    Example:
+        >>> str(deficit({(0, 0.25): 3}, rest="static:8"))
+        'deficit(3@0.0..0.25, static:8)'
     """
     return Deficit(tuple(Window(start, stop, bits) for (start, stop), bits in windows.items()), schedule(rest))
 
 
 def delay(hold: Moment, then: Schedule | str) -> Delay:
-    """Hold q_max for a part of training, then follow a schedule over the remainder.
+    """Return a schedule that holds q_max for a part of training and then follows a schedule over the rest.
 
-    >>> str(delay(0.25, "CR:3-8"))
-    'delay(0.25, CR:3-8:cycles=8)'
+    Args:
+        hold: Where the schedule begins: a step, or a fraction of training.
+        then: The schedule that follows, or its spec.
+
+    Returns:
+        The combined schedule.
+
+    Example:
+        >>> str(delay(0.25, "CR:3-8"))
+        'delay(0.25, CR:3-8:cycles=8)'
     """
     return Delay(hold, schedule(then))
 
 
 def join(*parts: Schedule | str, at: tuple[Moment, ...] | Moment) -> Join:
-    """Schedules one after the other; ``at`` says where each but the first begins.
+    """Return a schedule that follows several schedules one after the other.
 
-    >>> str(join("static:8", "LR:3-6:cycles=4", at=0.5))
-    'join(static:8, 0.5, LR:3-6:cycles=4)'
+    Args:
+        *parts: Two schedules or more, or their specs.
+        at: Where each of them but the first begins: one moment, or a tuple of them.
+
+    Returns:
+        The combined schedule.
+
+    Example:
+        >>> str(join("static:8", "LR:3-6:cycles=4", at=0.5))
+        'join(static:8, 0.5, LR:3-6:cycles=4)'
     """
     boundaries = at if isinstance(at, tuple) else (at,)
     return Join(tuple(schedule(part) for part in parts), boundaries)

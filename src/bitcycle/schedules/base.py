@@ -1,61 +1,115 @@
-"""The base of every schedule: a pure function (step, total steps) -> bits, and what follows from it."""
+"""The base class of every schedule: a pure function (step, total steps) -> bits, and what follows from it."""
 
 from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
+from collections import Counter
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Bits = int | None
-"""The width of an integer grid; ``None`` is full precision."""
+"""The width of a grid; ``None`` is full precision."""
 
 FULL = 0
 """How an array of widths writes full precision: no grid has zero bits."""
 
 FULL_WIDTH = 32
-"""What full precision counts as in a cost."""
+"""The number of bits that full precision counts as in a cost."""
 
-_CHUNK = 1 << 16  # steps evaluated at once: the intermediates of a chunk stay in the cache
+BLOCK = 1 << 16
+"""Steps that are evaluated at once: the intermediate arrays of a block stay in the cache."""
+
+
+class Group(StrEnum):
+    """The size of a schedule's saving, in thirds of the largest possible saving (that of static q_min).
+
+    The names say how much is SAVED, not how much is spent: a schedule of the group ``large`` is the cheapest.
+    """
+
+    LARGE = "large"
+    MEDIUM = "medium"
+    SMALL = "small"
 
 
 class Schedule(ABC):
-    """Bits as a function of the step and of the total number of steps.
+    """Bits as a function of the step and the total number of steps.
 
-    Schedules are immutable, compare and hash by content, and ``bc.schedule(str(s)) == s`` holds for each of them.
-    A subclass gives :meth:`widths`, :meth:`limits` and ``__str__``; everything else follows.
+    Schedules are immutable and compare and hash by content, and ``bc.schedule(str(s)) == s`` holds for each of them. A
+    subclass implements :meth:`widths`, :meth:`limits` and ``__str__``; everything else follows. It may override
+    :meth:`count_widths` if it can count steps without evaluating each of them.
 
-    >>> from bitcycle.schedules import schedule
-    >>> s = schedule("CR", bits=(3, 8), cycles=2)
-    >>> s(0, 1000), s(499, 1000), s(500, 1000)
-    (3, 8, 3)
+    Example:
+        >>> from bitcycle.schedules import schedule
+        >>> s = schedule("CR", bits=(3, 8), cycles=2)
+        >>> s(0, 1000), s(499, 1000), s(500, 1000)
+        (3, 8, 3)
     """
 
     @abstractmethod
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-        """Widths at the given steps, all of them inside training; :data:`FULL` stands for full precision."""
+        """Return the widths at the given steps.
+
+        Args:
+            steps: Steps from 0 to ``total - 1``, in any order.
+            total: Total number of training steps.
+
+        Returns:
+            A new array of the same shape; :data:`FULL` stands for full precision.
+        """
 
     @abstractmethod
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        """``(q_min, q_max)``, the span the schedule moves in; ``None`` (full precision) is the widest of all."""
+        """Return ``(q_min, q_max)``, the span in which the schedule moves.
+
+        Args:
+            total: Total number of training steps.
+
+        Returns:
+            The lowest and the highest width; ``None`` (full precision) is higher than every width.
+        """
 
     @abstractmethod
     def __str__(self) -> str:
-        """The spec of this schedule."""
+        """Return the canonical spec of this schedule."""
 
     def __call__(self, step: int, total: int) -> Bits:
-        """Bits at a step. Past the end a schedule stays at the value of the last step."""
-        total = positive(total, "the total number of steps")
-        step = whole(step, "a step")
+        """Return the bits at a step.
+
+        Args:
+            step: The step, counted from 0. Past the end a schedule stays at the value of the last step.
+            total: Total number of training steps.
+
+        Returns:
+            The width, or ``None`` for full precision.
+
+        Raises:
+            ValueError: If ``step`` is negative, ``total`` is below 1, or either is not an integer.
+        """
+        total = positive(total, "total")
+        step = whole(step, "step")
         if step < 0:
-            raise ValueError(f"step {step} lies before training: steps count from 0 to {total - 1}")
+            raise ValueError(f"step must be 0 or more, got {step}")
         width = int(self.widths(np.array([min(step, total - 1)], dtype=np.int64), total)[0])
         return None if width == FULL else width
 
     def over(self, total: int) -> NDArray[Any]:
-        """Bits at every step of a training: integers, or objects if some steps are full precision (``None``)."""
+        """Return the bits at every step of training.
+
+        Args:
+            total: Total number of training steps.
+
+        Returns:
+            An array of ``total`` integers, or of objects if some steps are in full precision (``None``).
+
+        Example:
+            >>> from bitcycle.schedules import schedule
+            >>> schedule("linear-rise:3-8").over(6).tolist()
+            [3, 4, 5, 6, 6, 7]
+        """
         widths = self.all_widths(total)
         if (widths == FULL).any():
             bits = widths.astype(object)
@@ -63,31 +117,139 @@ class Schedule(ABC):
             return bits
         return widths
 
+    def all_widths(self, total: int) -> NDArray[np.int64]:
+        """Return the widths at every step; :data:`FULL` stands for full precision."""
+        total = positive(total, "total")
+        widths = np.empty(total, dtype=np.int64)
+        for start in range(0, total, BLOCK):
+            steps = np.arange(start, min(start + BLOCK, total), dtype=np.int64)
+            widths[start : start + BLOCK] = self.widths(steps, total)
+        return widths
+
+    def histogram(self, total: int, stop: int | None = None) -> dict[Bits, int]:
+        """Count the steps at each width.
+
+        Built-in schedules are counted from the steps at which their width changes, so a billion steps take
+        milliseconds. Only a user's function, or a profile that is not declared monotone, is evaluated at every step.
+
+        Args:
+            total: Total number of training steps.
+            stop: Count the steps before this one only; all steps by default.
+
+        Returns:
+            The exact number of steps at each width, full precision (``None``) first, then by ascending width.
+
+        Raises:
+            ValueError: If ``total`` is below 1, or ``stop`` is not from 1 to ``total``.
+
+        Example:
+            >>> from bitcycle.schedules import schedule
+            >>> schedule("LR:3-8").histogram(10**9)
+            {3: 100000000, 4: 200000008, 5: 199999992, 6: 200000008, 7: 199999992, 8: 100000000}
+        """
+        total = positive(total, "total")
+        stop = total if stop is None else positive(stop, "stop")
+        if stop > total:
+            raise ValueError(f"stop must be at most total, {total}, got {stop}")
+        counts = self.count_widths(0, stop, total)
+        return {None if width == FULL else width: n for width, n in sorted(counts.items()) if n}
+
+    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
+        """Count the steps from ``start`` up to, but without, ``stop`` at each width.
+
+        This implementation evaluates every step, block by block.
+
+        Args:
+            start: First step, 0 or more.
+            stop: End of the steps, at most ``total``; none are counted if it is not above ``start``.
+            total: Total number of training steps.
+
+        Returns:
+            The number of steps at each width; :data:`FULL` stands for full precision.
+        """
+        counts: Counter[int] = Counter()
+        for first in range(start, stop, BLOCK):
+            steps = np.arange(first, min(first + BLOCK, stop), dtype=np.int64)
+            found, numbers = np.unique(self.widths(steps, total), return_counts=True)
+            counts.update(dict(zip(found.tolist(), numbers.tolist(), strict=True)))
+        return counts
+
     def mean_bits(self, total: int, first: float = 1.0) -> float:
-        """Mean width over the first part of training; full precision counts as 32."""
+        """Return the mean width over the first part of training; full precision counts as 32.
+
+        Args:
+            total: Total number of training steps.
+            first: The part of training to average over, a fraction; all of it by default.
+
+        Returns:
+            The mean of the widths.
+
+        Raises:
+            ValueError: If ``first`` is not above 0 and at most 1.
+
+        Example:
+            >>> from bitcycle.schedules import schedule
+            >>> s = schedule("RTH:3-8")
+            >>> round(s.mean_bits(64_000), 2), round(s.mean_bits(64_000, first=0.1), 2)
+            (3.81, 4.01)
+        """
         if not 0 < first <= 1:
-            raise ValueError(f"the part of training to average over is a fraction above 0 and up to 1, not {first!r}")
-        counts = _counts(self.all_widths(total)[: max(1, round(first * total))])
-        return sum(width * n for width, n in counts.items()) / sum(counts.values())
+            raise ValueError(f"first must be a fraction of training above 0 and at most 1, got {first!r}")
+        counts = self.histogram(total, max(1, round(first * positive(total, "total"))))
+        return sum(width_of(bits) * n for bits, n in counts.items()) / sum(counts.values())
 
     def relative_cost(self, total: int, backward_bits: Bits | str = "max") -> float:
-        """Cost of training relative to static q_max: the mean of ``q^2 + 2 q b`` over that of q_max.
+        """Return the cost of training relative to training at static q_max.
 
-        The forward product is ``q x q`` bits, each of the two gradient products ``b x q``. The gradient bits ``b``
-        are q_max unless given; ``None`` is full precision.
+        With ``q`` the bits at a step and ``b`` the gradient bits, the forward product of a multiply-accumulate costs
+        ``q * q`` BitOps and each of its two gradient products ``b * q``:
+
+            relative cost = mean over steps of (q^2 + 2 q b) / (q_max^2 + 2 q_max b)
+
+        Args:
+            total: Total number of training steps.
+            backward_bits: Gradient bits; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+
+        Returns:
+            The relative cost; 1 is the cost of static q_max.
         """
         _, high, backward = self._widths_to_count(total, backward_bits)
-        cost = sum(_step_cost(width, backward) * n for width, n in _counts(self.all_widths(total)).items())
+        cost = sum(_step_cost(width_of(bits), backward) * n for bits, n in self.histogram(total).items())
         return cost / (total * _step_cost(high, backward))
 
     def saving(self, total: int, backward_bits: Bits | str = "max") -> float:
-        """The share of static q_max's cost that the schedule saves, from 0 to 1."""
+        """Return the share of static q_max's cost that the schedule saves: ``1 - relative_cost``.
+
+        Args:
+            total: Total number of training steps.
+            backward_bits: Gradient bits; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+
+        Returns:
+            The saving, from 0 to 1.
+
+        Example:
+            >>> from bitcycle.schedules import schedule
+            >>> round(schedule("RTH:3-8").saving(64_000), 3)
+            0.601
+        """
         return 1 - self.relative_cost(total, backward_bits)
 
-    def group(self, total: int, backward_bits: Bits | str = "max") -> str | None:
-        """``large``, ``medium`` or ``small``: which third of the possible saving the schedule reaches.
+    def group(self, total: int, backward_bits: Bits | str = "max") -> Group | None:
+        """Return which third of the possible saving the schedule reaches.
 
-        The possible saving is that of static q_min. ``None`` where nothing is or could be saved.
+        The possible saving is that of static q_min. The group names the SAVING: ``large`` is the cheapest.
+
+        Args:
+            total: Total number of training steps.
+            backward_bits: Gradient bits; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+
+        Returns:
+            The group, or ``None`` if the schedule saves nothing.
+
+        Example:
+            >>> from bitcycle.schedules import schedule
+            >>> schedule("RTH:3-8").group(64_000) == "large"
+            True
         """
         saving = self.saving(total, backward_bits)
         low, high, backward = self._widths_to_count(total, backward_bits)
@@ -95,56 +257,42 @@ class Schedule(ABC):
         if saving <= 0 or possible <= 0:
             return None
         share = saving / possible
-        return "large" if share > 2 / 3 else "medium" if share > 1 / 3 else "small"
+        return Group.LARGE if share > 2 / 3 else Group.MEDIUM if share > 1 / 3 else Group.SMALL
 
     def _widths_to_count(self, total: int, backward_bits: Bits | str) -> tuple[int, int, int]:
-        """q_min, q_max and the gradient bits as numbers."""
+        """Return q_min, q_max and the gradient bits as numbers."""
         low, high = (width_of(bits) for bits in self.limits(total))
         backward = high if backward_bits == "max" else width_of(checked_bits(backward_bits, "backward_bits"))
         return low, high, backward
 
-    def all_widths(self, total: int) -> NDArray[np.int64]:
-        """Widths at every step; :data:`FULL` stands for full precision."""
-        total = positive(total, "the total number of steps")
-        widths = np.empty(total, dtype=np.int64)
-        for start in range(0, total, _CHUNK):
-            steps = np.arange(start, min(start + _CHUNK, total), dtype=np.int64)
-            widths[start : start + _CHUNK] = self.widths(steps, total)
-        return widths
-
 
 def width_of(bits: Bits) -> int:
-    """Bits as a number to count with: full precision is 32."""
+    """Return bits as a number to count with: full precision is 32."""
     return FULL_WIDTH if bits is None else bits
 
 
 def whole(value: object, what: str) -> int:
-    """The value as an int, or a ValueError that says it is none."""
+    """Return the value as an int, or raise a ValueError that names it if it is not an integer."""
     if isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{what} is a whole number, not {value!r}")
+        raise ValueError(f"{what} must be an integer, got {value!r}")
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise ValueError(f"{what} is a whole number, not {value!r}") from None
+        raise ValueError(f"{what} must be an integer, got {value!r}") from None
 
 
 def positive(value: object, what: str) -> int:
-    """The value as an int of 1 or more, or a ValueError."""
+    """Return the value as an int of 1 or more, or raise a ValueError that names it."""
     number = whole(value, what)
     if number < 1:
-        raise ValueError(f"{what} is 1 or more, not {number}")
+        raise ValueError(f"{what} must be 1 or more, got {number}")
     return number
 
 
-def checked_bits(bits: object, what: str = "a width") -> Bits:
-    """Bits that a grid can have: an int of 1 or more, or ``None`` for full precision."""
+def checked_bits(bits: object, what: str = "bits") -> Bits:
+    """Return bits that a grid can have: an int of 1 or more, or ``None`` for full precision."""
     return None if bits is None else positive(bits, what)
 
 
 def _step_cost(width: int, backward: int) -> int:
     return width * width + 2 * width * backward
-
-
-def _counts(widths: NDArray[np.int64]) -> dict[int, int]:
-    """How many steps there are of each width, as exact integers."""
-    return {width_of(w or None): int(n) for w, n in enumerate(np.bincount(widths)) if n}

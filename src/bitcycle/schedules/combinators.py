@@ -1,10 +1,11 @@
-"""Schedules made of schedules: a deficit, a delay, a join.
+"""Combinators, schedules that are made of schedules: a deficit, a delay, a join.
 
-Moments of training are steps (``int``) or fractions of training (``float``): ``0.25`` is a quarter, ``16000`` a step.
+A moment of training is a step (``int``) or a fraction of training (``float``): ``0.25`` is a quarter, ``16000`` a step.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,11 +15,25 @@ from numpy.typing import NDArray
 from bitcycle.schedules.base import FULL, Bits, Schedule, checked_bits, whole, width_of
 
 Moment = int | float
+"""A step, or a fraction of training."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The stretch [start, stop) of training, held at the given bits."""
+    """A part of training that is held at given bits.
+
+    Args:
+        start: Where it begins: a step, or a fraction of training.
+        stop: Where it ends, in the same unit; the step itself is not part of the window.
+        bits: The width, or ``None`` for full precision.
+
+    Raises:
+        ValueError: If the window is empty, or mixes steps and fractions.
+
+    Example:
+        >>> str(Window(0.0, 0.25, 3)), Window(0.0, 0.25, 3).steps(1000)
+        ('3@0.0..0.25', (0, 250))
+    """
 
     start: Moment
     stop: Moment
@@ -30,30 +45,49 @@ class Window:
         object.__setattr__(self, "stop", stop)
         object.__setattr__(self, "bits", checked_bits(self.bits))
         if start >= stop:
-            raise ValueError(f"the window {self.span} is empty: it must end after it starts")
+            raise ValueError(f"the window {self.span} is empty: its end must be after its start")
 
     @property
     def span(self) -> str:
+        """Start and end as in a spec."""
         return f"{self.start!r}..{self.stop!r}"
 
     def __str__(self) -> str:
         return f"{'full' if self.bits is None else self.bits}@{self.span}"
 
     def steps(self, total: int) -> tuple[int, int]:
+        """Return the first step, and the first one after the window.
+
+        Raises:
+            ValueError: If the window ends after a training of ``total`` steps.
+        """
         start, stop = (_step_of(moment, total) for moment in (self.start, self.stop))
         if stop > total:
-            raise ValueError(f"the window {self.span} falls outside a training of {total} steps")
+            raise ValueError(f"the window {self.span} is outside a training of {total} steps")
         return start, stop
+
+    @property
+    def width(self) -> int:
+        """The bits as an array of widths writes them."""
+        return FULL if self.bits is None else self.bits
 
 
 @dataclass(frozen=True)
 class Deficit(Schedule):
     """Windows of training held at given bits, the rest on another schedule.
 
-    >>> from bitcycle.schedules import Constant
-    >>> s = Deficit((Window(0.0, 0.25, 3),), Constant(8))
-    >>> s(24, 100), s(25, 100), str(s)
-    (3, 8, 'deficit(3@0.0..0.25, static:8)')
+    Args:
+        windows: Windows that do not overlap, all in steps or all in fractions of training.
+        rest: The schedule outside of the windows.
+
+    Raises:
+        ValueError: If there is no window, if windows overlap, or if they mix steps and fractions.
+
+    Example:
+        >>> from bitcycle.schedules import Constant
+        >>> s = Deficit((Window(0.0, 0.25, 3),), Constant(8))
+        >>> s(24, 100), s(25, 100), str(s)
+        (3, 8, 'deficit(3@0.0..0.25, static:8)')
     """
 
     windows: tuple[Window, ...]
@@ -61,10 +95,10 @@ class Deficit(Schedule):
 
     def __post_init__(self) -> None:
         if not self.windows:
-            raise ValueError("a deficit has at least one window, as in deficit(3@0.0..0.25, static:8)")
+            raise ValueError("a deficit needs at least one window, as in deficit(3@0.0..0.25, static:8)")
         kinds = {type(window.start) for window in self.windows}
         if len(kinds) > 1:
-            raise ValueError("the windows of a deficit are all in steps or all in fractions, not mixed")
+            raise ValueError("the windows of a deficit must be all in steps or all in fractions, got both")
         ordered = tuple(sorted(self.windows, key=lambda window: window.start))
         for earlier, later in pairwise(ordered):
             if later.start < earlier.stop:
@@ -75,8 +109,19 @@ class Deficit(Schedule):
         widths = self.rest.widths(steps, total)
         for window in self.windows:
             start, stop = window.steps(total)
-            widths[(steps >= start) & (steps < stop)] = FULL if window.bits is None else window.bits
+            widths[(steps >= start) & (steps < stop)] = window.width
         return widths
+
+    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
+        counts: Counter[int] = Counter()
+        position = start
+        for window in self.windows:
+            begin, end = (min(max(step, position), stop) for step in window.steps(total))
+            counts.update(self.rest.count_widths(position, begin, total))
+            counts[window.width] += end - begin
+            position = end
+        counts.update(self.rest.count_widths(position, stop, total))
+        return counts
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return _span(*self.rest.limits(total), *(window.bits for window in self.windows))
@@ -87,12 +132,17 @@ class Deficit(Schedule):
 
 @dataclass(frozen=True)
 class Delay(Schedule):
-    """Hold q_max for the first part of training, then follow a schedule over what remains.
+    """The q_max of a schedule for the first part of training, then the schedule over the rest.
 
-    >>> from bitcycle.schedules import schedule
-    >>> s = Delay(0.5, schedule("LR:3-8:cycles=1"))
-    >>> s(0, 100), s(49, 100), s(50, 100), s(99, 100), str(s)
-    (8, 8, 3, 8, 'delay(0.5, LR:3-8:cycles=1)')
+    Args:
+        hold: Where the schedule begins: a step, or a fraction of training below 1.
+        then: The schedule that follows, stretched over the rest of training.
+
+    Example:
+        >>> from bitcycle.schedules import schedule
+        >>> s = Delay(0.5, schedule("LR:3-8:cycles=1"))
+        >>> s(0, 100), s(49, 100), s(50, 100), s(99, 100), str(s)
+        (8, 8, 3, 8, 'delay(0.5, LR:3-8:cycles=1)')
     """
 
     hold: Moment
@@ -101,7 +151,7 @@ class Delay(Schedule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "hold", _moment(self.hold))
         if self.hold == 1.0 and isinstance(self.hold, float):
-            raise ValueError("a delay of 1.0 is all of training and leaves nothing to the schedule")
+            raise ValueError("a delay of 1.0 leaves no steps to the schedule: it must be below 1.0")
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         held = self._held(total)
@@ -111,13 +161,20 @@ class Delay(Schedule):
         widths[~before] = self.then.widths(steps[~before] - held, total - held)
         return widths
 
+    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
+        held = self._held(total)
+        begin = min(max(start, held), stop)
+        counts = Counter({self._held_width(total - held): begin - start})
+        counts.update(self.then.count_widths(begin - held, stop - held, total - held) if begin < stop else {})
+        return counts
+
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.then.limits(total - self._held(total))
 
     def _held(self, total: int) -> int:
         held = _step_of(self.hold, total)
         if held >= total and isinstance(self.hold, int):
-            raise ValueError(f"a delay of {held} steps leaves nothing of a training of {total} steps")
+            raise ValueError(f"a delay of {held} steps leaves no steps of a training of {total} steps")
         return min(held, total - 1)
 
     def _held_width(self, rest: int) -> int:
@@ -130,12 +187,20 @@ class Delay(Schedule):
 
 @dataclass(frozen=True)
 class Join(Schedule):
-    """Schedules one after the other, each over its own stretch of training.
+    """Schedules one after the other, each stretched over its own part of training.
 
-    >>> from bitcycle.schedules import schedule
-    >>> s = Join((schedule("static:8"), schedule("LR:3-6:cycles=1")), at=(0.5,))
-    >>> s(49, 100), s(50, 100), s(99, 100), str(s)
-    (8, 3, 6, 'join(static:8, 0.5, LR:3-6:cycles=1)')
+    Args:
+        parts: Two schedules or more.
+        at: Where each of them but the first begins, in ascending order: all steps, or all fractions of training.
+
+    Raises:
+        ValueError: If the numbers of schedules and boundaries do not fit, or the boundaries are not ascending.
+
+    Example:
+        >>> from bitcycle.schedules import schedule
+        >>> s = Join((schedule("static:8"), schedule("LR:3-6:cycles=1")), at=(0.5,))
+        >>> s(49, 100), s(50, 100), s(99, 100), str(s)
+        (8, 3, 6, 'join(static:8, 0.5, LR:3-6:cycles=1)')
     """
 
     parts: tuple[Schedule, ...]
@@ -145,11 +210,11 @@ class Join(Schedule):
         object.__setattr__(self, "at", _alike(self.at, "the boundaries of a join"))
         if len(self.parts) < 2 or len(self.at) != len(self.parts) - 1:
             raise ValueError(
-                f"a join has a boundary between every two of its schedules, as in join(static:8, 0.5, static:4): "
-                f"{len(self.parts)} schedules and {len(self.at)} boundaries do not fit"
+                "a join needs one boundary between every two schedules, as in join(static:8, 0.5, static:4), "
+                f"got {len(self.parts)} schedules and {len(self.at)} boundaries"
             )
         if any(later <= earlier for earlier, later in pairwise(self.at)):
-            raise ValueError(f"the boundaries of a join must grow, unlike {', '.join(map(repr, self.at))}")
+            raise ValueError(f"the boundaries of a join must be ascending, got {', '.join(map(repr, self.at))}")
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         widths = np.empty_like(steps)
@@ -159,14 +224,23 @@ class Join(Schedule):
                 widths[inside] = part.widths(steps[inside] - start, stop - start)
         return widths
 
+    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
+        counts: Counter[int] = Counter()
+        for part, first, last in self._stretches(total):
+            begin, end = max(start, first), min(stop, last)
+            if begin < end:
+                counts.update(part.count_widths(begin - first, end - first, last - first))
+        return counts
+
     def limits(self, total: int) -> tuple[Bits, Bits]:
         stretches = (stretch for stretch in self._stretches(total) if stretch[2] > stretch[1])
         return _span(*(bits for part, start, stop in stretches for bits in part.limits(stop - start)))
 
     def _stretches(self, total: int) -> list[tuple[Schedule, int, int]]:
+        """Return each schedule with its first step and the first step after it."""
         inner = [_step_of(moment, total) for moment in self.at]
         if inner[-1] > total:
-            raise ValueError(f"the boundary {inner[-1]} of a join falls outside a training of {total} steps")
+            raise ValueError(f"the boundary {inner[-1]} of a join is outside a training of {total} steps")
         return list(zip(self.parts, [0, *inner], [*inner, total], strict=True))
 
     def __str__(self) -> str:
@@ -175,26 +249,26 @@ class Join(Schedule):
 
 
 def _moment(value: object) -> Moment:
-    """A checked moment: a fraction between 0 and 1, or a step of 0 or more."""
+    """Return a checked moment: a fraction from 0 to 1, or a step of 0 or more."""
     if isinstance(value, (float, np.floating)):
         if not 0 <= value <= 1:
             raise ValueError(
-                f"{value!r} is not a fraction of training between 0.0 and 1.0; steps are whole numbers, without a point"
+                f"a fraction of training must be from 0.0 to 1.0, got {value!r}; a step has no decimal point"
             )
         return float(value)
-    step = whole(value, "a moment of training (a step, or a fraction with a point)")
+    step = whole(value, "a moment of training (a step, or a float from 0.0 to 1.0)")
     if step < 0:
-        raise ValueError(f"step {step} lies before training")
+        raise ValueError(f"a step of training must be 0 or more, got {step}")
     return step
 
 
 def _alike(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:
-    """Moments of one kind; a bare 0 or 1 beside fractions is read as a fraction."""
+    """Return moments of one kind, all steps or all fractions; a bare 0 or 1 among fractions is a fraction."""
     checked = tuple(_moment(moment) for moment in moments)
     if not any(isinstance(moment, float) for moment in checked):
         return checked
     if any(isinstance(moment, int) and moment > 1 for moment in checked):
-        raise ValueError(f"{what} are both steps or both fractions, not {', '.join(map(repr, checked))}")
+        raise ValueError(f"{what} must be all steps or all fractions, got {', '.join(map(repr, checked))}")
     return tuple(float(moment) for moment in checked)
 
 

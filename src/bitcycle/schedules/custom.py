@@ -1,4 +1,4 @@
-"""Any function ``(step, total) -> bits`` as a schedule."""
+"""Schedules from functions ``(step, total) -> bits``."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ from bitcycle.schedules.base import FULL, Bits, Schedule, checked_bits
 Function = Callable[[int, int], Bits]
 
 FUNCTIONS: dict[str, Function] = {}
-"""The user's functions by name: a spec names one, and never imports it."""
+"""The user's functions by name. A spec refers to a function by its name and never imports anything."""
 
 
 @dataclass(frozen=True)
 class Custom(Schedule):
-    """A user's function, named in specs as ``call:name``; equal names mean equal content.
+    """A user's function, named in specs as ``call:name``. Functions of the same name have the same content.
 
-    >>> def gentle(step, total):
-    ...     return 8 if step < 10 else 4
-    >>> s = Custom.of(gentle)
-    >>> s(9, 100), s(10, 100), str(s)
-    (8, 4, 'call:gentle')
+    Args:
+        name: The name in specs.
+        function: Returns the bits, or ``None`` for full precision, at ``(step, total)``.
+
+    Example:
+        >>> def gentle(step, total):
+        ...     return 8 if step < 10 else 4
+        >>> s = Custom.of(gentle)
+        >>> s(9, 100), s(10, 100), str(s)
+        (8, 4, 'call:gentle')
     """
 
     name: str
@@ -36,34 +41,54 @@ class Custom(Schedule):
 
     @classmethod
     def of(cls, function: Function) -> Custom:
-        """The schedule of a function, under its own name, or, if that is none or taken, with its content added."""
+        """Return the schedule of a function and make it known to specs.
+
+        The schedule has the function's name. A digest of the function's content is added if that is not a proper name
+        (a lambda, a partial), or if another function already has it.
+
+        Args:
+            function: The function ``(step, total) -> bits``.
+
+        Returns:
+            The schedule.
+        """
         name = getattr(function, "__name__", type(function).__name__)
-        taken = FUNCTIONS.get(name)
-        if not name.isidentifier() or isinstance(function, functools.partial) or _differ(taken, function):
+        known = FUNCTIONS.get(name)
+        if not name.isidentifier() or isinstance(function, functools.partial) or _differ(known, function):
             name = f"{name.strip('<>')}_{_digest(function)}"
         FUNCTIONS[name] = function
         return cls(name, function)
 
     @classmethod
     def named(cls, name: str) -> Custom:
-        """The schedule of a function that is known already."""
+        """Return the schedule of a function that is already known.
+
+        Args:
+            name: The name that ``str`` of its schedule shows after ``call:``.
+
+        Returns:
+            The schedule.
+
+        Raises:
+            ValueError: If no function of that name is known.
+        """
         if name not in FUNCTIONS:
-            hint = nearest(name, FUNCTIONS) if FUNCTIONS else "none is known yet"
-            raise ValueError(f"no function {name!r} is known here: call bc.schedule({name}) once first; {hint}")
+            hint = nearest(name, FUNCTIONS, "no function is known yet" if not FUNCTIONS else "")
+            raise ValueError(f"unknown function {name!r}: call bc.schedule({name}) once first; {hint}")
         return cls(name, FUNCTIONS[name])
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         return np.array([self._width(int(step), total) for step in steps], dtype=np.int64)
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        widths = self.all_widths(total)
-        given = widths[widths != FULL]
-        if not given.size:
-            return None, None
-        return int(given.min()), int(given.max()) if given.size == widths.size else None
+        histogram = self.histogram(total)
+        ascending: list[Bits] = [bits for bits in histogram if bits is not None]
+        if None in histogram:
+            ascending.append(None)
+        return ascending[0], ascending[-1]
 
     def _width(self, step: int, total: int) -> int:
-        bits = checked_bits(self.function(step, total), f"what {self.name} gives at step {step} of {total}")
+        bits = checked_bits(self.function(step, total), f"the value of {self.name} at step {step} of {total}")
         return FULL if bits is None else bits
 
     def __str__(self) -> str:
@@ -71,7 +96,7 @@ class Custom(Schedule):
 
 
 def _differ(one: Function | None, other: Function) -> bool:
-    """Whether two functions do different things; one that was defined again, as notebooks do, is the same."""
+    """Return whether two functions differ in content; a notebook may define the same function again."""
     return one is not None and one is not other and _digest(one) != _digest(other)
 
 
@@ -80,7 +105,7 @@ def _digest(function: object) -> str:
 
 
 def _content(value: object) -> object:
-    """What a function does, as far as its code, its defaults and what it closes over tell."""
+    """Return the content of a function: its code, its defaults, and the variables in its closure."""
     if isinstance(value, CodeType):
         return (value.co_code, value.co_names, tuple(_content(constant) for constant in value.co_consts))
     if isinstance(value, functools.partial):

@@ -1,6 +1,6 @@
-"""Cyclic schedules: a profile, a number of cycles, and how the cycles follow one another.
+"""Cyclic schedules: a profile, a number of cycles, and the direction in which each cycle follows the profile.
 
-With ``k`` the cycle of a step and ``z`` its place there, from integer arithmetic so that no stub cycle is left over,
+With ``k`` the cycle of a step and ``z`` the position in it, from integer arithmetic so that no partial cycle remains,
 
     k = (step * cycles) // total        z = ((step * cycles) % total) / total
 
@@ -9,48 +9,70 @@ a shape turns the profile ``g`` into ``f(k, z)``, and ``bits = rint(q_min + (q_m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
-from bitcycle.schedules.base import Bits, Schedule, positive
+from bitcycle.schedules.base import BLOCK, Bits, Schedule, positive
 from bitcycle.schedules.profiles import Profile
 
 Floats = NDArray[np.float64]
-Growth = Callable[[Floats], Floats]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
 
 
-def _repeated(g: Growth, rising: NDArray[np.bool_], z: Floats) -> Floats:
-    return g(z)
+class Rising(Enum):
+    """Which cycles follow the profile upwards; the others fall."""
+
+    EVERY = "every"
+    ODD = "odd"
+    NONE = "none"
 
 
-def _triangular_h(g: Growth, rising: NDArray[np.bool_], z: Floats) -> Floats:
-    return g(np.where(rising, z, 1 - z))
+class Mirror(Enum):
+    """How a falling cycle reflects the profile g."""
+
+    TIME = "time"
+    """Horizontally: g(1 - z)."""
+    HEIGHT = "height"
+    """Vertically: 1 - g(z)."""
 
 
-def _triangular_v(g: Growth, rising: NDArray[np.bool_], z: Floats) -> Floats:
-    up = g(z)
-    return np.where(rising, up, 1 - up)
+@dataclass(frozen=True)
+class Shape:
+    """The direction of each cycle."""
+
+    rising: Rising
+    mirror: Mirror
+
+    def rises(self, cycles: Integers) -> Booleans:
+        """Return which of the cycles rise."""
+        if self.rising is Rising.ODD:
+            return cycles % 2 == 1
+        return np.full(cycles.shape, self.rising is Rising.EVERY)
+
+    def __call__(self, g: Callable[[Floats], Floats], rising: Booleans, z: Floats) -> Floats:
+        """Return f: the profile at ``z`` where cycles rise, its reflection where they fall."""
+        if self.mirror is Mirror.TIME:
+            return g(np.where(rising, z, 1 - z))
+        up = g(z)
+        return np.where(rising, up, 1 - up)
 
 
-def _fall_h(g: Growth, rising: NDArray[np.bool_], z: Floats) -> Floats:
-    return g(1 - z)
-
-
-def _fall_v(g: Growth, rising: NDArray[np.bool_], z: Floats) -> Floats:
-    return 1 - g(z)
-
-
-SHAPES: dict[str, Callable[[Growth, NDArray[np.bool_], Floats], Floats]] = {
-    "repeated": _repeated,  # every cycle rises
-    "triangular-h": _triangular_h,  # falls mirrored in time, rises, falls, ...
-    "triangular-v": _triangular_v,  # falls mirrored in height, rises, falls, ...
-    "fall-h": _fall_h,  # one fall over all of training
-    "fall-v": _fall_v,
+SHAPES: dict[str, Shape] = {
+    "repeated": Shape(Rising.EVERY, Mirror.TIME),
+    "triangular-h": Shape(Rising.ODD, Mirror.TIME),  # falls, rises, falls, ...
+    "triangular-v": Shape(Rising.ODD, Mirror.HEIGHT),
+    "fall-h": Shape(Rising.NONE, Mirror.TIME),  # one fall over all of training
+    "fall-v": Shape(Rising.NONE, Mirror.HEIGHT),
 }
+"""The shapes by name: ``h`` reflects a fall horizontally (in time), ``v`` vertically (in height)."""
 
 SHORT_SHAPES = {"rise": "repeated", "fall": "fall-h", "triangular": "triangular-h"}
 """Other names of a shape; ``rise`` is a single cycle of ``repeated``."""
@@ -67,18 +89,31 @@ TEN: dict[str, tuple[str, str]] = {
     "RTH": ("rex", "triangular-h"),
     "RTV": ("rex", "triangular-v"),
 }
-"""The paper's ten, by name. For cosine and linear the two reflections coincide."""
+"""The ten schedules of the paper: name -> (profile, shape). For cosine and linear the two reflections coincide."""
 
 _NAME_OF = {parts: name for name, parts in TEN.items()}
+
+_GUARD = 1e-10  # far above the errors of float arithmetic, relative to q_max; far below the change over one step
 
 
 @dataclass(frozen=True)
 class Cyclic(Schedule):
     """A profile between q_min and q_max, repeated or triangular, or a single fall.
 
-    >>> dip = Cyclic(Profile.of("cosine"), "triangular-h", 3, 8, cycles=2)
-    >>> [dip(step, 8) for step in range(8)], str(dip)
-    ([8, 7, 6, 4, 3, 4, 6, 7], 'CT:3-8:cycles=2')
+    Args:
+        profile: The growth curve.
+        shape: A name of :data:`SHAPES`.
+        q_min: Lowest width.
+        q_max: Highest width.
+        cycles: Number of cycles over the whole training: even for triangular shapes, 1 for a fall.
+
+    Raises:
+        ValueError: If the shape is unknown, q_min is above q_max, or the number of cycles does not fit the shape.
+
+    Example:
+        >>> dip = Cyclic(Profile.of("cosine"), "triangular-h", 3, 8, cycles=2)
+        >>> [dip(step, 8) for step in range(8)], str(dip)
+        ([8, 7, 6, 4, 3, 4, 6, 7], 'CT:3-8:cycles=2')
     """
 
     profile: Profile
@@ -92,32 +127,88 @@ class Cyclic(Schedule):
             raise ValueError(f"unknown shape {self.shape!r}; {nearest(self.shape, SHAPES)}")
         object.__setattr__(self, "q_min", positive(self.q_min, "q_min"))
         object.__setattr__(self, "q_max", positive(self.q_max, "q_max"))
-        object.__setattr__(self, "cycles", positive(self.cycles, "the number of cycles"))
+        object.__setattr__(self, "cycles", positive(self.cycles, "cycles"))
         if self.q_min > self.q_max:
             raise ValueError(
                 f"q_min {self.q_min} is above q_max {self.q_max}: give the smaller first, "
                 f"as in bits=({self.q_max}, {self.q_min})"
             )
-        if self.shape.startswith("triangular") and self.cycles % 2:
+        rising = SHAPES[self.shape].rising
+        if rising is Rising.ODD and self.cycles % 2:
             raise ValueError(
-                f"a triangular schedule needs an even number of cycles, not {self.cycles}: it would end at q_min. "
-                f"Take {self.cycles + 1}, or for a single fall over all of training "
+                f"a triangular schedule needs an even number of cycles, got {self.cycles}: it would end at q_min. "
+                f"Use {self.cycles + 1}, or for a single fall over all of training "
                 f"'{self.profile.name}-fall:{self.q_min}-{self.q_max}'"
             )
-        if self.shape.startswith("fall") and self.cycles != 1:
-            raise ValueError(f"a single fall has one cycle, not {self.cycles}; for several use a triangular schedule")
+        if rising is Rising.NONE and self.cycles != 1:
+            raise ValueError(f"a single fall has 1 cycle, got {self.cycles}; for several use a triangular schedule")
 
-    def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-        cycle, remainder = np.divmod(steps * self.cycles, total)
-        f = SHAPES[self.shape](self.profile, cycle % 2 == 1, remainder / total)
-        return np.rint(self.q_min + (self.q_max - self.q_min) * f).astype(np.int64)
+    def widths(self, steps: Integers, total: int) -> Integers:
+        return np.rint(self._unrounded(steps, total)).astype(np.int64)
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.q_min, self.q_max
 
+    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
+        """Count the steps at each width; bisection finds the steps at which the width changes.
+
+        With ``above[i]`` the number of steps at more than ``q_min + i`` bits, the number of steps at a width is the
+        difference of two neighbours.
+        """
+        evaluations = 2 * self.cycles * (self.q_max - self.q_min) * total.bit_length()
+        above = self._steps_above(start, stop, total) if self.profile.monotone and evaluations < stop - start else None
+        if above is None:
+            return super().count_widths(start, stop, total)
+        counts = [more - fewer for more, fewer in pairwise([stop - start, *above, 0])]
+        return Counter({self.q_min + i: n for i, n in enumerate(counts)})
+
+    def _steps_above(self, start: int, stop: int, total: int) -> list[int] | None:
+        """Count the steps at more than q_min, q_min + 1, ... q_max - 1 bits.
+
+        Two widths meet at ``q + 1/2``. Within a cycle the unrounded values are monotone up to the errors of float
+        arithmetic, so a step whose value is further from that boundary than a guard is on the side on which bisection
+        puts it. The few steps within the guard are evaluated; the result is None if they are too many for that.
+        """
+        first, last = (step * self.cycles // total for step in (start, stop - 1))
+        cycle, index = np.divmod(np.arange((last - first + 1) * (self.q_max - self.q_min)), self.q_max - self.q_min)
+        cycle += first
+        begin = np.maximum(-(-cycle * total // self.cycles), start)
+        end = np.minimum(-(-(cycle + 1) * total // self.cycles), stop)
+        rising = SHAPES[self.shape].rises(cycle)
+        boundary = self.q_min + index + 0.5
+        guard = _GUARD * self.q_max
+
+        def first_position(level: Floats) -> Integers:
+            """Return the first position of a cycle with at least the level, counted in the direction of growth."""
+            low, high = np.zeros_like(begin), end - begin
+            while (searching := low < high).any():
+                middle = (low + high) // 2
+                steps = np.where(rising, begin + middle, end - 1 - middle)
+                reached = self._unrounded(steps, total) >= level
+                high = np.where(searching & reached, middle, high)
+                low = np.where(searching & ~reached, middle + 1, low)
+            return low
+
+        near, above = first_position(boundary - guard), first_position(boundary + guard)
+        close = above - near
+        if close.sum() > BLOCK:
+            return None
+        counts = np.bincount(index, end - begin - above).astype(np.int64)
+        pair = np.repeat(np.arange(len(close)), close)
+        position = near[pair] + np.arange(len(pair)) - np.repeat(np.cumsum(close) - close, close)
+        steps = np.where(rising[pair], begin[pair] + position, end[pair] - 1 - position)
+        np.add.at(counts, index[pair], self.widths(steps, total) > boundary[pair])
+        return counts.tolist()
+
+    def _unrounded(self, steps: Integers, total: int) -> Floats:
+        cycle, remainder = np.divmod(steps * self.cycles, total)
+        shape = SHAPES[self.shape]
+        f = shape(self.profile, shape.rises(cycle), remainder / total)
+        return self.q_min + (self.q_max - self.q_min) * f
+
     def __str__(self) -> str:
         name = _NAME_OF.get((self.profile.name, self.shape), f"{self.profile.name}-{self.shape}")
         spec = f"{name}:{self.q_min}-{self.q_max}"
-        if not self.shape.startswith("fall"):
+        if SHAPES[self.shape].rising is not Rising.NONE:
             spec += f":cycles={self.cycles}"
         return spec + "".join(f":{key}={value!r}" for key, value in self.profile.changed().items())

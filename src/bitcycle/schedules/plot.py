@@ -8,7 +8,7 @@ from typing import Any
 
 from bitcycle._support.extras import need
 from bitcycle.schedules.base import FULL, FULL_WIDTH
-from bitcycle.schedules.comparison import Row
+from bitcycle.schedules.comparison import ScheduleSummary
 
 COLUMNS = 3
 MOST_POINTS = 4000  # a curve is drawn from at most so many steps
@@ -18,7 +18,7 @@ GROUP_COLOUR = {"large": "#0072B2", "medium": "#E69F00", "small": "#CC79A7", Non
 GROUP_TITLE = {"large": "large saving", "medium": "medium saving", "small": "small saving", None: "no saving"}
 
 
-def draw_schedules(rows: Sequence[Row], total: int, path: Path) -> None:
+def draw_schedules(rows: Sequence[ScheduleSummary], total: int, path: Path) -> None:
     """Draw bits over training for each schedule, and save the figure as PNG or SVG."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"a figure is a .png or .svg file, not {path.name!r}")
@@ -44,7 +44,7 @@ def draw_schedules(rows: Sequence[Row], total: int, path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _draw_panel(panel: Any, row: Row, total: int) -> None:
+def _draw_panel(panel: Any, row: ScheduleSummary, total: int) -> None:
     import numpy as np
 
     steps = np.unique(np.linspace(0, total - 1, min(total, MOST_POINTS)).astype(np.int64))
@@ -59,7 +59,7 @@ def _draw_panel(panel: Any, row: Row, total: int) -> None:
     panel.grid(alpha=0.3)
 
 
-def _title(row: Row) -> str:
+def _title(row: ScheduleSummary) -> str:
     spec = str(row.schedule)
     short = spec if len(spec) <= 34 else spec[:33] + "…"
     return f"{short}\n{GROUP_TITLE[row.group]}: {100 * row.saving:.1f} %"

@@ -123,7 +123,7 @@ def test_autocast():
         (RunConfig("image", "static:8", 4, model="resnet-9"), "has no model 'resnet-9'; did you mean"),
         (RunConfig("image", "static:8", 4, data="/nowhere"), "/nowhere"),
         (RunConfig("image", "static:99", 4), "from 1 to 16"),
-        (RunConfig("image", "static:8", 0), "total_steps is 1 or more"),
+        (RunConfig("image", "static:8", 0), "total_steps must be 1 or more"),
         (RunConfig("language", "static:8", 4, batch_size=10**6), "cannot be cut into 1000000 columns"),
         (RunConfig("graph", "static:8", 4, options={"agregation": "full"}), "no option 'agregation'; did you mean"),
         (RunConfig("graph", "static:8", 4, options={"aggregation": "half"}), "'full' or 'quantized'"),

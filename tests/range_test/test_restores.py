@@ -1,4 +1,4 @@
-"""The range test disturbs nothing: all that a step can change is afterwards what it was, bit for bit."""
+"""The range test changes nothing: everything that a step can change is restored bit for bit."""
 
 import copy
 import random
@@ -33,7 +33,7 @@ class Net(nn.Module):
 
 
 class Setting:
-    """A training in the middle: optimiser and scheduler have state, gradients are there, one layer is frozen."""
+    """An interrupted training: optimiser and scheduler have state, gradients exist, one layer is in evaluation mode."""
 
     def __init__(self, converted=True):
         torch.manual_seed(1)
@@ -97,7 +97,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("converted", [True, False])
-def test_everything_is_put_back(converted):
+def test_everything_is_restored(converted):
     setting = Setting(converted)
     before = setting.everything()
     setting.test()
@@ -141,7 +141,7 @@ def test_training_goes_on_as_if_there_had_been_no_test():
 def test_an_optimizer_that_was_not_given_is_refused_before_it_steps():
     setting = Setting()
     before = setting.everything()
-    with pytest.raises(ValueError, match=r"uses an optimiser \(Adam\) that the range test does not know"):
+    with pytest.raises(ValueError, match=r"uses an optimiser \(Adam\) that the range test cannot restore"):
         setting.test(optimizer=None)
     after = setting.everything()
     assert before[0] == after[0]
@@ -167,12 +167,12 @@ def test_a_step_that_sets_bits_is_refused():
 
 
 def test_a_model_without_shapes_is_refused():
-    with pytest.raises(ValueError, match="does not know its shape yet: run the model once first"):
+    with pytest.raises(ValueError, match="has uninitialised parameters: run the model once first"):
         range_test(nn.Sequential(nn.LazyLinear(3)), lambda batch: 1.0, [1])
 
 
 def seen_by(batches):
-    """What a step gets to see at each level, seed by seed."""
+    """Return the batches of a step at each level, seed by seed."""
     seen = []
     model = bc.quantize(nn.Linear(2, 2))
 
@@ -191,7 +191,7 @@ def test_seeds_have_their_own_order_the_same_at_each_level():
     assert sorted(full_0) == list(range(10))
 
 
-def test_a_data_loader_shuffles_itself_and_its_generator_is_put_back():
+def test_a_data_loader_shuffles_itself_and_its_generator_is_restored():
     generator = torch.Generator().manual_seed(5)
     loader = DataLoader(TensorDataset(torch.arange(10.0)), shuffle=True, generator=generator)
     before = generator.get_state()
