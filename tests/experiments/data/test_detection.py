@@ -13,7 +13,7 @@ from PIL import Image
 
 from bitcycle.experiments.data.detection import DetectionSample, collate
 from bitcycle.experiments.data.digit_scenes import _source, digit_scenes
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.voc import CLASSES, read_voc
 
 NAMES = ("a", "b", "c", "d")

@@ -11,8 +11,9 @@ import scipy.sparse
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.graphs import digits_graph, read_ogb, read_planetoid
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.graph_files import read_ogb, read_planetoid
+from bitcycle.experiments.data.graphs import digits_graph
 from tests.experiments.data.official import official
 
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.images import digits, read_images
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.image_files import read_images
+from bitcycle.experiments.data.images import digits
 from tests.experiments.data.official import official
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from bitcycle.experiments.data.detection import DetectionData
-from bitcycle.experiments.data.entailment import read_pairs
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.images import read_images
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.graph_files import read_graph
+from bitcycle.experiments.data.image_files import read_images
 from bitcycle.experiments.data.official import (
     OFFICIAL,
     Official,
@@ -29,11 +29,11 @@ from bitcycle.experiments.data.official import (
     official_named,
     unpacking,
 )
-from bitcycle.experiments.data.official.downloading import DownloadError
+from bitcycle.experiments.data.official.fetching import DownloadError
+from bitcycle.experiments.data.sentence_pairs import read_pairs
 from bitcycle.experiments.data.text import read_words
 from bitcycle.experiments.data.voc import read_voc
 from bitcycle.experiments.tasks import TASKS
-from bitcycle.experiments.tasks.graph import read_graph
 from tests.experiments.data.official import official as real
 from tests.experiments.data.serving import closed_port, local_server
 from tests.experiments.data.tiny_sets import TINY, tar, zipped

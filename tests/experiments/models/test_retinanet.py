@@ -15,12 +15,21 @@ import bitcycle as bc
 from bitcycle.experiments.data.detection import Target, collate
 from bitcycle.experiments.data.digit_scenes import digit_scenes
 from bitcycle.experiments.metrics.detection import voc_map
-from bitcycle.experiments.models.anchors import BACKGROUND, BETWEEN, Anchors, assign
 from bitcycle.experiments.models.backbones import freeze_batch_norm, load_backbone
-from bitcycle.experiments.models.boxes import clip, decode, encode, iou, suppress, suppress_by_class
-from bitcycle.experiments.models.detecting import detect, focal_loss, retinanet_loss
+from bitcycle.experiments.models.boxes import (
+    BACKGROUND,
+    IGNORED,
+    Anchors,
+    assign,
+    clip,
+    decode,
+    encode,
+    iou,
+    suppress,
+    suppress_by_class,
+)
 from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
-from bitcycle.experiments.models.retinanet import Outputs, RetinaNet
+from bitcycle.experiments.models.retinanet import Outputs, RetinaNet, detect, focal_loss, retinanet_loss
 
 
 @st.composite
@@ -138,7 +147,7 @@ def test_every_anchor_answers_for_its_best_box_and_every_box_has_an_anchor(boxes
     assert set(answers[answers >= 0].tolist()) == set(range(len(boxes)))
     assert (answers[most >= 0.5] >= 0).all()
     assert (most[answers == BACKGROUND] < 0.4).all()
-    assert ((most[answers == BETWEEN] >= 0.4) & (most[answers == BETWEEN] < 0.5)).all()
+    assert ((most[answers == IGNORED] >= 0.4) & (most[answers == IGNORED] < 0.5)).all()
     # Anchors that answer for another box than their best do so since it would have none: one for each box at most.
     swapped = (answers >= 0) & (overlaps.gather(1, answers.clamp(min=0)[:, None])[:, 0] < torch.clamp(most, min=0.5))
     assert swapped.sum() <= len(boxes)

@@ -11,12 +11,12 @@ from safetensors.torch import load_file, save_file
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.natural_logic import natural_logic
 from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder, pretrained_tokenizer
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.tasks.words import WordPieces, Words
+from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 from bitcycle.experiments.training import train
 
 DATA = os.environ.get("BITCYCLE_DATA")
@@ -64,7 +64,7 @@ def test_a_hypothesis_alone_does_not_tell_the_label():
 
 
 def test_positions_begin_anew_in_the_second_sentence():
-    words = Words(["all dogs run"] * 2)
+    words = WordTokenizer(["all dogs run"] * 2)
     inputs = words([("all dogs run", "dogs run"), ("all", "run")], longest=7)
     assert inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 1, 2], [0, 1, 2, 1, 2, 0, 0]]
     assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]]
@@ -98,7 +98,7 @@ def test_a_pretrained_model_is_trained_on_embedded_pairs(folder):
 
 
 def test_word_pieces_are_those_of_the_folder(folder):
-    inputs = WordPieces(str(folder))([("ab", "c")], 16)
+    inputs = PretrainedTokenizer(str(folder))([("ab", "c")], 16)
     tokens = pretrained_tokenizer(folder).convert_ids_to_tokens(inputs["input_ids"][0])
     assert tokens == ["[CLS]", "a", "##b", "[SEP]", "c", "[SEP]"]
     assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import graph as graph_task
 from bitcycle.experiments.tasks import task_named
