@@ -198,7 +198,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A quantified sentence. Of its two verb phrases, ``main`` is the predicate and the other is a relative clause.
+    """A quantified sentence. One of its two verb phrases is the predicate, the other one a relative clause.
 
     >>> str(Sentence("all", "dogs", "wet", (VerbPhrase("run", False), VerbPhrase("hum", True)), main=1))
     'all wet dogs that do not run hum'
@@ -222,7 +222,7 @@ class Sentence:
 
     @property
     def region(self) -> Region:
-        """The region of which the sentence says that it is empty or not empty."""
+        """The region that the sentence states to be empty or not empty."""
         return Region(self.noun, self.adjective, _negated(self.phrases, self.main, self.quantifier))
 
 

@@ -1,1 +1,1 @@
-"""The metrics of tasks that are more than a line."""
+"""Metrics."""

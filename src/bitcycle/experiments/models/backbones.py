@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.models.imagenet_resnet import BasicBlock, ImageNetResNet
+from bitcycle.experiments.models.imagenet_resnet import ImageNetBasicBlock, ImageNetResNet
 
 
 class ResNetFeatures(ImageNetResNet):
@@ -45,7 +45,7 @@ class SmallFeatures(nn.Module):
         self.bn1 = nn.BatchNorm2d(channels[0])
         in_channels = (channels[0], *channels)
         self.stages = nn.ModuleList(
-            BasicBlock(inputs, width, 2 if index else 1)
+            ImageNetBasicBlock(inputs, width, 2 if index else 1)
             for index, (inputs, width) in enumerate(zip(in_channels, channels, strict=False))
         )
         for module in self.modules():
@@ -62,7 +62,7 @@ class SmallFeatures(nn.Module):
 
 
 class FrozenBatchNorm2d(nn.BatchNorm2d):
-    """A batch norm that always is in evaluation mode."""
+    """A batch norm that is always in evaluation mode."""
 
     def train(self, mode: bool = True) -> FrozenBatchNorm2d:
         return super().train(False)

@@ -1,4 +1,4 @@
-"""Residual networks for 224 x 224 images (He et al., 2016): 18, 34 layers of basic blocks, 50 or 101 of bottlenecks."""
+"""Residual networks for 224 x 224 images (He et al., 2016): 18 and 34 layers of basic blocks, 50 and 101 of bottlenecks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Module:
     return nn.Sequential(nn.Conv2d(in_channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels))
 
 
-class BasicBlock(nn.Module):
+class ImageNetBasicBlock(nn.Module):
     """Two 3 x 3 convolutions and a shortcut."""
 
     expansion = 1
@@ -73,7 +73,7 @@ class ImageNetResNet(nn.Module):
             raise ValueError(
                 f"the depth of an ImageNet ResNet must be one of {', '.join(map(str, BLOCKS))}, got {depth}"
             )
-        block: type[BasicBlock] | type[Bottleneck] = Bottleneck if depth >= 50 else BasicBlock
+        block: type[ImageNetBasicBlock] | type[Bottleneck] = Bottleneck if depth >= 50 else ImageNetBasicBlock
         self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)

@@ -41,7 +41,7 @@ class GraphBatches(StrEnum):
 
 @register_task
 class GraphTask(Task):
-    """Classification of the nodes of a graph, of which a few have known classes."""
+    """Classification of the nodes of a graph from a few nodes with known classes."""
 
     name = "graph"
     about = "node classification"

@@ -62,7 +62,7 @@ class ImageTraining(Training):
         return step_decay(step, total, (0.5, 0.75), 0.1)
 
     def evaluation_interval(self, usual: int, total: int) -> int:
-        """Return an interval of at least four evaluations, but with at most a tenth of the time spent in evaluation.
+        """Return an interval that gives four evaluations or more, unless they would take more than a tenth of the time.
 
         A training step takes the time of about three forward passes.
         """

@@ -131,8 +131,8 @@ class Training(ABC):
 class Task(ABC):
     """A data set with its models and its training recipe.
 
-    Subclasses set the class attributes, of which ``name``, ``metric``, ``bits`` and ``steps`` are required, implement
-    :meth:`prepare`, and are registered by :func:`register_task`. :mod:`bitcycle.tasks` has a complete example.
+    Subclasses set the class attributes, implement :meth:`prepare`, and are registered by :func:`register_task`. The
+    attributes ``name``, ``metric``, ``bits`` and ``steps`` are required. :mod:`bitcycle.tasks` has a complete example.
     """
 
     name: ClassVar[str]
