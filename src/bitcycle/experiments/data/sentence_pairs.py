@@ -61,7 +61,7 @@ def read_pairs(folder: str | Path, language: str = "en") -> PairData:
     files = {part: first_existing(path, _names(part, language)) for part in ("train", "dev", "test")}
     rows = {part: read_rows(file, language) for part, file in files.items() if file is not None}
     labelled = {part: pairs for part, pairs in rows.items() if all(row.label is not None for row in pairs)}
-    name = path.absolute().name + (f"-{language}" if any(_is_of_one_language(file) for file in files.values()) else "")
+    name = path.absolute().name + (f"-{language}" if any(_has_languages(file) for file in files.values()) else "")
     match sorted(labelled):
         case ["dev", "test", "train"]:
             train, validation, test = labelled["train"], labelled["dev"], labelled["test"]
@@ -97,7 +97,7 @@ def _names(part: str, language: str) -> tuple[str, ...]:
     )
 
 
-def _is_of_one_language(file: Path | None) -> bool:
+def _has_languages(file: Path | None) -> bool:
     return file is not None and ("-" in file.stem or file.name.startswith("xnli."))
 
 

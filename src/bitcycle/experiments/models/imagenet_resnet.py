@@ -1,4 +1,4 @@
-"""Residual networks for 224 x 224 images (He et al., 2016): 18 and 34 layers of basic blocks, 50 and 101 of bottlenecks."""
+"""Residual networks for 224 x 224 images (He et al., 2016): 18 or 34 layers (basic blocks), 50 or 101 (bottlenecks)."""
 
 from __future__ import annotations
 

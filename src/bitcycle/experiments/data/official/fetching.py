@@ -59,7 +59,7 @@ def fetch(
     Args:
         official: The data set.
         cache: The cache folder.
-        mirror: A URL that has the files under their own names, in the place of the publisher's. ``{name}`` in it is
+        mirror: A URL that has the files under their own names, instead of the publisher's. ``{name}`` in it is
             replaced by the name of the data set.
         progress: Called during downloads.
 
