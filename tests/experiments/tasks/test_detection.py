@@ -80,7 +80,7 @@ def test_misuse(weights):
 def test_coco_beside_voc(capsys):
     training = prepared()
     training.model.eval()
-    found, true = training._found_and_true("test")
+    found, true = training._detections_and_targets("test")
     assert len(found) == len(true) == len(training.data.test)
     extra = training.extra_metrics("test")
     assert list(extra) == ["COCO mAP"]

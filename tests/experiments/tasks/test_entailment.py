@@ -63,9 +63,9 @@ def test_a_hypothesis_alone_does_not_tell_the_label():
     assert model.score(*features(data.test)) < 0.45
 
 
-def test_positions_begin_anew_in_the_second_sentence():
+def test_positions_start_again_in_the_second_sentence():
     words = WordTokenizer(["all dogs run"] * 2)
-    inputs = words([("all dogs run", "dogs run"), ("all", "run")], longest=7)
+    inputs = words([("all dogs run", "dogs run"), ("all", "run")], max_length=7)
     assert inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 1, 2], [0, 1, 2, 1, 2, 0, 0]]
     assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]]
     assert inputs["attention_mask"].tolist() == [[1] * 7, [1, 1, 1, 1, 1, 0, 0]]
@@ -90,7 +90,7 @@ def test_a_pretrained_model_is_trained_on_embedded_pairs(folder):
     assert torch.equal(
         training.model.bert.embeddings.word_embeddings.weight, before["embeddings.word_embeddings.weight"]
     )
-    assert training.longest == 60
+    assert training.max_length == 60
     assert training.example()["input_ids"].shape[1] <= 60
     result, model = train(RunConfig("entailment", "CR:5-8:cycles=2", 4, model=str(folder), batch_size=8))
     assert model.num_labels == 3
@@ -158,7 +158,7 @@ def test_damaged_folders(folder):
     weights.write_bytes(whole[:100])
     refused(folder, "cannot be read as a pretrained model")
     save_file({"nonsense": torch.zeros(3)}, weights, metadata={"format": "pt"})
-    refused(folder, "its weights lack bert.embeddings.LayerNorm.bias and .* more")
+    refused(folder, "the weights lack bert.embeddings.LayerNorm.bias and .* more")
     weights.write_bytes(whole)
     for name in ("tokenizer.json", "vocab.txt"):
         (folder / name).unlink()
