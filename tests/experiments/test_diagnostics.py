@@ -9,7 +9,8 @@ from torch import nn
 
 from bitcycle._cost import Meter
 from bitcycle.conversion.convert import quantize
-from bitcycle.experiments.diagnostics import DIVERSITY, FISHER, GRADIENT_AFTER, OVER_NOISE, UPDATE_AFTER, Diagnostics
+from bitcycle.experiments.diagnostics import Diagnostics
+from bitcycle.experiments.result import Diagnostic
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import TASKS, Training, task_named
 from bitcycle.experiments.training import train
@@ -29,9 +30,13 @@ def test_a_measured_training_is_the_same_training(name, monkeypatch, tmp_path):
         assert torch.equal(value, other.state_dict()[key]), key
     for point, more in zip(plain.curve, measured.curve, strict=True):
         assert point.items() <= more.items()
-        wanted = {OVER_NOISE, DIVERSITY} | ({FISHER} if name != "detection" else set())
+        wanted = {Diagnostic.GRADIENT_OVER_NOISE, Diagnostic.GRADIENT_DIVERSITY}
+        wanted |= {Diagnostic.FISHER_INFORMATION} if name != "detection" else set()
         assert wanted <= more.keys()
-    assert any(GRADIENT_AFTER in point and UPDATE_AFTER in point for point in measured.curve)
+    assert any(
+        Diagnostic.GRADIENT_AFTER_CHANGE in point and Diagnostic.UPDATE_AFTER_CHANGE in point
+        for point in measured.curve
+    )
 
 
 def test_a_measured_training_resumes_bit_for_bit(tmp_path):
@@ -62,7 +67,7 @@ class Toy(Training):
     def loss(self, step):
         return F.cross_entropy(self.model(self.x[step % 4]), self.y[step % 4])
 
-    def evaluate(self, part):
+    def evaluate(self, split):
         return 0.0
 
     def example(self):
@@ -84,13 +89,13 @@ def gradient(toy, step, weight):
 def test_fisher_information_of_a_linear_classifier_in_closed_form():
     """tr F = E_x |x|^2 sum_c p_c (1 - p_c), here over the very batch; the estimate is right on average."""
     toy = Toy(rows=256)
-    measurements, _ = measured(toy, "full")
+    diagnostics, _ = measured(toy, "full")
     p = (toy.x[0] @ toy.model.weight.detach().t()).softmax(1)
     exact = float((toy.x[0].square().sum(1) * (p * (1 - p)).sum(1)).mean())
     found = []
     for seed in range(300):
-        measurements.seed = seed
-        found.append(measurements._fisher(0))
+        diagnostics.seed = seed
+        found.append(diagnostics._fisher(0))
     error = torch.tensor(found).std() / math.sqrt(len(found))
     assert sum(found) / len(found) == pytest.approx(exact, abs=4 * float(error))
     assert float(error) < 0.1 * exact
@@ -98,35 +103,35 @@ def test_fisher_information_of_a_linear_classifier_in_closed_form():
 
 def test_diversity_by_hand():
     toy = Toy()
-    measurements, _ = measured(toy, "full")
+    diagnostics, _ = measured(toy, "full")
     a, b = (gradient(toy, step, toy.model.weight) for step in (0, 1))
     expected = float((a.square().sum() + b.square().sum()) / (a + b).square().sum())
-    found = measurements.take(0)
-    assert found[DIVERSITY] == pytest.approx(expected, rel=1e-5)
-    assert OVER_NOISE not in found  # full precision has no noise
+    found = diagnostics.measure(0)
+    assert found[Diagnostic.GRADIENT_DIVERSITY] == pytest.approx(expected, rel=1e-5)
+    assert Diagnostic.GRADIENT_OVER_NOISE not in found  # full precision has no noise
 
 
 def test_noise_grows_as_bits_fall():
     ratios = []
     for bits in (2, 4, 8):
-        measurements, _ = measured(Toy(), f"static:{bits}")
-        ratios.append(measurements.take(0)[OVER_NOISE])
+        diagnostics, _ = measured(Toy(), f"static:{bits}")
+        ratios.append(diagnostics.measure(0)[Diagnostic.GRADIENT_OVER_NOISE])
     assert ratios[0] < ratios[1] < ratios[2]
     assert ratios[2] > 10
 
 
 def test_changes_of_bits_are_compared_with_the_step_before():
     toy = Toy()
-    measurements, scheduler = measured(toy, "join(static:8, 2, static:3)", total=4)
+    diagnostics, scheduler = measured(toy, "join(static:8, 2, static:3)", total=4)
     norms = []
     for step in range(4):
         toy.optimizer.zero_grad()
         toy.loss(step).backward()
         norms.append(float(toy.model.weight.grad.norm()))
-        with measurements.updating(step):
+        with diagnostics.observe_update(step):
             toy.optimizer.step()
         scheduler.step()
-    [(gradients, updates)] = measurements.ratios
+    [(gradients, updates)] = diagnostics.ratios
     assert gradients == pytest.approx(norms[2] / norms[1], rel=1e-5)
     assert updates == pytest.approx(
         norms[2] / norms[1], rel=1e-4

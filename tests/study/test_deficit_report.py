@@ -18,7 +18,7 @@ from bitcycle._study.report.deficits.panels import panels_of
 from bitcycle._study.report.deficits.shades import SHADES
 from bitcycle._study.report.page import _resource
 from bitcycle._study.statistics.deficits import analyse_deficits
-from bitcycle.experiments import diagnostics as measuring
+from bitcycle.experiments.result import Diagnostic
 from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
 from tests.study.test_report import HOSTILE, read
 
@@ -110,11 +110,11 @@ def test_every_drawing_is_valid_xml_with_a_name(image):
 
 def test_measurements_are_explained(reader):
     assert set(MEANINGS) == {
-        measuring.FISHER,
-        measuring.OVER_NOISE,
-        measuring.DIVERSITY,
-        measuring.GRADIENT_AFTER,
-        measuring.UPDATE_AFTER,
+        Diagnostic.FISHER_INFORMATION,
+        Diagnostic.GRADIENT_OVER_NOISE,
+        Diagnostic.GRADIENT_DIVERSITY,
+        Diagnostic.GRADIENT_AFTER_CHANGE,
+        Diagnostic.UPDATE_AFTER_CHANGE,
     }
     assert {meaning.sentence for meaning in MEANINGS.values()} <= set(reader.texts)
     classes = [attributes.get("class") for _, attributes in reader.tags]

@@ -8,7 +8,7 @@ from bitcycle._study.plan_file import plan_of
 from bitcycle._study.reporting import report
 from bitcycle._study.store import Store
 from bitcycle.experiments.data.digit_scenes import digit_scenes
-from bitcycle.experiments.diagnostics import OVER_NOISE
+from bitcycle.experiments.result import Diagnostic
 from bitcycle.experiments.tasks import TASKS, detection
 
 
@@ -32,7 +32,7 @@ def test_deficits_of_every_task(name, tmp_path, monkeypatch):
         reported = report(store, "probe", tmp_path / "report")
         records = store.records()
     assert {record.run.learning_rate for record in records} == {"", "hold@0..2", "restart@2", "hold@2..4", "restart@4"}
-    assert all(OVER_NOISE in point for record in records for point in record.curve)
+    assert all(Diagnostic.GRADIENT_OVER_NOISE in point for record in records for point in record.curve)
     (found,) = reported.deficits
     arms = ("held", "restarted", "longer")
     assert {(point.place, point.arm) for point in found.lengths} == {(0, "longer"), *((2, arm) for arm in arms)}

@@ -231,7 +231,7 @@ def test_a_whole_recovery_follows_every_window_alike():
     assert runs[60, "restarted"].learning_rate == "restart@90"
     assert (runs[60, "longer"].schedule, runs[60, "longer"].learning_rate) == ("static:8", "hold@0..90")
     course = LearningRatePolicy.of(late.learning_rate, late.steps)
-    assert [course.place(step) for step in (0, 89, 90, 149)] == [(0, 60), (0, 60), (0, 60), (59, 60)]
+    assert [course.position(step) for step in (0, 89, 90, 149)] == [(0, 60), (0, 60), (0, 60), (59, 60)]
 
 
 def test_few_steps_without_a_window():

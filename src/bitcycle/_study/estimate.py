@@ -10,6 +10,7 @@ import torch
 
 from bitcycle._cost import Cost, cost
 from bitcycle.conversion.convert import quantize, set_bits
+from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import task_named
 
@@ -67,7 +68,7 @@ def _measure(run: RunConfig) -> _Measured:
         times.append(time.perf_counter() - begun)
     training.model.eval()
     begun = time.perf_counter()
-    training.evaluate("validation")
+    training.evaluate(Split.VALIDATION)
     evaluation = time.perf_counter() - begun
     interval = training.evaluation_interval(task.evaluate_every, run.steps)
     return _Measured(counted, sorted(times[1:])[TIMED // 2], evaluation, run.steps // interval + 2)

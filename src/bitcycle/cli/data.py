@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bitcycle.experiments.data.official import OFFICIAL, Official, cache_folder, fetch, find_official, official_named
-from bitcycle.experiments.data.official.cache import is_there
+from bitcycle.experiments.data.official.cache import is_cached
 
 data = typer.Typer(no_args_is_help=True, help="Fetch official data sets, and find them again.")
 
@@ -36,11 +36,11 @@ def get(
         with _Bar() as bar:
             fetched = fetch(official, cache, mirror, bar.update)
         if fetched.recorded:
-            print(f"no checksum to compare with ({official.stated}); recorded for the next download:")
+            print(f"no checksum to compare with ({official.checksum_source}); recorded for the next download:")
             for file, checksum in fetched.recorded.items():
                 print(f"  {checksum}  {file}")
         elif fetched.new and official.files[0].checksum:
-            print(f"checksums are right, as stated in {official.stated}")
+            print(f"checksums are right, as stated in {official.checksum_source}")
         given = official.name if folder is None else fetched.path
         print(f"{'fetched' if fetched.new else 'already there'}: {cache / official.name}")
         print(f"to use it: bitcycle train {official.task} --data {given}")
@@ -61,7 +61,7 @@ def show(folder: Folder = None) -> None:
     table.add_column("licence", overflow="fold")
     table.add_column("there")
     for official in OFFICIAL.values():
-        there = "[green]yes[/]" if is_there(official, cache) else "[dim]no[/]"
+        there = "[green]yes[/]" if is_cached(official, cache) else "[dim]no[/]"
         table.add_row(official.name, official.task, _megabytes(official.size), official.licence, there)
     Console(highlight=False).print(table)
 

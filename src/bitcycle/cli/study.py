@@ -136,7 +136,7 @@ def engine_of(kind: str, workers: int, threads: int, device: str, address: str, 
     if address or gpus:
         raise ValueError("--address and --gpus are for --engine ray")
     from bitcycle._study.engines.local import LocalEngine
-    from bitcycle.experiments.device import check_device
+    from bitcycle.experiments.training import check_device
 
     check_device(device)
     return LocalEngine(workers, threads, device)

@@ -1,19 +1,19 @@
-"""Measurements along a training that explain what precision does to it.
+"""Diagnostics along a training, which explain what precision does to it.
 
-| measurement              | what it is                                                                                |
+| diagnostic               | definition                                                                                |
 |--------------------------|-------------------------------------------------------------------------------------------|
-| Fisher information       | tr F = E |grad log p(y|x)|^2 with y drawn from the model itself: how much the model      |
-|                          | still depends on its weights (Achille et al., 2019). The score has mean 0: with n draws a |
-|                          | batch tr F = n E|g|^2, g the gradient of their mean: one pass is an unbiased estimate.    |
-|                          | Measured where the loss is a cross entropy                                                |
-| gradient over noise      | |g| / (sqrt(3) |g - g'|), g' in full precision on the same batch: below 1, rounding       |
-|                          | drowns what the gradient says, and quantised training is said to help no more             |
-| gradient diversity       | (|a|^2 + |b|^2) / |a + b|^2 for two batches: 1/2 if they agree, 1 if they have nothing in |
-|                          | common (Yin et al., 2018)                                                                 |
-| gradient, update after a | norm at the first step on other bits over that at the step before, on average since the   |
-| change of bits           | last measurement: far from 1 where changes of precision shake training                    |
+| Fisher information       | tr F = E |grad log p(y|x)|^2 with y drawn from the model's own prediction: how strongly   |
+|                          | the predictions depend on the weights (Achille et al., 2019). The score has mean 0, so    |
+|                          | that n E|g|^2 is an unbiased estimate, where g is the mean gradient of n draws. Only      |
+|                          | measured where the loss is a cross entropy                                                |
+| gradient over noise      | |g| / (sqrt(3) |g - g'|), where g' is the gradient in full precision on the same batch.   |
+|                          | Below 1, rounding noise dominates the gradient                                            |
+| gradient diversity       | (|a|^2 + |b|^2) / |a + b|^2 for the gradients of two batches: 1/2 if they are equal, 1 if |
+|                          | they are orthogonal (Yin et al., 2018)                                                    |
+| gradient, update after a | the norm at the first step with new bits divided by the norm at the step before, averaged |
+| change of bits           | over the changes since the last measurement: far from 1 where changes disturb training    |
 
-The training is left exactly as it was: a run that is measured ends with the same weights as one that is not.
+Measuring does not change the training: a run with diagnostics ends with the same weights as one without.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ from torch.overrides import TorchFunctionMode
 from bitcycle._cost import Meter
 from bitcycle.conversion.convert import set_bits
 from bitcycle.conversion.tracing import preserve_state
+from bitcycle.experiments.result import Diagnostic
 from bitcycle.experiments.tasks import Training
 from bitcycle.kernels.noise import mix
 from bitcycle.scheduler import PrecisionScheduler
-
-FISHER = "Fisher information"
-OVER_NOISE = "gradient over noise"
-DIVERSITY = "gradient diversity"
-GRADIENT_AFTER = "gradient after a change of bits"
-UPDATE_AFTER = "update after a change of bits"
 
 Gradients = list[Tensor]
 
 
 class Diagnostics:
-    """Takes the measurements of one training."""
+    """Measures one training.
+
+    Args:
+        training: The task's training.
+        model: The quantised model that it trains.
+        scheduler: The scheduler of its bits.
+        meter: The cost meter, which is paused during measurements.
+        seed: The random seed of the run.
+    """
 
     def __init__(self, training: Training, model: nn.Module, scheduler: PrecisionScheduler, meter: Meter, seed: int):
         self.training, self.model, self.scheduler, self.meter, self.seed = training, model, scheduler, meter, seed
@@ -53,28 +56,33 @@ class Diagnostics:
         self.before: tuple[float, float] | None = None  # norms of gradient and update at the step before a change
         self.ratios: list[tuple[float, float]] = []
 
-    def take(self, step: int) -> dict[str, float]:
-        """Everything as of now: on the bits of the coming step, and on its batch and the one after."""
-        with self._aside():
-            one, other = self._gradients(step), self._gradients(step + 1)
-            exact = self._gradients(step, full=True)
+    def measure(self, step: int) -> dict[str, float]:
+        """Return all diagnostics before a step, by their names in a curve.
+
+        They are measured at the bits of that step, on its batch and the following one. Those that are undefined, such
+        as the noise of full precision, are left out.
+        """
+        with self._no_side_effects():
+            gradient, following = self._gradients(step), self._gradients(step + 1)
+            exact = self._gradients(step, full_precision=True)
             fisher = self._fisher(step)
-        noise = _norm([a - b for a, b in zip(one, exact, strict=True)])
-        agreement = _norm([a + b for a, b in zip(one, other, strict=True)]) ** 2
-        found = {
-            FISHER: fisher,
-            # Without noise there is nothing to compare with: full precision.
-            OVER_NOISE: _norm(one) / (math.sqrt(3) * noise) if noise else math.nan,
-            DIVERSITY: (_norm(one) ** 2 + _norm(other) ** 2) / agreement if agreement else math.nan,
-            GRADIENT_AFTER: _mean([gradient for gradient, _ in self.ratios]),
-            UPDATE_AFTER: _mean([update for _, update in self.ratios]),
+        noise = _norm([a - b for a, b in zip(gradient, exact, strict=True)])
+        combined = _norm([a + b for a, b in zip(gradient, following, strict=True)]) ** 2
+        squares = _norm(gradient) ** 2 + _norm(following) ** 2
+        values = {
+            Diagnostic.FISHER_INFORMATION: fisher,
+            Diagnostic.GRADIENT_OVER_NOISE: _norm(gradient) / (math.sqrt(3) * noise) if noise else math.nan,
+            Diagnostic.GRADIENT_DIVERSITY: squares / combined if combined else math.nan,
+            Diagnostic.GRADIENT_AFTER_CHANGE: _mean([gradient for gradient, _ in self.ratios]),
+            Diagnostic.UPDATE_AFTER_CHANGE: _mean([update for _, update in self.ratios]),
         }
         self.ratios.clear()
-        return {name: value for name, value in found.items() if not math.isnan(value)}
+        # Plain strings as keys: a checkpoint holds the curve, and is read without enums.
+        return {diagnostic.value: value for diagnostic, value in values.items() if not math.isnan(value)}
 
     @contextmanager
-    def updating(self, step: int) -> Iterator[None]:
-        """Around the optimiser's step: compares the steps on both sides of a change of bits."""
+    def observe_update(self, step: int) -> Iterator[None]:
+        """Wrap the optimiser's step, to compare the steps before and after a change of bits."""
         bits = self.scheduler.schedule
         total = self.scheduler.total_steps
         changed = step > 0 and bits(step, total) != bits(step - 1, total)
@@ -91,35 +99,35 @@ class Diagnostics:
         self.before = (gradient, update) if changes else None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs."""
+        """Return the state that a checkpoint needs."""
         return {"before": self.before, "ratios": self.ratios}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Restore the state of a checkpoint."""
         self.before, self.ratios = state["before"], state["ratios"]
 
-    def _gradients(self, step: int, full: bool = False) -> Gradients:
-        """Of the loss on the batch of a step, with the dropout and the noise that the training step has."""
+    def _gradients(self, step: int, full_precision: bool = False) -> Gradients:
+        """Return the gradients on the batch of a step, with the dropout and rounding noise of the training step."""
         torch.manual_seed(mix(self.seed, step, 2) >> 1)
         state = self.training.state_dict()
-        self._as_scheduled()
-        if full:
+        self._reset_bits()
+        if full_precision:
             set_bits(self.model, forward=None, backward=None)
-        found = torch.autograd.grad(self.training.loss(step), self.parameters, allow_unused=True)
+        gradients = torch.autograd.grad(self.training.loss(step), self.parameters, allow_unused=True)
         self.training.load_state_dict(state)
-        return [torch.zeros(()) if gradient is None else gradient for gradient in found]
+        return [torch.zeros(()) if gradient is None else gradient for gradient in gradients]
 
     def _fisher(self, step: int) -> float:
-        with _LabelsOfTheModel() as labels:
+        with _SampledLabels() as labels:
             gradients = self._gradients(step)
         return labels.count * _norm(gradients) ** 2 if labels.count else math.nan
 
-    def _as_scheduled(self) -> None:
+    def _reset_bits(self) -> None:
         self.scheduler.load_state_dict(self.scheduler.state_dict())
 
     @contextmanager
-    def _aside(self) -> Iterator[None]:
-        """Put back the model's buffers, its bits and noise, and the random state; count no cost."""
+    def _no_side_effects(self) -> Iterator[None]:
+        """Restore the model's buffers, bits and noise, and the random state afterwards; count no cost."""
         mode = self.model.training
         self.meter.pause()
         self.model.train()
@@ -129,11 +137,11 @@ class Diagnostics:
         finally:
             self.model.train(mode)
             self.meter.resume()
-            self._as_scheduled()
+            self._reset_bits()
 
 
-class _LabelsOfTheModel(TorchFunctionMode):
-    """Within it, a cross entropy takes labels drawn from the prediction itself instead of those it is given."""
+class _SampledLabels(TorchFunctionMode):
+    """Makes every cross entropy use labels drawn from the prediction instead of the labels it is given."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,9 +151,9 @@ class _LabelsOfTheModel(TorchFunctionMode):
         if func is not F.cross_entropy:
             return func(*args, **(kwargs or {}))
         logits = args[0].flatten(0, -2)
-        drawn = torch.multinomial(logits.detach().float().softmax(-1), 1).squeeze(1)
-        self.count += len(drawn)
-        return F.nll_loss(logits.log_softmax(-1), drawn)
+        labels = torch.multinomial(logits.detach().float().softmax(-1), 1).squeeze(1)
+        self.count += len(labels)
+        return F.nll_loss(logits.log_softmax(-1), labels)
 
 
 def _norm(tensors: Gradients) -> float:

@@ -1,66 +1,88 @@
-"""Courses of the learning rate around a deficit.
+"""Learning-rate policies: how the learning-rate schedule of a task behaves around a deficit.
 
-| course         | the learning rate                                                                               |
-|----------------|-------------------------------------------------------------------------------------------------|
-| (empty)        | the task's own, over all of training                                                            |
-| ``hold@A..B``  | stands still from step A to step B, then goes on: its course is that of a training without      |
-|                | these steps. So the paper holds it through a deficit                                            |
-| ``restart@B``  | its own over the first B steps; at B it begins anew for the remaining steps, and the optimiser  |
-|                | forgets its moments: the control that a claim of lasting damage needs                           |
+| policy         | the learning rate                                                                              |
+|----------------|------------------------------------------------------------------------------------------------|
+| (empty)        | follows the task's schedule over the whole training                                            |
+| ``hold@A..B``  | stays constant from step A to step B and then continues, so that its schedule is the one of a  |
+|                | training without these steps. The paper holds it through a deficit                             |
+| ``restart@B``  | follows its schedule for B steps; at step B it restarts from the beginning for the remaining   |
+|                | steps and the optimiser's state is cleared. This is the control for a claim of lasting damage  |
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PolicyKind(StrEnum):
+    """The kinds of learning-rate policy."""
+
+    UNCHANGED = ""
+    HOLD = "hold"
+    RESTART = "restart"
 
 
 @dataclass(frozen=True)
 class LearningRatePolicy:
-    """Where in its own course the learning rate is at each step.
+    """Maps each training step to a position in the task's learning-rate schedule.
 
-    >>> hold = LearningRatePolicy.of("hold@0..100", total=300)
-    >>> hold.place(50), hold.place(150), hold.held(50), hold.held(150)
-    ((0, 200), (50, 200), True, False)
-    >>> restart = LearningRatePolicy.of("restart@100", total=300)
-    >>> restart.place(99), restart.place(100), restart.restarts(100)
-    ((99, 300), (0, 200), True)
+    Example:
+        >>> hold = LearningRatePolicy.of("hold@0..100", total=300)
+        >>> hold.position(50), hold.position(150), hold.held(50), hold.held(150)
+        ((0, 200), (50, 200), True, False)
+        >>> restart = LearningRatePolicy.of("restart@100", total=300)
+        >>> restart.position(99), restart.position(100), restart.restarts(100)
+        ((99, 300), (0, 200), True)
     """
 
     total: int
-    kind: str = ""
+    """Steps of the training."""
+    kind: PolicyKind = PolicyKind.UNCHANGED
     start: int = 0
+    """The first step that is held; equal to ``stop`` for a restart."""
     stop: int = 0
+    """The step after the last one that is held, or the step of the restart."""
 
     @classmethod
     def of(cls, text: str, total: int) -> LearningRatePolicy:
-        """The course that a text stands for, in a training of so many steps."""
+        """Parse a policy.
+
+        Args:
+            text: ``""``, ``hold@A..B`` or ``restart@B``, in steps.
+            total: Steps of the training.
+
+        Raises:
+            ValueError: If the text is none of these, or its steps are outside the training.
+        """
         if not text:
             return cls(total)
-        found = re.fullmatch(r"(hold)@(\d+)\.\.(\d+)|(restart)@(\d+)", text)
-        if found is None:
-            raise ValueError(f"a course of the learning rate is hold@A..B or restart@B, in steps, not {text!r}")
-        if found[1]:
-            course = cls(total, "hold", int(found[2]), int(found[3]))
+        match = re.fullmatch(r"(hold)@(\d+)\.\.(\d+)|(restart)@(\d+)", text)
+        if match is None:
+            raise ValueError(f"a learning-rate policy must be hold@A..B or restart@B, in steps, got {text!r}")
+        if match[1]:
+            policy = cls(total, PolicyKind.HOLD, int(match[2]), int(match[3]))
         else:
-            course = cls(total, "restart", int(found[5]), int(found[5]))
-        if course.start > course.stop or course.stop >= total:
-            raise ValueError(f"{text} does not fit into a training of {total} steps")
-        return course
+            policy = cls(total, PolicyKind.RESTART, int(match[5]), int(match[5]))
+        if policy.start > policy.stop or policy.stop >= total:
+            raise ValueError(f"the learning-rate policy {text} does not fit into a training of {total} steps")
+        return policy
 
-    def place(self, step: int) -> tuple[int, int]:
-        """The step, and the total, that the learning rate is computed for."""
-        if self.kind == "hold":
-            length = self.stop - self.start
-            return step - min(max(step - self.start, 0), length), self.total - length
-        if self.kind == "restart" and step >= self.stop:
-            return step - self.stop, self.total - self.stop
+    def position(self, step: int) -> tuple[int, int]:
+        """Return the step and the total number of steps for which the learning rate is computed."""
+        match self.kind:
+            case PolicyKind.HOLD:
+                length = self.stop - self.start
+                return step - min(max(step - self.start, 0), length), self.total - length
+            case PolicyKind.RESTART if step >= self.stop:
+                return step - self.stop, self.total - self.stop
         return step, self.total
 
     def held(self, step: int) -> bool:
-        """Whether the learning rate stands still at this step."""
-        return self.kind == "hold" and self.start <= step < self.stop
+        """Return whether the learning rate is held at this step."""
+        return self.kind is PolicyKind.HOLD and self.start <= step < self.stop
 
     def restarts(self, step: int) -> bool:
-        """Whether the learning rate begins anew at this step."""
-        return self.kind == "restart" and step == self.stop > 0
+        """Return whether the learning rate restarts at this step."""
+        return self.kind is PolicyKind.RESTART and step == self.stop > 0

@@ -1,4 +1,4 @@
-"""The range test of one of the tasks, trained as ``bitcycle train`` trains it."""
+"""The precision range test of a task, trained in the same way as ``bitcycle train`` trains it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,31 @@ from bitcycle.kernels.noise import mix
 
 
 def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> RangeTestResult:
-    """Test the beginning of a run, whose schedule plays no part; settings are those of :func:`range_test`."""
+    """Run the range test on the first steps of a run.
+
+    Args:
+        run: The run; its schedule is ignored.
+        longest: The largest number of steps of a trial; never more than the run has.
+        **settings: Further arguments of :func:`bitcycle.range_test`.
+
+    Returns:
+        The result of :func:`bitcycle.range_test`.
+    """
     torch.manual_seed(mix(run.seed, 0) >> 1)
     training = task_named(run.task).prepare(run)
     quantize(training.model, training.recipe, policy=training.policy)
 
     def step(batch: tuple[int, int]) -> Tensor:
-        iteration, place = batch
+        iteration, data_step = batch
         training.model.train()
-        loss = training.loss(place)
+        loss = training.loss(data_step)
         update(training, loss, training.learning_rate(iteration, run.steps))
         return loss
 
     return range_test(
         training.model,
         step,
-        _Places(run.steps),
+        _RandomStart(run.steps),
         optimizer=training.optimizer,
         also=[training],
         longest=min(longest, run.steps),
@@ -40,8 +49,8 @@ def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> R
     )
 
 
-class _Places:
-    """Iterations with consecutive places in the data, from a place that is drawn at random."""
+class _RandomStart:
+    """Pairs of (iteration, step whose batch is used): consecutive batches from a random start."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps

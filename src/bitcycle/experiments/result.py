@@ -1,12 +1,26 @@
-"""What came of a run: its result, or the error that ended it."""
+"""The outcome of a run: its result, or the error that ended it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import Schedule, schedule
+
+
+class Diagnostic(StrEnum):
+    """The measurements of :mod:`bitcycle.experiments.diagnostics`, by their names in a curve.
+
+    Stored curves have these names: do not change them.
+    """
+
+    FISHER_INFORMATION = "Fisher information"
+    GRADIENT_OVER_NOISE = "gradient over noise"
+    GRADIENT_DIVERSITY = "gradient diversity"
+    GRADIENT_AFTER_CHANGE = "gradient after a change of bits"
+    UPDATE_AFTER_CHANGE = "update after a change of bits"
 
 
 @dataclass(frozen=True)
@@ -15,34 +29,39 @@ class RunResult:
 
     run: RunConfig
     metric: str
+    """The name of the task's metric."""
     higher_is_better: bool
+    """Whether a higher value of the metric is better."""
     test: float
     """The metric on the test set, evaluated once, with the weights that the run configuration chooses."""
     validation: float
+    """The metric on the validation set with the same weights."""
     best_step: int
+    """The step after which these weights were saved."""
     bitops: int
     """The metered training cost."""
     seconds: float
+    """Time of the run, over all its resumptions."""
     extra: dict[str, float] = field(default_factory=dict)
     """Further metrics on the test set."""
     curve: list[dict[str, float]] = field(default_factory=list, compare=False)
-    """At each evaluation: step, bits (32 for full precision), training loss (mean since the last evaluation),
-    validation metric, and diagnostics where they were taken."""
+    """At each evaluation: ``step``, ``bits`` (32 for full precision), ``loss`` (mean training loss since the previous
+    evaluation), ``validation`` (the metric), and the values of each :class:`Diagnostic` that was measured."""
     versions: dict[str, str] = field(default_factory=dict, compare=False)
-    """Versions of bitcycle, torch and Python, and whatever else affects the last digits of a result."""
+    """Versions of bitcycle, torch and Python, and everything else that affects the last digits of a result."""
 
     @property
     def question(self) -> RunConfig:
-        """The run without its seed and its schedule: runs with the same question can be compared."""
+        """The run without its seed, schedule and learning-rate policy. Runs with the same question are comparable."""
         return replace(self.run.setting, schedule="", backward_bits="max", learning_rate="")
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule itself."""
+        """The precision schedule."""
         return schedule(self.run.schedule)
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields as plain values, for a results file."""
+        """Return all fields as plain values, for a results file."""
         return {**asdict(self), "run": self.run.as_dict()}
 
 

@@ -1,81 +1,130 @@
-"""A run: everything that decides the result of one training, and the name that follows from it."""
+"""The configuration of a run: everything that determines its result, and the name that follows from it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
 from typing import Any
+
+
+class WeightChoice(StrEnum):
+    """Which weights of a run are tested."""
+
+    BEST = "best"
+    """The weights with the best validation metric; of equally good ones, the latest."""
+    LAST = "last"
+    """The weights after the last step."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One training of a task under one schedule and one seed.
+    """One training of a task under one schedule and one random seed.
 
-    >>> run = RunConfig("graph", "CR:3-8:cycles=8", 150, options={"aggregation": "quantized"})
-    >>> run == RunConfig.from_dict(run.as_dict()), len(run.name)
-    (True, 16)
-    >>> run.name == RunConfig("graph", "CR:3-8:cycles=8", 150).name
-    False
+    Two runs with equal configurations give equal results, on the same machine with the same versions and threads.
+
+    Raises:
+        ValueError: If ``test_weights`` is unknown or ``batch_size`` is negative.
+
+    Example:
+        >>> run = RunConfig("graph", "CR:3-8:cycles=8", 150, options={"aggregation": "quantized"})
+        >>> run == RunConfig.from_dict(run.as_dict()), len(run.name)
+        (True, 16)
+        >>> run.name == RunConfig("graph", "CR:3-8:cycles=8", 150).name
+        False
     """
 
     task: str
+    """The name of a registered task."""
     schedule: str
-    """A spec."""
+    """The precision schedule as a spec, such as ``CR:3-8:cycles=8``."""
     steps: int
+    """Number of training steps."""
     seed: int = 0
+    """Random seed of the initial weights, the batches, dropout and stochastic rounding."""
     backward_bits: int | str | None = "max"
+    """Bit-width of gradients; ``"max"`` is the largest width of the schedule, ``None`` is full precision."""
     model: str = ""
-    """One of the task's models; its first if empty."""
+    """One of the task's models; the first of them if empty."""
     data: str = ""
-    """A folder with official data or the name of a data set; the embedded data if empty."""
+    """A folder with official data or the name of an official data set; the embedded data if empty."""
     batch_size: int = 0
-    """0: the task's own."""
+    """Samples per step; 0 = the task's default."""
     autocast: bool = False
-    """Sums and everything else in bfloat16."""
+    """Whether everything that is not quantised is computed in bfloat16."""
     compiled: bool = False
-    """By ``torch.compile``, which rounds sums in another order."""
-    test_weights: str = "best"
-    """Which weights are tested: those that did ``best`` on validation, or the ``last``."""
+    """Whether the model is compiled by ``torch.compile``, which changes the order of floating-point sums."""
+    test_weights: WeightChoice | str = WeightChoice.BEST
+    """Which weights are tested: ``"best"`` on the validation set, or ``"last"``."""
     diagnostics: bool = False
-    """Whether the curve holds measurements of the optimisation, see :mod:`bitcycle.experiments.diagnostics`."""
+    """Whether the curve also holds the measurements of :mod:`bitcycle.experiments.diagnostics`."""
     learning_rate: str = ""
-    """A policy of :mod:`bitcycle.experiments.learning_rate`; the task's own learning-rate schedule if empty."""
+    """A policy of :mod:`bitcycle.experiments.learning_rate`; the task's learning-rate schedule unchanged if empty."""
     options: Any = ()
-    """The task's own options, given as a mapping, kept as sorted pairs of names and values."""
+    """The task's own options: given as a mapping, stored as sorted pairs of strings."""
 
     def __post_init__(self) -> None:
-        if self.test_weights not in ("best", "last"):
-            raise ValueError(f"a run keeps its 'best' or its 'last' weights, not {self.test_weights!r}")
+        if self.test_weights not in tuple(WeightChoice):
+            raise ValueError(f"test_weights must be 'best' or 'last', got {self.test_weights!r}")
         if self.batch_size < 0:
-            raise ValueError(f"batch_size is 1 or more, or 0 for the task's own, not {self.batch_size}")
+            raise ValueError(f"batch_size must be 1 or more, or 0 for the task's default, got {self.batch_size}")
         pairs = self.options.items() if hasattr(self.options, "items") else self.options
+        object.__setattr__(self, "test_weights", WeightChoice(self.test_weights))
         object.__setattr__(self, "options", tuple(sorted((str(key), str(value)) for key, value in pairs)))
 
     @property
     def name(self) -> str:
-        """A hash of the content: the same for equal runs, another for any other.
+        """A hash of the content: equal for equal runs, different for different ones.
 
-        What is as by default is left out, so that runs keep their names when a field is added one day.
+        Fields that have their default value are left out of the hash, so that a new field does not change the names of
+        existing runs.
         """
         default = {field.name: field.default for field in fields(self)} | {"options": {}}
-        said = {name: value for name, value in self.as_dict().items() if value != default[name]}
-        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+        content = {name: value for name, value in self.as_dict().items() if value != default[name]}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def setting(self) -> RunConfig:
-        """The run without its seed: runs of one setting differ by chance alone."""
+        """The run with seed 0. Runs of the same setting differ only by their random seed."""
         return replace(self, seed=0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for files."""
-        return {**asdict(self), "options": dict(self.options)}
+        """Return all fields as plain values, for files."""
+        return {**asdict(self), "test_weights": str(self.test_weights), "options": dict(self.options)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
-        """The run of which these are the values."""
-        known = {field.name for field in fields(cls)}
-        if set(values) - known:
-            raise ValueError(f"a run has no {', '.join(sorted(set(values) - known))}")
+        """Return the run with these values, as :meth:`as_dict` gives them.
+
+        Raises:
+            ValueError: If a key is not a field of a run.
+        """
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        if unknown:
+            raise ValueError(f"a run has no field {', '.join(unknown)}")
         return cls(**values)
+
+
+_RENAMED_SINCE_VERSION_1 = {"keep": "test_weights", "measured": "diagnostics", "rate": "learning_rate"}
+
+
+def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a run with the field names of this version.
+
+    bitcycle 0.1 wrote runs with the fields ``keep``, ``measured`` and ``rate``. Values that have the present names
+    already are returned unchanged.
+
+    Args:
+        values: A run as a dictionary, from a store or a checkpoint.
+
+    Returns:
+        A new dictionary that :meth:`RunConfig.from_dict` takes.
+
+    Example:
+        >>> upgraded({"task": "graph", "keep": "last", "measured": True, "rate": "hold@0..10"})
+        {'task': 'graph', 'test_weights': 'last', 'diagnostics': True, 'learning_rate': 'hold@0..10'}
+    """
+    return {_RENAMED_SINCE_VERSION_1.get(name, name): value for name, value in values.items()}

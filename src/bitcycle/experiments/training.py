@@ -1,7 +1,8 @@
-"""The one training loop, for all tasks: train on a schedule, watch validation, look at the test part once.
+"""The training loop that all tasks share.
 
-Everything random is a function of (seed, step), everything else is in the checkpoint: a run that is killed at any
-moment and started again ends with the very same weights and figures as one that was not.
+It trains on a precision schedule, evaluates on the validation set at intervals, and evaluates on the test set once, at
+the end. Everything random is a function of (seed, step), and everything else is in the checkpoint: a run that is killed
+at any moment and resumed ends with exactly the same weights and results as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -23,30 +24,36 @@ import bitcycle
 from bitcycle._cost import Meter
 from bitcycle.conversion.convert import quantize, restore
 from bitcycle.experiments.checkpoints import load_checkpoint, save_checkpoint
-from bitcycle.experiments.device import check_device
+from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.diagnostics import Diagnostics
 from bitcycle.experiments.learning_rate import LearningRatePolicy
 from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.run_config import RunConfig, WeightChoice
 from bitcycle.experiments.tasks import Task, Training, task_named
-from bitcycle.integrations.loggers import open_loggers
+from bitcycle.integrations.loggers import LoggedRun, open_loggers
 from bitcycle.kernels.noise import mix
 from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules.base import positive
 
-UNWATCHED: AbstractContextManager[None] = nullcontext()
+UNOBSERVED: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass
 class TrainingProgress:
-    """Where a run is."""
+    """The progress of a run after a step."""
 
     step: int
+    """Steps that are done."""
     steps: int
+    """Steps of the whole run."""
     loss: float
+    """The training loss of this step."""
     metric: float | None
+    """The latest validation metric; ``None`` before the first evaluation."""
     bits: int | None
+    """The bits of this step; ``None`` for full precision."""
     bitops: int
+    """The training cost so far."""
 
 
 def train(
@@ -57,12 +64,31 @@ def train(
     device: str = "cpu",
     log: Iterable[str] = (),
 ) -> tuple[RunResult, nn.Module]:
-    """Train a run; with a folder, keep a checkpoint there and go on from it if there is one.
+    """Train a run and test it.
 
-    ``log`` names loggers (see :mod:`bitcycle.integrations.loggers`). Returns the result and the trained model,
-    restored to a float model with its best weights.
+    Args:
+        run: The configuration of the run.
+        folder: Where to keep the checkpoint and the files of loggers. If the folder has a checkpoint of this run, the
+            training resumes from it.
+        report: Called after every step.
+        checkpoint_every: Steps between checkpoints.
+        device: The torch device to train on.
+        log: Names of loggers, see :mod:`bitcycle.integrations.loggers`. They need a folder.
+
+    Returns:
+        The result, and the trained model, restored to a float model with the weights that were tested.
+
+    Raises:
+        ValueError: If the task, model, data, schedule, device or a logger cannot be used, or if the folder has a
+            checkpoint of another run.
+
+    Example:
+        >>> run = RunConfig("image", "CR:3-8:cycles=2", steps=4, batch_size=16)
+        >>> result, model = train(run)
+        >>> result.metric, 0 <= result.test <= 1, [point["step"] for point in result.curve]
+        ('accuracy', True, [4])
     """
-    begun = time.perf_counter()
+    started = time.perf_counter()
     positive(checkpoint_every, "the number of steps between checkpoints")
     check_device(device)
     task = task_named(run.task)
@@ -73,46 +99,47 @@ def train(
     scheduler = PrecisionScheduler(model, run.schedule, run.steps, run.backward_bits)
     if run.compiled:
         training.model = torch.compile(model)  # type: ignore[assignment]
-    course = LearningRatePolicy.of(run.learning_rate, run.steps)
+    policy = LearningRatePolicy.of(run.learning_rate, run.steps)
     with Meter(training.model) as meter:
-        measurements = Diagnostics(training, model, scheduler, meter, run.seed) if run.diagnostics else None
-        state = _State(run, task, training, model, scheduler, meter, measurements)
+        diagnostics = Diagnostics(training, model, scheduler, meter, run.seed) if run.diagnostics else None
+        state = _State(run, task, training, model, scheduler, meter, diagnostics)
         if folder is not None:
             state.load(folder)
-        logger = open_loggers(log, run, folder, resumed=scheduler.current_step > 0)
+        logged = LoggedRun(run.name, f"{run.task} {run.schedule} seed {run.seed}", run.as_dict())
+        logger = open_loggers(log, logged, folder, resumed=scheduler.current_step > 0)
         interval = training.evaluation_interval(task.evaluate_every, run.steps)
         for step in range(scheduler.current_step, run.steps):
             model.train()
             torch.manual_seed(mix(run.seed, step, 2) >> 1)
-            if course.restarts(step):
+            if policy.restarts(step):
                 training.optimizer.state.clear()
                 training.restarted()
             with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=run.autocast):
                 loss = training.loss(step)
-            watched = measurements.updating(step) if measurements else UNWATCHED
-            update(training, loss, training.learning_rate(*course.place(step)), watched)
+            observer = diagnostics.observe_update(step) if diagnostics else UNOBSERVED
+            update(training, loss, training.learning_rate(*policy.position(step)), observer)
             state.losses.append(loss.item())
             bits = scheduler.bits
             scheduler.step()
             last = step + 1 == run.steps
             if last or (step + 1) % interval == 0:
-                with _evaluating(model):
-                    state.validated(step, bits, training.evaluate("validation"))
-                if not course.held(step):
+                with _evaluation_mode(model):
+                    state.add_evaluation(step, bits, training.evaluate(Split.VALIDATION))
+                if not policy.held(step):
                     training.validated(state.curve[-1]["validation"])
-                if measurements:
-                    state.curve[-1] |= measurements.take(step + 1)
+                if diagnostics:
+                    state.curve[-1] |= diagnostics.measure(step + 1)
                 logger.log(step + 1, {**state.curve[-1], "bitops": meter.bitops})
             report(TrainingProgress(step + 1, run.steps, loss.item(), state.latest, bits, meter.bitops))
             if folder is not None and (last or (step + 1) % checkpoint_every == 0):
                 state.save(folder)
     model.load_state_dict(state.best_weights)
-    with _evaluating(model):
-        test, extra = training.evaluate("test"), training.extra_metrics("test")
+    with _evaluation_mode(model):
+        test, extra = training.evaluate(Split.TEST), training.extra_metrics(Split.TEST)
     logger.log(run.steps, {"test": test, **extra})
     logger.close()
     restore(model)
-    seconds = state.seconds + time.perf_counter() - begun
+    seconds = state.seconds + time.perf_counter() - started
     result = RunResult(
         run=run,
         metric=task.metric,
@@ -129,8 +156,21 @@ def train(
     return result, model
 
 
+def check_device(name: str) -> None:
+    """Raise a ValueError of one line if tensors cannot be created on a device.
+
+    Example:
+        >>> check_device("cpu")
+    """
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().partition("\n")[0].partition(". ")[0]
+        raise ValueError(f"the device {name!r} cannot be used here: {reason}") from None
+
+
 def versions(device: str = "cpu") -> dict[str, str]:
-    """Everything besides the run configuration that affects the last digits of a result."""
+    """Return everything besides the run configuration that affects the last digits of a result."""
     return {
         "bitcycle": bitcycle.__version__,
         "torch": torch.__version__,
@@ -143,12 +183,19 @@ def versions(device: str = "cpu") -> dict[str, str]:
 
 
 def update(
-    training: Training, loss: torch.Tensor, factor: float, watched: AbstractContextManager[None] = UNWATCHED
+    training: Training, loss: torch.Tensor, factor: float, observer: AbstractContextManager[None] = UNOBSERVED
 ) -> None:
-    """One step of the optimiser, at a factor of its learning rate."""
+    """Do one optimiser step.
+
+    Args:
+        training: The training whose weights are updated.
+        loss: The loss of the step.
+        factor: Multiplies the learning rate of the optimiser for this step.
+        observer: Entered after the backward pass and left after the step.
+    """
     training.optimizer.zero_grad()
     loss.backward()
-    with watched:
+    with observer:
         if training.clip is not None:
             nn.utils.clip_grad_norm_(training.model.parameters(), training.clip)
         groups = training.optimizer.param_groups
@@ -161,7 +208,7 @@ def update(
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def _evaluation_mode(model: nn.Module) -> Iterator[None]:
     was_training = model.training
     model.eval()
     try:
@@ -171,7 +218,7 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class _State:
-    """What a checkpoint holds, and the choice by validation."""
+    """The content of a checkpoint, and the choice of the weights to test."""
 
     def __init__(
         self,
@@ -181,7 +228,7 @@ class _State:
         model: nn.Module,
         scheduler: PrecisionScheduler,
         meter: Meter,
-        measurements: Diagnostics | None,
+        diagnostics: Diagnostics | None,
     ) -> None:
         self.run, self.task, self.model = run, task, model
         self.parts: dict[str, Any] = {
@@ -191,42 +238,41 @@ class _State:
             "precision": scheduler,
             "meter": meter,
         }
-        if measurements:
-            self.parts["measurements"] = measurements
+        if diagnostics:
+            self.parts["diagnostics"] = diagnostics
         self.curve: list[dict[str, float]] = []
         self.losses: list[float] = []  # since the last evaluation
         self.best = float("-inf") if task.higher_is_better else float("inf")
         self.best_step = -1
         self.best_weights: dict[str, Any] = {}
         self.seconds = 0.0
-        self.begun = time.perf_counter()
+        self.started = time.perf_counter()
 
     @property
     def latest(self) -> float | None:
         return self.curve[-1]["validation"] if self.curve else None
 
-    def validated(self, step: int, bits: int | None, metric: float) -> None:
-        """Note an evaluation; the best weights so far are kept, of equally good ones the later, or simply the last."""
+    def add_evaluation(self, step: int, bits: int | None, metric: float) -> None:
+        """Append a point to the curve, and keep the weights if they are the ones to test so far."""
         loss = sum(self.losses) / len(self.losses)
         self.losses.clear()
         self.curve.append({"step": step + 1, "bits": float(bits or 32), "loss": loss, "validation": metric})
         better = metric >= self.best if self.task.higher_is_better else metric <= self.best
-        if better or not self.best_weights or self.run.test_weights == "last":
+        if better or not self.best_weights or self.run.test_weights is WeightChoice.LAST:
             self.best, self.best_step = metric, step + 1
             self.best_weights = copy.deepcopy(self.model.state_dict())
 
     def save(self, folder: Path) -> None:
-        """Write the checkpoint, whole or not at all."""
         own = {name: getattr(self, name) for name in ("curve", "losses", "best", "best_step", "best_weights")}
-        own["seconds"] = self.seconds + time.perf_counter() - self.begun
+        own["seconds"] = self.seconds + time.perf_counter() - self.started
         parts = {name: part.state_dict() for name, part in self.parts.items()}
         save_checkpoint(folder, self.run.as_dict(), {"own": own, **parts})
 
     def load(self, folder: Path) -> None:
-        """Go on from the checkpoint in the folder, if there is one."""
-        found = load_checkpoint(folder, self.run.as_dict())
-        if found is None:
+        """Restore the checkpoint of the folder, if it has one."""
+        checkpoint = load_checkpoint(folder, self.run.as_dict())
+        if checkpoint is None:
             return
         for name, part in self.parts.items():
-            part.load_state_dict(found[name])
-        vars(self).update(found["own"])
+            part.load_state_dict(checkpoint[name])
+        vars(self).update(checkpoint["own"])

@@ -1,1 +1,1 @@
-"""bitcycle in other libraries."""
+"""Connections to other libraries."""

@@ -13,7 +13,7 @@ from PIL import Image
 
 from bitcycle.experiments.data.detection import DetectionSample, collate
 from bitcycle.experiments.data.digit_scenes import _source, digit_scenes
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.voc import CLASSES, read_voc
 
 NAMES = ("a", "b", "c", "d")
@@ -119,13 +119,13 @@ def test_scenes_travel_between_processes():
     [
         ({"size": 20}, "at least 24 pixels"),
         ({"train": 0}, "at least one scene"),
-        ({"seed": -1}, "a seed is 0 or more"),
+        ({"seed": -1}, "seed must be 0 or more, got -1"),
     ],
 )
 def test_impossible_scenes(arguments, message):
     with pytest.raises(ValueError, match=message):
         digit_scenes(**arguments)
-    with pytest.raises(IndexError, match="there are 5 scenes"):
+    with pytest.raises(IndexError, match="index must be from 0 to 4, got 5"):
         digit_scenes(5).train.sample(5)
 
 
@@ -182,16 +182,16 @@ BROKEN_ANNOTATIONS = {
     "not xml": ("dog 1 2 3 4", "cannot be read: syntax error"),
     "nothing": ("", "cannot be read: no element found"),
     "of another kind": ("<html></html>", "begins with <html>"),
-    "a bomb": (BILLION, "a DOCTYPE has no place"),
-    "a doctype": ('<!DOCTYPE x SYSTEM "file:///etc/passwd"><annotation/>', "a DOCTYPE has no place"),
+    "a bomb": (BILLION, "must not have a DOCTYPE"),
+    "a doctype": ('<!DOCTYPE x SYSTEM "file:///etc/passwd"><annotation/>', "must not have a DOCTYPE"),
     "an unknown encoding": ('<?xml version="1.0" encoding="klingon"?><annotation/>', "cannot be read: "),
     "no box": (annotation("<object><name>dog</name></object>"), "an object has no bndbox"),
     "no name": (annotation(thing(" ")), "an object without a name"),
     "not a number": (annotation(thing(box=("x", 1, 2, 3))), "xmin is 'x', not a number"),
     "not finite": (annotation(thing(box=("nan", 1, 2, 3))), "xmin is 'nan', not a finite number"),
     "an empty box": (annotation(thing(box=(5, 1, 4, 3))), "an empty box: 5 1 4 3"),
-    "outside on the left": (annotation(thing(box=(0, 1, 4, 3))), "outside of the image of 30 x 20 pixels: 0 1 4 3"),
-    "outside below": (annotation(thing(box=(1, 1, 4, 21))), "outside of the image of 30 x 20 pixels: 1 1 4 21"),
+    "outside on the left": (annotation(thing(box=(0, 1, 4, 3))), "outside the image of 30 x 20 pixels: 0 1 4 3"),
+    "outside below": (annotation(thing(box=(1, 1, 4, 21))), "outside the image of 30 x 20 pixels: 1 1 4 21"),
 }
 
 
@@ -216,13 +216,13 @@ def test_missing_parts(voc, tmp_path):
 
     assert "nowhere is not a folder" in message(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    assert "is no Pascal VOC folder" in message(tmp_path / "empty")
+    assert "is not a Pascal VOC folder" in message(tmp_path / "empty")
     (voc / "Annotations/b.xml").rename(voc / "Annotations/moved")
     assert "b.xml cannot be read: No such file" in message(voc)
     (voc / "JPEGImages/a.jpg").unlink()
     assert "a.jpg is missing" in message(voc)
     (voc / "ImageSets/Main/train.txt").write_text("../../secret\n")
-    assert "names '../../secret', which is not the plain name" in message(voc)
+    assert "names '../../secret', which is not a plain image name" in message(voc)
     (voc / "ImageSets/Main/train.txt").write_text("\n")
     assert "train.txt is empty" in message(voc)
     (voc / "ImageSets/Main/train.txt").unlink()
@@ -245,7 +245,7 @@ def test_broken_images(voc, keep):
 
 def test_an_image_smaller_than_its_annotation_says(voc):
     Image.new("RGB", (8, 8)).save(voc / "JPEGImages/a.jpg")
-    with pytest.raises(DataError, match="a.jpg has a box outside of the image of 8 x 8"):
+    with pytest.raises(DataError, match="a.jpg has a box outside the image of 8 x 8"):
         read_voc(voc).train.sample(0)
 
 
@@ -333,5 +333,5 @@ def test_impossible_batches():
         collate([], 8)
     with pytest.raises(ValueError, match="at least 1 pixel"):
         collate([blank(8, 8)], 0)
-    with pytest.raises(ValueError, match="one entry a sample"):
+    with pytest.raises(ValueError, match="one entry per sample"):
         collate([blank(8, 8)], 8, torch.tensor([True, False]))

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from bitcycle.experiments.data.entailment import Pair, read_pairs
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.sentence_pairs import Pair, read_pairs
 from tests.experiments.data.official import official
 
 THREE = ("entailment", "neutral", "contradiction")

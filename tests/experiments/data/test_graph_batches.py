@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.experiments.data.graph_batches import Adjacency, dealt, different_below, generator_of
-from bitcycle.experiments.data.graph_data import undirected
-from bitcycle.experiments.data.graphs import digits_graph
+from bitcycle.experiments.data.graph_batches import Adjacency, distinct_below, random_part, step_generator
+from bitcycle.experiments.data.graphs import digits_graph, undirected
 from bitcycle.experiments.models.graph_networks import GAT, SAGE
 
 
@@ -39,16 +38,16 @@ def pairs_of(edges, sources, targets):
 
 @given(count=st.integers(1, 60), parts=st.integers(1, 9), seed=st.integers(0, 5), epoch=st.integers(0, 3))
 def test_everything_is_dealt_out_once_an_epoch(count, parts, seed, epoch):
-    hands = [dealt(count, parts, seed, epoch * parts + part) for part in range(parts)]
+    hands = [random_part(count, parts, seed, epoch * parts + part) for part in range(parts)]
     assert sorted(torch.cat(hands).tolist()) == list(range(count))
     assert max(map(len, hands)) - min(map(len, hands)) <= 1
-    assert torch.equal(dealt(count, parts, seed, epoch * parts), hands[0])
+    assert torch.equal(random_part(count, parts, seed, epoch * parts), hands[0])
 
 
 def test_epochs_and_seeds_differ():
-    first = dealt(1000, 4, 0, 0)
-    assert not torch.equal(first, dealt(1000, 4, 0, 4))
-    assert not torch.equal(first, dealt(1000, 4, 1, 0))
+    first = random_part(1000, 4, 0, 0)
+    assert not torch.equal(first, random_part(1000, 4, 0, 4))
+    assert not torch.equal(first, random_part(1000, 4, 1, 0))
 
 
 # Induced parts
@@ -71,7 +70,7 @@ def test_the_edges_of_a_part_are_exactly_the_induced_ones(graph, seed):
 def test_sampled_neighbours_are_true_few_and_different(graph, fan_outs, seed):
     edges, nodes = graph
     few = some_of(nodes, seed)
-    found = Adjacency(edges, nodes).sampled(few, tuple(fan_outs), generator_of(seed, 0))
+    found = Adjacency(edges, nodes).sampled(few, tuple(fan_outs), step_generator(seed, 0))
     true = Counter(map(tuple, edges.T.tolist()))
     degrees = Counter(b for _, b in true)
     assert torch.equal(found.nodes[: len(few)], few)
@@ -103,7 +102,7 @@ def test_samples_are_a_function_of_seed_and_step():
     adjacency = Adjacency(data.edges, len(data.y))
 
     def sample(seed, step):
-        return adjacency.sampled(data.train, (3, 3), generator_of(seed, step))
+        return adjacency.sampled(data.train, (3, 3), step_generator(seed, step))
 
     first, again = sample(1, 2), sample(1, 2)
     assert all(torch.equal(a, b) for a, b in zip(first.edges, again.edges, strict=True))
@@ -113,7 +112,7 @@ def test_samples_are_a_function_of_seed_and_step():
 
 
 def test_every_choice_is_equally_likely():
-    rows = np.sort(different_below(np.full(20_000, 5), 2, generator_of(0, 0)), axis=1)
+    rows = np.sort(distinct_below(np.full(20_000, 5), 2, step_generator(0, 0)), axis=1)
     counts = Counter(map(tuple, rows.tolist()))
     assert len(counts) == 10
     assert all(abs(count - 2000) < 5 * 2000**0.5 for count in counts.values())
@@ -129,7 +128,7 @@ def test_with_all_neighbours_a_sample_says_what_the_whole_graph_says(network):
     model = network(64, 16, 10, layers=3).eval()
     adjacency = Adjacency(data.edges, len(data.y))
     few = data.test[:20]
-    found = adjacency.sampled(few, (10**6,) * 3, generator_of(0, 0))
+    found = adjacency.sampled(few, (10**6,) * 3, step_generator(0, 0))
     with torch.no_grad():
         whole = model(data.x, data.edges)
         torch.testing.assert_close(model(data.x[found.nodes], found.edges, found.targets), whole[few])

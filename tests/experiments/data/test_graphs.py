@@ -11,8 +11,9 @@ import scipy.sparse
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.graphs import digits_graph, read_ogb, read_planetoid
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.graph_files import read_ogb, read_planetoid
+from bitcycle.experiments.data.graphs import digits_graph
 from tests.experiments.data.official import official
 
 
@@ -147,11 +148,11 @@ def test_small_planetoid(planetoid):
         ("ally", np.full((510, 2), 3), "zeros and ones"),
         ("ally", np.ones((510, 2)), "a node of two classes"),
         ("ally", [1, 2], "zeros and ones"),
-        ("graph", [1, 2], "a dictionary from a node"),
+        ("graph", [1, 2], "a dictionary from each node"),
         ("graph", {0: [520]}, "numbers should be from 0 to 519"),
         ("graph", {0: [-1]}, "numbers should be from 0 to 519"),
         ("graph", {0: ["1"]}, "numbers should be from 0 to 519"),
-        ("graph", {}, "edge to no node"),
+        ("graph", {}, "edge to an unknown node"),
     ],
 )
 def test_wrong_planetoid(planetoid, part, value, told):
@@ -163,7 +164,7 @@ def test_wrong_planetoid(planetoid, part, value, told):
 
 @pytest.mark.parametrize(
     ("index", "told"),
-    [("510\n511", "9 different numbers"), ("x", "no number"), ("1\n" * 9, "9 different"), ("", "9 different")],
+    [("510\n511", "9 different node numbers"), ("x", "not a number"), ("1\n" * 9, "9 different"), ("", "9 different")],
 )
 def test_wrong_test_index(planetoid, index, told):
     folder = planetoid[0]
@@ -236,10 +237,10 @@ def test_ogb(ogb):
         ("edge", [(0, 1)], "edge.csv.gz: has 1 rows; the folder declares 5"),
         ("edge", [(0, 6)] * 5, "numbers should be from 0 to 5"),
         ("edge", [(0, 1, 2)] * 5, "has 3 columns; it should have 2"),
-        ("edge", [("a", "b")] * 5, "no table of numbers"),
+        ("edge", [("a", "b")] * 5, "not a table of numbers"),
         ("edge", [], "holds no rows"),
         ("node-feat", [(1, 2)] * 5, "has 5 rows; the folder declares 6"),
-        ("node-feat", [(1, 2)] * 5 + [(1,)], "no table of numbers"),
+        ("node-feat", [(1, 2)] * 5 + [(1,)], "not a table of numbers"),
         ("node-feat", [(1, "nan")] * 6, "not finite"),
         ("node-label", [(-1,)] * 6, "has the label -1"),
         ("node-label", [(0,)] * 7, "has 7 rows"),

@@ -9,8 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.images import digits, read_images
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.image_files import read_images
+from bitcycle.experiments.data.images import digits
 from tests.experiments.data.official import official
 
 
@@ -171,7 +172,7 @@ def test_wrong_cifar(tmp_path):
             "'data' should be an array of bytes with rows of 3072": {"width": 3000},
             "has the label 100; labels should be from 0 to 99": {"labels": [100] * 20},
             "has the label True": {"labels": [True] * 20},
-            "a label for each of the 20 images": {"labels": [1] * 19},
+            "a list of 20 labels, one per image": {"labels": [1] * 19},
         }.items()
     ):
         with pytest.raises(DataError, match=told):
@@ -242,7 +243,7 @@ def test_test_stands_in_for_val(pictures):
     (pictures / "val").rename(pictures / "test")
     assert len(read_images(pictures).test) == 6
     (pictures / "test").rename(pictures / "holdout")
-    with pytest.raises(DataError, match="has train/ alone"):
+    with pytest.raises(DataError, match="has only train/"):
         read_images(pictures)
 
 
@@ -253,7 +254,7 @@ def test_wrong_image_folders(pictures):
     (pictures / "train" / "cow").rename(pictures / "val" / "cow")
     with pytest.raises(DataError, match="val: has the class 'cow'"):
         read_images(pictures)
-    with pytest.raises(ValueError, match="size is the side"):
+    with pytest.raises(ValueError, match="size must be 1 pixel or more, got 0"):
         read_images(pictures, size=0)
 
 

@@ -9,16 +9,18 @@ from scipy.sparse import hstack
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from bitcycle.experiments.data.natural_logic import _changed, _region, natural_logic
-from bitcycle.experiments.data.quantified import (
+from bitcycle.experiments.data.natural_logic import (
     CONTRADICTION,
     ENTAILMENT,
     NEUTRAL,
     NOUN_ABOVE,
     QUANTIFIERS,
     VERB_ABOVE,
+    _changed,
+    _region,
+    natural_logic,
     relation,
-    sentence_about,
+    sentence_for,
 )
 
 ABOVE = NOUN_ABOVE | VERB_ABOVE
@@ -79,7 +81,7 @@ def test_labels_are_those_of_all_models():
         about = (region, _region(rng) if number % 4 == 0 else _changed(region, rng))
         quantifiers = QUANTIFIERS[number % 4], QUANTIFIERS[number // 4 % 4]
         premise, hypothesis = (
-            sentence_about(part, quantifier, next(topic for topic in (0, 1) if part.deeds[topic]))
+            sentence_for(part, quantifier, next(topic for topic in (0, 1) if part.phrases[topic]))
             for part, quantifier in zip(about, quantifiers, strict=True)
         )
         label = relation(premise, hypothesis)
@@ -98,10 +100,10 @@ def test_a_sentence_and_its_region_belong_together():
     for _ in range(50):
         region = _region(rng)
         for quantifier, topic in product(QUANTIFIERS, (0, 1)):
-            if region.deeds[topic]:
-                assert sentence_about(region, quantifier, topic).region == region
-    with pytest.raises(ValueError, match="says a deed"):
-        sentence_about(region.__class__("dogs", None, (None, None)), "all", 0)
+            if region.phrases[topic]:
+                assert sentence_for(region, quantifier, topic).region == region
+    with pytest.raises(ValueError, match="needs a predicate: the region has no verb phrase of topic 0"):
+        sentence_for(region.__class__("dogs", None, (None, None)), "all", 0)
 
 
 # The laws of the data

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from bitcycle.experiments.data.detection import DetectionData
-from bitcycle.experiments.data.entailment import read_pairs
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.images import read_images
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.graph_files import read_graph
+from bitcycle.experiments.data.image_files import read_images
 from bitcycle.experiments.data.official import (
     OFFICIAL,
     Official,
@@ -29,11 +29,11 @@ from bitcycle.experiments.data.official import (
     official_named,
     unpacking,
 )
-from bitcycle.experiments.data.official.downloading import DownloadError
+from bitcycle.experiments.data.official.fetching import DownloadError
+from bitcycle.experiments.data.sentence_pairs import read_pairs
 from bitcycle.experiments.data.text import read_words
 from bitcycle.experiments.data.voc import read_voc
 from bitcycle.experiments.tasks import TASKS
-from bitcycle.experiments.tasks.graph import read_graph
 from tests.experiments.data.official import official as real
 from tests.experiments.data.serving import closed_port, local_server
 from tests.experiments.data.tiny_sets import TINY, tar, zipped
@@ -66,11 +66,11 @@ def small(content, name="small.tar.gz", checksum="right", **options):
     if checksum == "right":
         checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
     file = RemoteFile(f"https://nowhere.invalid/{name}", len(content), checksum, **options)
-    return Official("small", "image", (file,), "MIT", "a test", holds="folder/file")
+    return Official("small", "image", (file,), "MIT", "a test", marker="folder/file")
 
 
-def stated_for(entry, files):
-    """The entry, with the checksums of other files wherever it states any."""
+def published_for(entry, files):
+    """The entry, with the checksums of other files wherever it has any."""
     changed = []
     for file in entry.files:
         right = f"sha256:{hashlib.sha256(files[file.name]).hexdigest()}"
@@ -89,14 +89,14 @@ def everything_in(folder):
 def test_laws_of_the_catalogue(entry):
     assert entry.task in TASKS
     assert len(entry.licence) > 2
-    assert len(entry.stated) > 10
+    assert len(entry.checksum_source) > 10
     assert entry.files
     assert len({file.name for file in entry.files}) == len(entry.files)
     for file in entry.files:
         assert re.fullmatch(r"https://[\w.-]+/[\w./~-]+", file.url)
         assert file.size > 0
         if file.checksum is None:
-            assert "neither" in entry.stated  # says why there is none
+            assert "neither" in entry.checksum_source  # says why there is none
         else:
             assert re.fullmatch(r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}", file.checksum)
     assert "downloads" not in OFFICIAL  # it would be taken for the folder of archives
@@ -120,7 +120,7 @@ def test_the_documentation_says_what_the_catalogue_says(entry):
     row = next(line for line in table.splitlines() if line.startswith(f"| {entry.name} |"))
     assert entry.task in row
     assert entry.licence in row
-    assert (entry.stated if entry.files[0].checksum else "recorded at the first download") in row
+    assert (entry.checksum_source if entry.files[0].checksum else "recorded at the first download") in row
 
 
 # From the server to the reader
@@ -129,7 +129,7 @@ def test_the_documentation_says_what_the_catalogue_says(entry):
 @pytest.mark.parametrize("name", OFFICIAL)
 def test_the_task_reads_what_was_fetched(name, server, cache, monkeypatch):
     server.files = TINY[name]()
-    monkeypatch.setitem(OFFICIAL, name, stated_for(OFFICIAL[name], server.files))
+    monkeypatch.setitem(OFFICIAL, name, published_for(OFFICIAL[name], server.files))
     fetched = fetch(OFFICIAL[name], cache, server.url)
     assert fetched.new
     assert find_official(name) == fetched.path
@@ -172,7 +172,7 @@ def test_real_batches_and_words(server, cache, monkeypatch):
         "wikitext-2-v1.zip": zipped(words),
     }
     for name in ("cifar10", "wikitext-2"):
-        monkeypatch.setitem(OFFICIAL, name, stated_for(OFFICIAL[name], server.files))
+        monkeypatch.setitem(OFFICIAL, name, published_for(OFFICIAL[name], server.files))
         fetch(OFFICIAL[name], cache, server.url)
     assert len(read_images(find_official("cifar10")).test) == 2000
     assert len(read_words(find_official("wikitext-2")).vocabulary) == 33_278
@@ -200,7 +200,7 @@ def test_a_mirror_for_each_name(server, cache):
     "mirror", ["/tmp", "", "host", "ftp://host", "file:///tmp", "http://", "http://[", "https://a b/"]
 )
 def test_no_mirrors(mirror, cache):
-    with pytest.raises(ValueError, match="a mirror is an address such as https://host/folder, not"):
+    with pytest.raises(ValueError, match="mirror must be a URL such as https://host/folder, got"):
         fetch(small(b""), cache, mirror)
     assert not cache.exists()
 
@@ -219,16 +219,19 @@ def fails(entry, cache, mirror, told, error=DownloadError):
 def test_downloads_that_fail_leave_nothing(server, cache):
     content = tar({"folder/file": bytes(100_000)})
     cache.mkdir()
-    fails(small(content), cache, server.url, "127.0.0.1:.* does not give small.tar.gz: it answers 404 Not Found")
+    fails(small(content), cache, server.url, "127.0.0.1:.* does not serve small.tar.gz: it responds 404 Not Found")
     fails(small(content), cache, closed_port(), r"cannot reach 127.0.0.1:\d+: no network\?$")
     fails(small(content), cache, None, r"cannot reach nowhere.invalid: no network\?$")
     server.files, server.cut = {"small.tar.gz": content}, {"small.tar.gz"}
-    fails(small(content), cache, server.url, "the download of small.tar.gz from .* broke off")
-    fails(small(content, checksum=None), cache, server.url, "broke off")
+    fails(small(content), cache, server.url, "the download of small.tar.gz from .* was interrupted")
+    fails(small(content, checksum=None), cache, server.url, "was interrupted")
     server.cut = set()
     for wrong in (f"md5:{'0' * 32}", f"sha256:{'0' * 64}"):
         fails(
-            small(content, checksum=wrong), cache, server.url, rf"is not {wrong} \(stated in a test\); it was not kept"
+            small(content, checksum=wrong),
+            cache,
+            server.url,
+            rf"does not match {wrong} \(published in a test\); it was deleted",
         )
     assert fetch(small(content), cache, server.url).new
 
@@ -247,7 +250,7 @@ def test_an_interrupted_download_leaves_nothing(server, cache):
 
 def test_whole_files_of_a_broken_attempt_are_used(server, cache, monkeypatch):
     files = TINY["mnist"]()
-    entry = stated_for(OFFICIAL["mnist"], files)
+    entry = published_for(OFFICIAL["mnist"], files)
     server.files = {name: file for name, file in files.items() if name.startswith("train")}
     with pytest.raises(DownloadError, match="404"):
         fetch(entry, cache, server.url)
@@ -270,7 +273,7 @@ def test_the_first_download_is_recorded(server, cache):
     assert json.loads(seen.read_text()) == {"small/small.tar.gz": recorded["small.tar.gz"]}
 
     (cache / "small/folder/file").unlink()
-    fails(entry, cache, server.url, "small: holds no folder/file; delete the folder", DataError)
+    fails(entry, cache, server.url, "small: has no folder/file; delete the folder to fetch it again", DataError)
     (cache / "small/folder").rmdir()
     (cache / "small").rmdir()
     server.files = {"small.tar.gz": other}
@@ -353,8 +356,14 @@ def test_malicious_zip(name, mode, told, server, cache, tmp_path):
     content = zip_with(name, mode)
     server.files = {"small.zip": content}
     cache.mkdir()
-    for take in ("*", "folder/*"):
-        fails(small(content, "small.zip", take=(take,)), cache, server.url, f"small.zip: refused, .*{told}", DataError)
+    for members in ("*", "folder/*"):
+        fails(
+            small(content, "small.zip", members=(members,)),
+            cache,
+            server.url,
+            f"small.zip: refused, .*{told}",
+            DataError,
+        )
     assert everything_in(tmp_path) == ["cache"]
 
 
@@ -376,18 +385,18 @@ def test_bombs(name, server, cache, monkeypatch):
     server.files = {name: content}
     cache.mkdir()
     fails(small(content, name), cache, server.url, "refused, it would unpack to more than 3 MB", DataError)
-    assert fetch(small(content, name, take=("folder/*",)), cache, server.url).new
+    assert fetch(small(content, name, members=("folder/*",)), cache, server.url).new
 
 
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("small.tar.gz", b"hello", "is damaged or no archive"),
-        ("small.tar.gz", tar({"folder/file": b"x" * 9999}, "w:gz")[:-20], "is damaged or no archive"),
-        ("small.tar.gz", tar({"other/file": b""}), "holds no folder/file"),
-        ("small.zip", b"", "is damaged or no archive"),
-        ("small.zip", zipped({"folder/file": b"x"})[:-9], "is damaged or no archive"),
-        ("file", b"", "holds no folder/file"),
+        ("small.tar.gz", b"hello", "is damaged or not an archive"),
+        ("small.tar.gz", tar({"folder/file": b"x" * 9999}, "w:gz")[:-20], "is damaged or not an archive"),
+        ("small.tar.gz", tar({"other/file": b""}), "has no folder/file"),
+        ("small.zip", b"", "is damaged or not an archive"),
+        ("small.zip", zipped({"folder/file": b"x"})[:-9], "is damaged or not an archive"),
+        ("file", b"", "has no folder/file"),
     ],
     ids=["no tar", "cut tar", "other tar", "empty zip", "cut zip", "no archive"],
 )

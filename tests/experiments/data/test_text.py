@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.reference_text import paragraphs_of_parts
-from bitcycle.experiments.data.text import python_reference, read_words
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.text import _paragraphs_by_split, python_reference, read_words
 from tests.experiments.data.official import official
 
 
@@ -36,7 +35,7 @@ def test_the_reference_is_a_text_of_some_size():
 
 
 def test_no_paragraph_of_the_test_is_in_the_training_text():
-    seen = [set(lines) for lines in paragraphs_of_parts()]
+    seen = [set(lines) for lines in _paragraphs_by_split()]
     assert sum(map(len, seen)) == len(set.union(*seen))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.unpickling import load_arrays
 
 ARRAYS = {

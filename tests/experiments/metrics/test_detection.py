@@ -103,7 +103,7 @@ def test_nothing_to_find():
 
 @pytest.mark.parametrize("measure", [voc_map, coco_map])
 def test_images_must_fit(measure):
-    with pytest.raises(ValueError, match="detections of 1 images do not fit the truth of 2"):
+    with pytest.raises(ValueError, match="there are detections of 1 images, but ground truth of 2"):
         measure([seen()], [truth(), truth()])
 
 

@@ -15,12 +15,21 @@ import bitcycle as bc
 from bitcycle.experiments.data.detection import Target, collate
 from bitcycle.experiments.data.digit_scenes import digit_scenes
 from bitcycle.experiments.metrics.detection import voc_map
-from bitcycle.experiments.models.anchors import BACKGROUND, BETWEEN, Anchors, assign
 from bitcycle.experiments.models.backbones import freeze_batch_norm, load_backbone
-from bitcycle.experiments.models.boxes import clip, decode, encode, iou, suppress, suppress_by_class
-from bitcycle.experiments.models.detecting import detect, focal_loss, retinanet_loss
+from bitcycle.experiments.models.boxes import (
+    BACKGROUND,
+    IGNORED,
+    Anchors,
+    assign,
+    clip,
+    decode,
+    encode,
+    iou,
+    suppress,
+    suppress_by_class,
+)
 from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
-from bitcycle.experiments.models.retinanet import Outputs, RetinaNet
+from bitcycle.experiments.models.retinanet import Outputs, RetinaNet, detect, focal_loss, retinanet_loss
 
 
 @st.composite
@@ -138,7 +147,7 @@ def test_every_anchor_answers_for_its_best_box_and_every_box_has_an_anchor(boxes
     assert set(answers[answers >= 0].tolist()) == set(range(len(boxes)))
     assert (answers[most >= 0.5] >= 0).all()
     assert (most[answers == BACKGROUND] < 0.4).all()
-    assert ((most[answers == BETWEEN] >= 0.4) & (most[answers == BETWEEN] < 0.5)).all()
+    assert ((most[answers == IGNORED] >= 0.4) & (most[answers == IGNORED] < 0.5)).all()
     # Anchors that answer for another box than their best do so since it would have none: one for each box at most.
     swapped = (answers >= 0) & (overlaps.gather(1, answers.clamp(min=0)[:, None])[:, 0] < torch.clamp(most, min=0.5))
     assert swapped.sum() <= len(boxes)
@@ -179,21 +188,19 @@ def test_the_focal_loss_of_extreme_logits_has_a_finite_gradient():
     assert logits.grad.isfinite().all()
 
 
-def outputs_of(anchors, logits, differences, size=(64, 64)):
-    return Outputs(logits, differences, anchors, (len(anchors),), size)
+def outputs_of(anchors, logits, offsets, size=(64, 64)):
+    return Outputs(logits, offsets, anchors, (len(anchors),), size)
 
 
 def test_the_loss_by_hand():
     anchors = torch.tensor([[0.0, 0.0, 8.0, 8.0], [0.0, 0.0, 8.0, 4.5], [8.0, 8.0, 16.0, 16.0]])
-    logits, differences = torch.randn(2, 3, 2), torch.randn(2, 3, 4)
-    loss = retinanet_loss(
-        outputs_of(anchors, logits, differences), [target([[0, 0, 8, 10]], [1]), target([])], beta=0.5
-    )
+    logits, offsets = torch.randn(2, 3, 2), torch.randn(2, 3, 4)
+    loss = retinanet_loss(outputs_of(anchors, logits, offsets), [target([[0, 0, 8, 10]], [1]), target([])], beta=0.5)
     truth = torch.zeros(2, 3, 2)
     truth[0, 0, 1] = 1
     counted = torch.tensor([[[1.0], [0.0], [1.0]], [[1.0], [1.0], [1.0]]])  # the second anchor lies in between
     torch.testing.assert_close(loss.classes, (focal_loss(logits, truth) * counted).sum())
-    off = (differences[0, 0] - torch.tensor([0, 1 / 8, 0, math.log(10 / 8)])).abs()
+    off = (offsets[0, 0] - torch.tensor([0, 1 / 8, 0, math.log(10 / 8)])).abs()
     torch.testing.assert_close(loss.boxes, torch.where(off < 0.5, off**2, off - 0.25).sum())
     assert loss.total == loss.classes + loss.boxes
 
@@ -227,21 +234,21 @@ def test_training_starts_with_a_small_loss():
 
 def test_detections_are_what_the_outputs_say():
     anchors = Anchors().on([(2, 2)], [32], torch.device("cpu"))
-    logits, differences = torch.full((1, 36, 3), -9.0), torch.zeros(1, 36, 4)
+    logits, offsets = torch.full((1, 36, 3), -9.0), torch.zeros(1, 36, 4)
     truth = torch.tensor([[10.0, 12.0, 40.0, 50.0], [30.0, 0.0, 64.0, 32.0]])
-    differences[0, [4, 5, 13]] = encode(truth[[0, 0, 1]], anchors[[4, 5, 13]])
+    offsets[0, [4, 5, 13]] = encode(truth[[0, 0, 1]], anchors[[4, 5, 13]])
     logits[0, 4, 2], logits[0, 5, 2], logits[0, 13, 0], logits[0, 4, 1] = 3.0, 2.0, 1.0, -1.0
-    (found,) = detect(outputs_of(anchors, logits, differences))
+    (found,) = detect(outputs_of(anchors, logits, offsets))
     assert found.labels.tolist() == [2, 0, 1]  # the second of class 2 is suppressed, that of class 1 is not
     torch.testing.assert_close(found.scores, torch.tensor([3.0, 1.0, -1.0]).sigmoid())
     torch.testing.assert_close(found.boxes, truth[[0, 1, 0]])
-    (surest,) = detect(outputs_of(anchors, logits, differences), most=1)
+    (surest,) = detect(outputs_of(anchors, logits, offsets), limit=1)
     assert surest.labels.tolist() == [2]
-    (sure,) = detect(outputs_of(anchors, logits, differences), threshold=0.7)
+    (sure,) = detect(outputs_of(anchors, logits, offsets), threshold=0.7)
     assert sure.labels.tolist() == [2, 0]
-    (nothing,) = detect(outputs_of(anchors, logits, differences), threshold=0.99)
+    (nothing,) = detect(outputs_of(anchors, logits, offsets), threshold=0.99)
     assert nothing.boxes.shape == (0, 4)
-    top = detect(Outputs(logits, differences, anchors, (9, 27), (64, 64)), top=1)[0]
+    top = detect(Outputs(logits, offsets, anchors, (9, 27), (64, 64)), top=1)[0]
     assert top.labels.tolist() == [2, 0]  # one from each level
 
 
@@ -267,7 +274,7 @@ def test_shapes(depth, insides):
     places = [12 * 20, 6 * 10, 3 * 5, 2 * 3, 1 * 2]
     assert outputs.levels == tuple(9 * n for n in places)
     assert outputs.logits.shape == (2, 9 * sum(places), 20)
-    assert outputs.differences.shape == (2, 9 * sum(places), 4)
+    assert outputs.offsets.shape == (2, 9 * sum(places), 4)
     assert outputs.anchors.shape == (9 * sum(places), 4)
     assert outputs.logits.sigmoid().mean() == pytest.approx(0.01, rel=0.5)  # the prior
 
@@ -278,11 +285,11 @@ def test_sides_that_are_no_multiples_of_the_strides():
 
 
 def test_impossible_models():
-    with pytest.raises(ValueError, match="at least 1 class"):
+    with pytest.raises(ValueError, match="classes must be 1 or more, got"):
         RetinaNet(0)
-    with pytest.raises(ValueError, match="18, 34, 50, 101 layers, not 19"):
+    with pytest.raises(ValueError, match="one of 18, 34, 50, 101, got 19"):
         RetinaNet(2, 19)
-    with pytest.raises(ValueError, match="begins on a level from 2 to 5 and ends on 5 or later, unlike 3 to 4"):
+    with pytest.raises(ValueError, match="must start at a level from 2 to 5 and end at 5 or higher, got 3 to 4"):
         RetinaNet(2, levels=(3, 4))
 
 
@@ -357,7 +364,7 @@ def saved(content, path):
 @pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
 def test_backbones_are_loaded(tmp_path, name):
     resnet, model = ImageNetResNet(18), RetinaNet(3)
-    load_backbone(model, saved(resnet.state_dict(), tmp_path / name))
+    load_backbone(model.backbone, saved(resnet.state_dict(), tmp_path / name))
     for key, value in model.backbone.state_dict().items():
         assert torch.equal(value, resnet.state_dict()[key])
 
@@ -365,7 +372,7 @@ def test_backbones_are_loaded(tmp_path, name):
 def test_backbones_are_loaded_from_old_and_wrapped_files(tmp_path):
     resnet, model = ImageNetResNet(18), RetinaNet(3)
     old = {f"module.{k}": v for k, v in resnet.state_dict().items() if not k.endswith("num_batches_tracked")}
-    load_backbone(bc.quantize(model), saved({"state_dict": old, "epoch": 3}, tmp_path / "old.pth"))
+    load_backbone(bc.quantize(model).backbone, saved({"state_dict": old, "epoch": 3}, tmp_path / "old.pth"))
     assert torch.equal(model.backbone.conv1.weight, resnet.conv1.weight)
 
 
@@ -380,7 +387,7 @@ def test_weights_that_do_not_fit(tmp_path, capsys):
 
     def message(path):
         with pytest.raises(ValueError, match=path.name) as error:
-            load_backbone(model, path)
+            load_backbone(model.backbone, path)
         assert "\n" not in str(error.value)
         return str(error.value)
 
@@ -393,7 +400,7 @@ def test_weights_that_do_not_fit(tmp_path, capsys):
     assert "conv1.weight is (64, 1, 7, 7) instead of (64, 3, 7, 7)" in message(saved(narrow, tmp_path / "grey.pt"))
     lacking = {name: value for name, value in fitting.items() if name != "bn1.weight"}
     assert "bn1.weight is missing" in message(saved(lacking, tmp_path / "lacking.pt"))
-    assert "does not hold weights by name" in message(saved([1, 2], tmp_path / "list.pt"))
+    assert "does not hold a dictionary of weights" in message(saved([1, 2], tmp_path / "list.pt"))
     assert "cannot be read as weights" in message(saved({"conv1.weight": Trap()}, tmp_path / "trap.pt"))
     assert capsys.readouterr().out == ""
     whole = io.BytesIO()

@@ -73,14 +73,14 @@ def test_misuse(weights):
         prepared("retinanet-50", backbone=weights)
     with pytest.raises(ValueError, match="nowhere.pth is not a file"):
         prepared("retinanet-18", backbone="nowhere.pth")
-    with pytest.raises(ValueError, match="frozen_norm is 'auto' or 'yes' or 'no'"):
+    with pytest.raises(ValueError, match="frozen_norm must be 'auto' or 'yes' or 'no'"):
         prepared(frozen_norm="true")
 
 
 def test_coco_beside_voc(capsys):
     training = prepared()
     training.model.eval()
-    found, true = training._found_and_true("test")
+    found, true = training._detections_and_targets("test")
     assert len(found) == len(true) == len(training.data.test)
     extra = training.extra_metrics("test")
     assert list(extra) == ["COCO mAP"]
@@ -93,7 +93,7 @@ def test_without_the_extra_a_training_still_ends(monkeypatch):
         raise detection_task.MissingExtraError("COCO mAP needs faster_coco_eval")
 
     monkeypatch.setattr(detection_task, "coco_map", missing)
-    with pytest.warns(UserWarning, match="COCO mAP is left out: COCO mAP needs faster_coco_eval"):
+    with pytest.warns(UserWarning, match="COCO mAP was not computed: COCO mAP needs faster_coco_eval"):
         assert prepared().extra_metrics("test") == {}
 
 

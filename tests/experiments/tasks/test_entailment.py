@@ -11,12 +11,12 @@ from safetensors.torch import load_file, save_file
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.natural_logic import natural_logic
 from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder, pretrained_tokenizer
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.tasks.words import WordPieces, Words
+from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 from bitcycle.experiments.training import train
 
 DATA = os.environ.get("BITCYCLE_DATA")
@@ -63,9 +63,9 @@ def test_a_hypothesis_alone_does_not_tell_the_label():
     assert model.score(*features(data.test)) < 0.45
 
 
-def test_positions_begin_anew_in_the_second_sentence():
-    words = Words(["all dogs run"] * 2)
-    inputs = words([("all dogs run", "dogs run"), ("all", "run")], longest=7)
+def test_positions_start_again_in_the_second_sentence():
+    words = WordTokenizer(["all dogs run"] * 2)
+    inputs = words([("all dogs run", "dogs run"), ("all", "run")], max_length=7)
     assert inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 1, 2], [0, 1, 2, 1, 2, 0, 0]]
     assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]]
     assert inputs["attention_mask"].tolist() == [[1] * 7, [1, 1, 1, 1, 1, 0, 0]]
@@ -90,7 +90,7 @@ def test_a_pretrained_model_is_trained_on_embedded_pairs(folder):
     assert torch.equal(
         training.model.bert.embeddings.word_embeddings.weight, before["embeddings.word_embeddings.weight"]
     )
-    assert training.longest == 60
+    assert training.max_length == 60
     assert training.example()["input_ids"].shape[1] <= 60
     result, model = train(RunConfig("entailment", "CR:5-8:cycles=2", 4, model=str(folder), batch_size=8))
     assert model.num_labels == 3
@@ -98,7 +98,7 @@ def test_a_pretrained_model_is_trained_on_embedded_pairs(folder):
 
 
 def test_word_pieces_are_those_of_the_folder(folder):
-    inputs = WordPieces(str(folder))([("ab", "c")], 16)
+    inputs = PretrainedTokenizer(str(folder))([("ab", "c")], 16)
     tokens = pretrained_tokenizer(folder).convert_ids_to_tokens(inputs["input_ids"][0])
     assert tokens == ["[CLS]", "a", "##b", "[SEP]", "c", "[SEP]"]
     assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]
@@ -158,7 +158,7 @@ def test_damaged_folders(folder):
     weights.write_bytes(whole[:100])
     refused(folder, "cannot be read as a pretrained model")
     save_file({"nonsense": torch.zeros(3)}, weights, metadata={"format": "pt"})
-    refused(folder, "its weights lack bert.embeddings.LayerNorm.bias and .* more")
+    refused(folder, "the weights lack bert.embeddings.LayerNorm.bias and .* more")
     weights.write_bytes(whole)
     for name in ("tokenizer.json", "vocab.txt"):
         (folder / name).unlink()

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import graph as graph_task
 from bitcycle.experiments.tasks import task_named
 from bitcycle.experiments.tasks.presets import preset_named
 from bitcycle.experiments.training import train
-from tests.experiments.tasks.test_training import KilledError, killed_after
+from tests.experiments.test_training import KilledError, killed_after
 
 DATA = os.environ.get("BITCYCLE_DATA")
 PARTS = RunConfig("graph", "CR:3-8:cycles=2", 24, seed=3, options={"batches": "parts"})
@@ -96,9 +96,9 @@ def test_the_number_of_layers():
     ("model", "options", "told"),
     [
         ("gcn", {"batches": "neighbours"}, "is for the models sage and gat"),
-        ("gcn", {"batches": "part"}, "'full' or 'parts' or 'neighbours', not 'part'"),
-        ("gcn", {"layers": "0"}, "layers is a whole number of 1 or more, not '0'"),
-        ("sage", {"batches": "neighbours", "fan_out": "many"}, "fan_out is a whole number of 1 or more, not 'many'"),
+        ("gcn", {"batches": "part"}, "'full' or 'parts' or 'neighbours', got 'part'"),
+        ("gcn", {"layers": "0"}, "layers must be an integer of 1 or more, got '0'"),
+        ("sage", {"batches": "neighbours", "fan_out": "many"}, "fan_out must be an integer of 1 or more, got 'many'"),
     ],
 )
 def test_misuse(model, options, told):
@@ -155,5 +155,5 @@ def test_units_between_layers():
     run = RunConfig("graph", "full", 1, options={"hidden": "24", "layers": "3"})
     shapes = {tuple(each.shape) for each in task_named("graph").prepare(run).model.parameters()}
     assert (24, 24) in shapes
-    with pytest.raises(ValueError, match="hidden is a whole number"):
+    with pytest.raises(ValueError, match="hidden must be an integer"):
         task_named("graph").prepare(RunConfig("graph", "full", 1, options={"hidden": "many"}))

@@ -1,1 +1,1 @@
-"""Data for the tasks: embedded defaults that need no download, and readers of the official formats."""
+"""Data sets: the embedded ones, the readers of official formats, and the catalogue of official data."""

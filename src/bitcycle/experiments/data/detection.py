@@ -1,6 +1,6 @@
-"""Images with boxes: samples, splits, and batches of one square size.
+"""Detection data: images with boxes, and batches of images of one square size.
 
-A box is ``x1 y1 x2 y2`` in pixels, half-open: the pixel in the upper left corner of an image is the box ``0 0 1 1``.
+A box is ``x1 y1 x2 y2`` in pixels, half-open: the upper left pixel of an image is the box ``0 0 1 1``.
 """
 
 from __future__ import annotations
@@ -13,40 +13,42 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bitcycle.experiments.data.splits import Splits
+
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be found in an image."""
+    """The objects of an image."""
 
     boxes: Tensor
     """float32 (n, 4)"""
     labels: Tensor
     """int64 (n,)"""
     difficult: Tensor
-    """bool (n,): objects that Pascal VOC's measure neither demands nor punishes"""
+    """bool (n,): objects that Pascal VOC's metric ignores, whether they are detected or not"""
 
 
 @dataclass(frozen=True)
 class DetectionSample(Target):
-    """An image and what is to be found in it."""
+    """An image with its objects."""
 
     image: Tensor
     """uint8 (3, height, width)"""
 
 
 class DetectionSplit(Protocol):
-    """Samples by number; those of a folder are decoded when they are asked for."""
+    """Samples by index. Images in files are decoded on access."""
 
     def __len__(self) -> int: ...
 
     def sample(self, index: int) -> DetectionSample:
-        """The sample of this number, the same each time."""
+        """Return a sample, the same at each call."""
         ...
 
 
 @dataclass(frozen=True)
-class DetectionData:
-    """A data set: training teaches, validation chooses, the test is looked at once."""
+class DetectionData(Splits[DetectionSplit]):
+    """A detection data set with its three splits."""
 
     name: str
     classes: tuple[str, ...]
@@ -57,7 +59,7 @@ class DetectionData:
 
 @dataclass(frozen=True)
 class DetectionBatch:
-    """Images of one size, and what is to be found in each, in the pixels of the batch."""
+    """Images of one size with their objects. Boxes are in pixels of the batch."""
 
     images: Tensor
     """float32 (batch, 3, size, size) in [0, 1]"""
@@ -65,42 +67,49 @@ class DetectionBatch:
 
 
 def collate(samples: Sequence[DetectionSample], size: int, flip: Tensor | None = None) -> DetectionBatch:
-    """A batch: images resized with their aspect ratio kept, padded with black on the right and below.
+    """Return a batch of images that keep their aspect ratio and are padded with black on the right and at the bottom.
 
-    ``flip`` says for each sample whether left and right are swapped; randomness is the caller's.
+    Args:
+        samples: The samples, at least one.
+        size: Height and width of the batch in pixels.
+        flip: For each sample, whether it is flipped horizontally; ``None`` = no flips.
 
-    >>> tall = torch.full((3, 40, 20), 255, dtype=torch.uint8)
-    >>> box = torch.tensor([[0.0, 0.0, 10.0, 40.0]])
-    >>> sample = DetectionSample(box, torch.tensor([7]), torch.tensor([False]), tall)
-    >>> batch = collate([sample, sample], 20, flip=torch.tensor([False, True]))
-    >>> batch.images.shape, batch.images[0, 0, 0, 9:11].tolist()
-    (torch.Size([2, 3, 20, 20]), [1.0, 0.0])
-    >>> [target.boxes.tolist() for target in batch.targets]
-    [[[0.0, 0.0, 5.0, 20.0]], [[5.0, 0.0, 10.0, 20.0]]]
+    Raises:
+        ValueError: If there are no samples, the size is not positive, or ``flip`` has another length.
+
+    Example:
+        >>> tall = torch.full((3, 40, 20), 255, dtype=torch.uint8)
+        >>> box = torch.tensor([[0.0, 0.0, 10.0, 40.0]])
+        >>> sample = DetectionSample(box, torch.tensor([7]), torch.tensor([False]), tall)
+        >>> batch = collate([sample, sample], 20, flip=torch.tensor([False, True]))
+        >>> batch.images.shape, batch.images[0, 0, 0, 9:11].tolist()
+        (torch.Size([2, 3, 20, 20]), [1.0, 0.0])
+        >>> [target.boxes.tolist() for target in batch.targets]
+        [[[0.0, 0.0, 5.0, 20.0]], [[5.0, 0.0, 10.0, 20.0]]]
     """
     if not samples:
         raise ValueError("a batch needs at least one sample")
     if size < 1:
-        raise ValueError(f"the size of a batch is at least 1 pixel, not {size}")
+        raise ValueError(f"the size of a batch must be at least 1 pixel, got {size}")
     flags = [False] * len(samples) if flip is None else flip.tolist()
     if len(flags) != len(samples):
-        raise ValueError(f"flip has one entry a sample: {len(flags)} do not fit {len(samples)} samples")
+        raise ValueError(f"flip must have one entry per sample, got {len(flags)} for {len(samples)} samples")
     images = torch.zeros(len(samples), 3, size, size)
     targets = []
-    for place, (sample, flipped) in enumerate(zip(samples, flags, strict=True)):
+    for index, (sample, flipped) in enumerate(zip(samples, flags, strict=True)):
         image, boxes = _resized(sample, size)
         height, width = image.shape[1:]
         if flipped:
             image = image.flip(2)
             x1, y1, x2, y2 = boxes.unbind(1)
             boxes = torch.stack((width - x2, y1, width - x1, y2), 1)
-        images[place, :, :height, :width] = image
+        images[index, :, :height, :width] = image
         targets.append(Target(boxes, sample.labels, sample.difficult))
     return DetectionBatch(images, targets)
 
 
 def _resized(sample: DetectionSample, size: int) -> tuple[Tensor, Tensor]:
-    """The image in [0, 1] with its longer side of the given size, and the boxes in it."""
+    """Return the image in [0, 1], scaled so that its longer side is ``size``, and its boxes."""
     image = sample.image.float() / 255
     height, width = image.shape[1:]
     longer = max(height, width)
@@ -108,6 +117,6 @@ def _resized(sample: DetectionSample, size: int) -> tuple[Tensor, Tensor]:
         return image, sample.boxes
     new_height, new_width = (max(1, round(side * size / longer)) for side in (height, width))
     image = F.interpolate(image[None], (new_height, new_width), mode="bilinear", antialias=True)[0].clamp(0, 1)
-    # Sides are rounded to pixels, so that the two scales may differ by a trifle.
+    # Sides are rounded to pixels, so that the two scales may differ slightly.
     scales = torch.tensor([new_width / width, new_height / height] * 2)
     return image, sample.boxes * scales

@@ -1,4 +1,4 @@
-"""Opening folders and files so that whatever is wrong with them comes out as a DataError."""
+"""Access to data files. Every problem with a file or folder is raised as a DataError of one line."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from bitcycle.experiments.data.errors import DataError
+
+class DataError(ValueError):
+    """A data file or folder cannot be used. The message names it, what is wrong, and what would be right.
+
+    >>> str(DataError("cora/ind.cora.x: is empty; it should be a pickle"))
+    'cora/ind.cora.x: is empty; it should be a pickle'
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))  # one line, even if a file name or another error has several
 
 
 def existing_folder(folder: str | Path, holds: str) -> Path:
-    """The folder as a path; it must exist and have something in it. `holds` says what would be right.
+    """Return a folder as a path, which must exist and not be empty. ``holds`` says what it should hold.
 
     >>> existing_folder("nowhere", "ptb.train.txt")
     Traceback (most recent call last):
     ...
-    bitcycle.experiments.data.errors.DataError: nowhere: there is no such folder; it should hold ptb.train.txt
+    bitcycle.experiments.data.files.DataError: nowhere: there is no such folder; it should hold ptb.train.txt
     """
     path = Path(folder)
     if not path.exists():
@@ -29,20 +38,22 @@ def existing_folder(folder: str | Path, holds: str) -> Path:
 
 
 def first_existing(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """The first of the named files that is in the folder."""
+    """Return the first of the named files that exists in the folder."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def required(folder: Path, *names: str) -> Path:
-    """The first of the named files that is in the folder; one of them must be."""
+    """Return the first of the named files that exists in the folder, or raise a DataError."""
     path = first_existing(folder, names)
     if path is None:
-        raise DataError(f"{folder}: holds no {names[0]}; it should have {' or '.join(names)} beside the other files")
+        raise DataError(
+            f"{folder}: holds no {names[0]}; it should hold {' or '.join(names)} along with the other files"
+        )
     return path
 
 
 def read_bytes(path: Path) -> bytes:
-    """All of a file, decompressed where its name ends in .gz; it must not be empty."""
+    """Return the content of a file, which must not be empty. A ``.gz`` file is decompressed."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except EOFError:
@@ -55,11 +66,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 text file, without their ends, read as they are needed."""
+    """Iterate over the lines of a UTF-8 text file, without line ends."""
     try:
-        with path.open(encoding="utf-8", newline="\n") as file:  # a lone \r inside a sentence ends no line
+        with path.open(encoding="utf-8", newline="\n") as file:  # a lone \r inside a sentence does not end a line
             for line in file:
-                if "\0" in line:  # UTF-8 allows it, text does not have it
+                if "\0" in line:  # valid UTF-8, but a sign of a binary file
                     raise DataError(f"{path}: is not text (it has zero bytes); it should be UTF-8")
                 yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:

@@ -1,64 +1,128 @@
-"""Image data: scikit-learn's digits, and the official formats from a folder."""
+"""Image data sets in memory or in files, and the embedded one: scikit-learn's digits."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.data.cifar import cifar_folder, read_cifar
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.files import existing_folder
-from bitcycle.experiments.data.idx import idx_folder, read_idx
-from bitcycle.experiments.data.image_data import ArrayImages, FileImages, ImageData, ImageSplit
-from bitcycle.experiments.data.image_folder import is_image_folder, read_image_folder
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.splits import Splits
 
-__all__ = ["ArrayImages", "FileImages", "ImageData", "ImageSplit", "digits", "read_images"]
 
-_HOLDS = (
-    "idx files (train-images-idx3-ubyte.gz ...), CIFAR python batches (cifar-10-batches-py, cifar-100-python) "
-    "or images in train/<class>/ and val/<class>/"
-)
+class ImageSplit(Protocol):
+    """One split of an image data set."""
+
+    @property
+    def labels(self) -> Tensor:
+        """The class of each image, int64."""
+
+    def __len__(self) -> int: ...
+
+    def images(self, rows: Tensor) -> Tensor:
+        """Return images by row number, as float32 (n, channels, height, width) in [0, 1]."""
+
+    def subset(self, rows: Tensor) -> ImageSplit:
+        """Return the split that consists of these rows, in this order."""
+
+
+@dataclass(frozen=True)
+class ArrayImages:
+    """Images in memory, as uint8 (n, channels, height, width) from 0 to ``peak``.
+
+    >>> split = ArrayImages(torch.full((3, 1, 2, 2), 255, dtype=torch.uint8), torch.tensor([0, 1, 1]))
+    >>> len(split), split.images(torch.tensor([2])).shape, split.images(torch.tensor([2])).max()
+    (3, torch.Size([1, 1, 2, 2]), tensor(1.))
+    """
+
+    pixels: Tensor
+    labels: Tensor
+    peak: int = 255
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def images(self, rows: Tensor) -> Tensor:
+        return self.pixels[rows].float() / self.peak
+
+    def subset(self, rows: Tensor) -> ArrayImages:
+        return ArrayImages(self.pixels[rows], self.labels[rows], self.peak)
+
+
+@dataclass(frozen=True)
+class FileImages:
+    """Images in files, decoded on access: the central square in RGB, scaled to ``size`` pixels."""
+
+    files: tuple[Path, ...]
+    labels: Tensor
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def images(self, rows: Tensor) -> Tensor:
+        decoded = [_decode(self.files[row], self.size) for row in rows.tolist()]
+        return torch.stack(decoded) if decoded else torch.empty(0, 3, self.size, self.size)
+
+    def subset(self, rows: Tensor) -> FileImages:
+        return FileImages(tuple(self.files[row] for row in rows.tolist()), self.labels[rows], self.size)
+
+
+@dataclass(frozen=True)
+class ImageData(Splits[ImageSplit]):
+    """An image data set with its three splits."""
+
+    name: str
+    classes: tuple[str, ...]
+    """The names of the classes."""
+    channels: int
+    size: int
+    """Height and width in pixels."""
+    train: ImageSplit
+    validation: ImageSplit
+    test: ImageSplit
 
 
 def digits() -> ImageData:
-    """scikit-learn's 1,797 handwritten digits, 8 x 8 pixels, 17 shades of grey.
+    """Return scikit-learn's 1,797 handwritten digits, of 8 x 8 pixels in 17 shades of grey.
 
-    Of every 20 digits of a class, in the file's order, 12 are for training, 3 for validation and 5 for testing: all
-    classes are alike in all parts, and no random number has a say.
+    Of every 20 digits of a class, in the order of the file, 12 are for training, 3 for validation and 5 for testing.
+    The splits have the same proportions of classes, and no randomness is involved.
 
     >>> data = digits()
-    >>> [len(part) for part in (data.train, data.validation, data.test)], data.channels, data.size
+    >>> [len(split) for split in (data.train, data.validation, data.test)], data.channels, data.size
     ([1084, 266, 447], 1, 8)
     """
     bunch = need("sklearn.datasets", "study", "the digits data").load_digits()
     labels = torch.from_numpy(bunch.target).long()
     everything = ArrayImages(torch.from_numpy(bunch.images).to(torch.uint8).unsqueeze(1), labels, peak=16)
-    place = _place_in_class(labels) * 7 % 20  # times 7: neighbours in the file, often of one hand, part ways
+    # The factor 7 separates neighbours in the file, which often are by the same writer.
+    position = _rank_in_class(labels) * 7 % 20
     bounds = ((0, 12), (12, 15), (15, 20))
-    parts = (everything.part(((place >= low) & (place < high)).nonzero().flatten()) for low, high in bounds)
-    return ImageData("digits", tuple(str(digit) for digit in range(10)), 1, 8, *parts)
+    splits = (everything.subset(((position >= low) & (position < high)).nonzero().flatten()) for low, high in bounds)
+    return ImageData("digits", tuple(str(digit) for digit in range(10)), 1, 8, *splits)
 
 
-def read_images(folder: str | Path, size: int = 224) -> ImageData:
-    """Read a folder of idx files, CIFAR python batches, or images in class folders (then scaled to `size`).
-
-    ``read_images("fashion-mnist")`` has 54,000 / 6,000 / 10,000 images: where a data set has no validation part of its
-    own, validation is the last tenth of a fixed permutation of the training part. In image folders `val` is the test.
-    """
-    path = existing_folder(folder, _HOLDS)
-    if (place := idx_folder(path)) is not None:
-        return read_idx(place)
-    if (found := cifar_folder(path)) is not None:
-        return read_cifar(*found)
-    if is_image_folder(path):
-        return read_image_folder(path, size)
-    raise DataError(f"{path}: no images were recognised; it should hold {_HOLDS}")
-
-
-def _place_in_class(labels: Tensor) -> Tensor:
-    """How many of the same class come before each."""
+def _rank_in_class(labels: Tensor) -> Tensor:
+    """Return how many samples of the same class come before each sample."""
     same = labels.unsqueeze(0) == labels.unsqueeze(1)
     return same.tril(-1).sum(1)
+
+
+def _decode(path: Path, size: int) -> Tensor:
+    """Return the central square of an image as (3, size, size)."""
+    pillow = need("PIL.Image", "study", "decoding images")
+    try:
+        with pillow.open(path) as image:
+            side = min(image.size)
+            left, top = ((length - side) // 2 for length in image.size)
+            square = (left, top, left + side, top + side)
+            small = image.convert("RGB").resize((size, size), pillow.Resampling.BILINEAR, box=square)
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        raise DataError(f"{path}: cannot be decoded ({error}); it should be a complete image file") from None
+    return torch.from_numpy(np.array(small)).permute(2, 0, 1).float() / 255

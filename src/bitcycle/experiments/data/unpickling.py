@@ -1,9 +1,9 @@
-"""Pickles of arrays, read without executing anything.
+"""Safe reading of pickled arrays: nothing in the file is executed.
 
-A pickle is a program: by its globals it may call any function of any module. Here a global is only ever resolved to
-one of the stand-ins below, which note what numpy or scipy would have been asked for. When the pickle has been read, the
-notes are checked and turned into arrays. So nothing of numpy or scipy is called by the file itself, and files of old
-versions (python 2, numpy before 1.26, scipy before 1.8) read like those of new ones.
+A pickle is a program that can call any function of any module through its globals. Here, a global is only ever resolved
+to one of the stand-ins below, which record the call. When the pickle has been read, the records are checked and
+converted to arrays. The file itself never calls numpy or scipy, and files of old versions (Python 2, numpy before 1.26,
+scipy before 1.8) are read in the same way as new ones.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from typing import Any
 import numpy as np
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.files import read_bytes
+from bitcycle.experiments.data.files import DataError, read_bytes
 
-_NUMBERS = re.compile(r"[?biufc]\d{0,2}")
-_ADMITTED = "numbers, text, lists, dictionaries, numpy arrays and scipy's csr matrices"
+_NUMBER_TYPE = re.compile(r"[?biufc]\d{0,2}")
+_ALLOWED = "numbers, text, lists, dictionaries, numpy arrays and scipy's csr matrices"
 
 
-class _Note:
-    """What the pickle asked for: the arguments of the call and the state it set afterwards.
+class _Record:
+    """A recorded call: its arguments, and the state that the pickle set afterwards.
 
-    Every stand-in has a `__setstate__`: without one, a pickle could set attributes of the stand-in class itself.
+    Every stand-in has a ``__setstate__``. Without it, a pickle could set attributes of the stand-in class itself.
     """
 
     arguments: tuple[Any, ...] = ()
@@ -42,8 +41,8 @@ class _Note:
         self.state = state
 
 
-class _Type(_Note):
-    """`numpy.dtype("f4", False, True)`, its state holding the byte order."""
+class _Type(_Record):
+    """``numpy.dtype("f4", False, True)``; the state has the byte order."""
 
     def value(self) -> np.dtype[Any]:
         name, order = self.arguments[0], "="
@@ -51,20 +50,20 @@ class _Type(_Note):
             _, order, subtype, names, fields, *_ = self.state
             if not (subtype is names is fields is None):
                 raise ValueError("an array of records")
-        if not (isinstance(name, str) and _NUMBERS.fullmatch(name) and order in ("<", ">", "=", "|")):
-            raise ValueError(f"an array of {name!r}, which is no type of number")
+        if not (isinstance(name, str) and _NUMBER_TYPE.fullmatch(name) and order in ("<", ">", "=", "|")):
+            raise ValueError(f"an array of {name!r}, which is not a number type")
         return np.dtype(order + name)
 
 
-class _Array(_Note):
-    """An array as numpy pickles it up to protocol 4: empty first, then a state with type, shape and bytes."""
+class _Array(_Record):
+    """An array as numpy pickles it up to protocol 4: created empty, then given a state with type, shape and bytes."""
 
     def value(self) -> Any:
         _, shape, kind, fortran, content = self.state
         return _array(content, kind, shape, "F" if fortran else "C")
 
 
-class _Buffer(_Note):
+class _Buffer(_Record):
     """An array as numpy pickles it in protocol 5."""
 
     def value(self) -> Any:
@@ -72,7 +71,7 @@ class _Buffer(_Note):
         return _array(content, kind, shape, "F" if order == "F" else "C")
 
 
-class _Scalar(_Note):
+class _Scalar(_Record):
     """A single number of a numpy type."""
 
     def value(self) -> Any:
@@ -80,7 +79,7 @@ class _Scalar(_Note):
         return _array(content, kind, (), "C").item()
 
 
-class _Sparse(_Note):
+class _Sparse(_Record):
     """A csr matrix: three arrays and a shape."""
 
     def value(self) -> Any:
@@ -92,8 +91,8 @@ class _Sparse(_Note):
         return matrix
 
 
-class _Bytes(_Note):
-    """Bytes, which python 3 writes in old protocols as the latin-1 encoding of a text."""
+class _Bytes(_Record):
+    """Bytes, which Python 3 writes in old protocols as text to be encoded as latin-1."""
 
     def __new__(cls, text: str = "", encoding: str = "latin1") -> bytes:  # type: ignore[misc]
         if encoding != "latin1":
@@ -105,7 +104,7 @@ _STAND_INS: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): _Type,
     ("numpy", "ndarray"): "numpy.ndarray",  # only ever an argument of _reconstruct
     ("_codecs", "encode"): _Bytes,
-    ("__builtin__", "bytes"): _Bytes,  # how protocol 2 writes empty ones
+    ("__builtin__", "bytes"): _Bytes,  # how protocol 2 writes empty bytes
     ("collections", "defaultdict"): defaultdict,
     ("builtins", "list"): list,
     ("__builtin__", "list"): list,
@@ -127,13 +126,13 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) not in _STAND_INS:
             raise DataError(
                 f"{self.path}: the pickle asks for {module}.{name}, which was refused and not executed; "
-                f"it should hold nothing but {_ADMITTED}"
+                f"it should hold nothing but {_ALLOWED}"
             )
         return _STAND_INS[module, name]
 
 
 def load_arrays(path: str | Path) -> Any:
-    """What a pickle holds: arrays, csr matrices, and lists and dictionaries of them; nothing in it is executed.
+    """Return the content of a pickle of arrays, csr matrices, and lists and dictionaries of them. Nothing is executed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -148,15 +147,15 @@ def load_arrays(path: str | Path) -> Any:
         return _plain(_Unpickler(content, path).load(), {})
     except (DataError, ImportError):
         raise
-    except Exception as error:  # a damaged pickle may raise anything
+    except Exception as error:  # a damaged pickle can raise any exception
         raise DataError(
             f"{path}: is truncated or not a pickle of arrays ({type(error).__name__}: {error}); "
-            f"it should hold nothing but {_ADMITTED}"
+            f"it should hold nothing but {_ALLOWED}"
         ) from None
 
 
 def _plain(value: Any, done: dict[int, Any]) -> Any:
-    """The value with notes turned into arrays, everywhere inside it; `done` holds what is done already."""
+    """Return the value with all records in it converted to arrays; ``done`` has the values converted so far."""
     if isinstance(value, (str, bytes, int, float, type(None))):
         return value
     if id(value) in done:
@@ -177,11 +176,11 @@ def _plain(value: Any, done: dict[int, Any]) -> Any:
 
 
 def _array(content: Any, kind: Any, shape: Any, order: Any) -> Any:
-    """An array out of its bytes, which python 2 wrote as text."""
+    """Create an array from its bytes, which Python 2 wrote as text."""
     if not isinstance(kind, _Type):
         raise ValueError("an array without a type")
     raw, dtype = content.encode("latin1") if isinstance(content, str) else content, kind.value()
     expected = math.prod(shape) * dtype.itemsize
     if not isinstance(raw, (bytes, bytearray)) or len(raw) != expected:
         raise ValueError(f"an array of shape {shape} should have {expected} bytes")
-    return np.frombuffer(raw, dtype).reshape(shape, order=order).copy()  # a copy, which can be written to
+    return np.frombuffer(raw, dtype).reshape(shape, order=order).copy()  # a copy is writable

@@ -1,1 +1,1 @@
-"""How good a model is, by the measures of its field."""
+"""Metrics."""

@@ -1,4 +1,4 @@
-"""Pretrained backbones of detectors: load their weights, freeze their statistics."""
+"""Backbones of detectors: networks that return features at several strides, pretrained weights, frozen batch norms."""
 
 from __future__ import annotations
 
@@ -6,21 +6,70 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.models.retinanet import RetinaNet
+from bitcycle.experiments.models.imagenet_resnet import ImageNetBasicBlock, ImageNetResNet
+
+
+class ResNetFeatures(ImageNetResNet):
+    """A residual network without its classifier. It returns the outputs of its stages, at strides 4 to 32."""
+
+    first = 2
+    """The pyramid level of the first output; level l has a stride of 2^l pixels."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(depth, classes=1)
+        self.channels = tuple(self.fc.in_features // 2**i for i in (3, 2, 1, 0))
+        del self.fc
+
+    def forward(self, x: Tensor) -> list[Tensor]:  # type: ignore[override]
+        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
+        outs = []
+        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
+            x = stage(x)
+            outs.append(x)
+        return outs
+
+
+class SmallFeatures(nn.Module):
+    """A stem and one basic block per stage, for images of about 64 pixels. The outputs have strides 2, 4, 8, ..."""
+
+    first = 1
+
+    def __init__(self, channels: tuple[int, ...]) -> None:
+        super().__init__()
+        self.channels = channels
+        self.conv1 = nn.Conv2d(3, channels[0], 3, 2, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels[0])
+        in_channels = (channels[0], *channels)
+        self.stages = nn.ModuleList(
+            ImageNetBasicBlock(inputs, width, 2 if index else 1)
+            for index, (inputs, width) in enumerate(zip(in_channels, channels, strict=False))
+        )
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        x = F.relu(self.bn1(self.conv1(x)))
+        outs = []
+        for stage in self.stages:
+            x = stage(x)
+            outs.append(x)
+        return outs
 
 
 class FrozenBatchNorm2d(nn.BatchNorm2d):
-    """A batch norm that stays in evaluation mode."""
+    """A batch norm that is always in evaluation mode."""
 
     def train(self, mode: bool = True) -> FrozenBatchNorm2d:
         return super().train(False)
 
 
 def freeze_batch_norm(model: nn.Module) -> None:
-    """Keep the statistics of all batch norms as they are, through ``model.train()`` too; scale and shift still learn.
+    """Keep the statistics of all batch norms fixed, even after ``model.train()``. Scale and shift are still trained.
 
     >>> layer = nn.BatchNorm2d(3)
     >>> freeze_batch_norm(layer)
@@ -33,29 +82,34 @@ def freeze_batch_norm(model: nn.Module) -> None:
             module.eval()
 
 
-def load_backbone(model: RetinaNet, path: str | Path) -> None:
-    """Put the weights of a residual network into a detector's backbone, from a torch or a safetensors file.
+def load_backbone(backbone: nn.Module, path: str | Path) -> None:
+    """Load the weights of a pretrained residual network.
 
-    The names are torchvision's, which :class:`ImageNetResNet` shares; the classifier ``fc`` is left out.
+    Args:
+        backbone: The network, with torchvision's names, which :class:`ImageNetResNet` has too.
+        path: A torch or safetensors file. The weights of the classifier ``fc`` are ignored.
+
+    Raises:
+        ValueError: If the file cannot be read or does not fit the network.
     """
     weights = _weights(Path(path))
-    own = model.backbone.state_dict()
+    own = backbone.state_dict()
     given = {name.removeprefix("module."): value for name, value in weights.items()}
     given = {name: value for name, value in given.items() if not name.startswith("fc.")}
-    # Files of old versions of torch do not have these counters.
+    # Files of old versions of torch lack these counters.
     counters = {name: value for name, value in own.items() if name.endswith("num_batches_tracked")}
     given = counters | given
-    wrong = [f"{name} is missing" for name in own if name not in given]
-    wrong += [f"{name} has no place" for name in given if name not in own]
-    wrong += [
+    problems = [f"{name} is missing" for name in own if name not in given]
+    problems += [f"{name} is unknown" for name in given if name not in own]
+    problems += [
         f"{name} is {tuple(given[name].shape)} instead of {tuple(own[name].shape)}"
         for name in own
         if name in given and given[name].shape != own[name].shape
     ]
-    if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise ValueError(f"{path} does not fit the backbone: {'; '.join(wrong[:3])}{more}")
-    model.backbone.load_state_dict(given)
+    if problems:
+        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise ValueError(f"{path} does not fit the backbone: {'; '.join(problems[:3])}{more}")
+    backbone.load_state_dict(given)
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
@@ -68,11 +122,11 @@ def _weights(path: Path) -> dict[str, Tensor]:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except ImportError:
         raise
-    except Exception as error:  # what these two raise for a broken file is not documented
+    except Exception as error:  # neither documents what it raises for a damaged file
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"{path} cannot be read as weights: {reason}") from None
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
         content = content["state_dict"]
     if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise ValueError(f"{path} does not hold weights by name")
+        raise ValueError(f"{path} does not hold a dictionary of weights")
     return content

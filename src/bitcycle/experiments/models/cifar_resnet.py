@@ -9,15 +9,17 @@ from torch import Tensor, nn
 class BasicBlock(nn.Module):
     """Two 3 x 3 convolutions and a shortcut, projected by a 1 x 1 convolution where the shape changes."""
 
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outside)
-        self.conv2 = nn.Conv2d(outside, outside, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outside)
+        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out_channels)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out_channels)
         self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or inside != outside:
-            self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+        if stride != 1 or in_channels != out_channels:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(in_channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.bn1(self.conv1(x)))
@@ -25,7 +27,15 @@ class BasicBlock(nn.Module):
 
 
 class CifarResNet(nn.Module):
-    """A residual network of ``6 n + 2`` layers: 8, 20, 38, 74, 110, 152, ...
+    """A residual network with ``6 n + 2`` layers: 8, 20, 38, 74, 110, 152, ...
+
+    Args:
+        depth: Number of layers.
+        classes: Number of classes.
+        channels: Channels of the images.
+
+    Raises:
+        ValueError: If the depth is not ``6 n + 2``.
 
     >>> sum(p.numel() for p in CifarResNet(20).parameters() if p.dim() > 1)
     270896
@@ -34,7 +44,9 @@ class CifarResNet(nn.Module):
     def __init__(self, depth: int, classes: int = 10, channels: int = 3) -> None:
         super().__init__()
         if depth < 8 or (depth - 2) % 6:
-            raise ValueError(f"a CIFAR ResNet has 6 n + 2 layers, such as 8, 20, 38, 74, 110 or 152, not {depth}")
+            raise ValueError(
+                f"the depth of a CIFAR ResNet must be 6 n + 2, such as 8, 20, 38, 74, 110 or 152, got {depth}"
+            )
         blocks = (depth - 2) // 6
         self.conv1 = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(16)
@@ -47,9 +59,9 @@ class CifarResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     @staticmethod
-    def _stage(inside: int, outside: int, blocks: int, stride: int) -> nn.Sequential:
-        later = (BasicBlock(outside, outside, 1) for _ in range(blocks - 1))
-        return nn.Sequential(BasicBlock(inside, outside, stride), *later)
+    def _stage(in_channels: int, out_channels: int, blocks: int, stride: int) -> nn.Sequential:
+        later = (BasicBlock(out_channels, out_channels, 1) for _ in range(blocks - 1))
+        return nn.Sequential(BasicBlock(in_channels, out_channels, stride), *later)
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(self.bn1(self.conv1(x)))

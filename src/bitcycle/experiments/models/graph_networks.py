@@ -13,11 +13,19 @@ from bitcycle._support.extras import need
 
 
 class GraphNetwork(nn.Module):
-    """Graph convolutions; between them layer norm over each node's features, ReLU and dropout. Gives logits.
+    """Graph convolutions with layer norm, ReLU and dropout in between. The outputs are logits.
 
-    ``model(x, edges)`` is for a whole graph. ``model(x, edges, targets)`` is for a sampled neighbourhood: edges of each
-    layer, and how many nodes, the first ones, it computes (a ``Neighbourhood``).
-    Small citation graphs do better without the norm: ``normalised=False``.
+    ``model(x, edges)`` computes a whole graph. ``model(x, edges, targets)`` computes a sampled ``Neighbourhood``: the
+    edges of each layer, and the number of nodes that the layer computes, which are the first ones.
+
+    Args:
+        features: Features per node.
+        hidden: Units of hidden layers.
+        classes: Number of classes.
+        layers: Number of graph convolutions.
+        dropout: Dropout probability.
+        normalised: Whether there are layer norms. Small citation graphs do better without.
+        **options: Further arguments of the convolutions.
     """
 
     def __init__(
@@ -33,50 +41,50 @@ class GraphNetwork(nn.Module):
         super().__init__()
         sizes = [features, *[hidden] * (layers - 1), classes]
         self.convolutions = nn.ModuleList(
-            self.convolution(inside, outside, **options) for inside, outside in pairwise(sizes)
+            self.convolution(inputs, outputs, **options) for inputs, outputs in pairwise(sizes)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) if normalised else nn.Identity() for _ in range(layers - 1))
         self.dropout = dropout
 
-    def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:
-        """One graph convolution."""
-        raise AssertionError(f"{type(self).__name__} does not say which convolution it is made of")
+    def convolution(self, in_channels: int, out_channels: int, **options: Any) -> nn.Module:
+        """Create one graph convolution."""
+        raise AssertionError(f"{type(self).__name__} must override convolution")
 
     def forward(self, x: Tensor, edges: Tensor | Sequence[Tensor], targets: Sequence[int] | None = None) -> Tensor:
-        for place in range(len(self.convolutions)):
+        for index in range(len(self.convolutions)):
             if targets is None:
-                x = self.layer(place, x, edges)
+                x = self.layer(index, x, edges)
             else:
-                x = self.layer(place, (x, x[: targets[place]]), edges[place])
+                x = self.layer(index, (x, x[: targets[index]]), edges[index])
         return x
 
-    def layer(self, place: int, x: Tensor | tuple[Tensor, Tensor], edges: Any) -> Tensor:
-        """One layer alone, from the features of sources and of targets; one tensor if they are the same nodes."""
-        out: Tensor = self.convolutions[place](x, edges)
-        if place == len(self.norms):
+    def layer(self, index: int, x: Tensor | tuple[Tensor, Tensor], edges: Any) -> Tensor:
+        """Compute one layer from the features of sources and targets, or from one tensor if they are the same nodes."""
+        out: Tensor = self.convolutions[index](x, edges)
+        if index == len(self.norms):
             return out
-        return F.dropout(F.relu(self.norms[place](out)), self.dropout, self.training)
+        return F.dropout(F.relu(self.norms[index](out)), self.dropout, self.training)
 
 
 class GCN(GraphNetwork):
-    """Sums over neighbours, normalised by degrees."""
+    """Convolutions that sum over neighbours, normalised by degrees."""
 
-    def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:
-        return _layers().GCNConv(inside, outside, **options)
+    def convolution(self, in_channels: int, out_channels: int, **options: Any) -> nn.Module:
+        return _layers().GCNConv(in_channels, out_channels, **options)
 
 
 class SAGE(GraphNetwork):
-    """Means over neighbours, beside the node itself."""
+    """Convolutions that combine each node with the mean of its neighbours."""
 
-    def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:
-        return _layers().SAGEConv(inside, outside, **options)
+    def convolution(self, in_channels: int, out_channels: int, **options: Any) -> nn.Module:
+        return _layers().SAGEConv(in_channels, out_channels, **options)
 
 
 class GAT(GraphNetwork):
-    """Attention over neighbours, the mean of four heads."""
+    """Attention over neighbours with four heads, which are averaged."""
 
-    def convolution(self, inside: int, outside: int, **options: Any) -> nn.Module:
-        return _layers().GATConv(inside, outside, heads=4, concat=False, **options)
+    def convolution(self, in_channels: int, out_channels: int, **options: Any) -> nn.Module:
+        return _layers().GATConv(in_channels, out_channels, heads=4, concat=False, **options)
 
 
 def _layers() -> Any:

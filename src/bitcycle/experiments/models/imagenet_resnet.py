@@ -1,4 +1,4 @@
-"""Residual networks for 224 x 224 images (He et al., 2016): 18, 34 layers of basic blocks, 50, 101 of bottlenecks."""
+"""Residual networks for 224 x 224 images (He et al., 2016): 18 or 34 layers (basic blocks), 50 or 101 (bottlenecks)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from torch import Tensor, nn
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 
 
-def _shortcut(inside: int, outside: int, stride: int) -> nn.Module:
-    if stride == 1 and inside == outside:
+def _shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Module:
+    if stride == 1 and in_channels == out_channels:
         return nn.Identity()
-    return nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+    return nn.Sequential(nn.Conv2d(in_channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels))
 
 
-class Basic(nn.Module):
-    """Two 3 x 3 convolutions."""
+class ImageNetBasicBlock(nn.Module):
+    """Two 3 x 3 convolutions and a shortcut."""
 
     expansion = 1
 
-    def __init__(self, inside: int, width: int, stride: int) -> None:
+    def __init__(self, in_channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inside, width, 3, stride, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(in_channels, width, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
-        self.downsample = _shortcut(inside, width, stride)
+        self.downsample = _shortcut(in_channels, width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.bn1(self.conv1(x)))
@@ -33,19 +33,19 @@ class Basic(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1 x 1, 3 x 3 and 1 x 1 convolutions, the middle one narrow and strided."""
+    """1 x 1, 3 x 3 and 1 x 1 convolutions and a shortcut. The middle one is narrow and has the stride."""
 
     expansion = 4
 
-    def __init__(self, inside: int, width: int, stride: int) -> None:
+    def __init__(self, in_channels: int, width: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inside, width, 1, bias=False)
+        self.conv1 = nn.Conv2d(in_channels, width, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(4 * width)
-        self.downsample = _shortcut(inside, 4 * width, stride)
+        self.downsample = _shortcut(in_channels, 4 * width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.bn1(self.conv1(x)))
@@ -54,7 +54,14 @@ class Bottleneck(nn.Module):
 
 
 class ImageNetResNet(nn.Module):
-    """A stem, four stages of blocks with 64 to 512 channels, and a classifier.
+    """A stem, four stages of blocks with 64 to 512 channels, and a classifier. Parameters have torchvision's names.
+
+    Args:
+        depth: 18, 34, 50 or 101 layers.
+        classes: Number of classes.
+
+    Raises:
+        ValueError: If there is no network of this depth.
 
     >>> sum(p.numel() for p in ImageNetResNet(18).parameters())
     11689512
@@ -63,20 +70,22 @@ class ImageNetResNet(nn.Module):
     def __init__(self, depth: int, classes: int = 1000) -> None:
         super().__init__()
         if depth not in BLOCKS:
-            raise ValueError(f"an ImageNet ResNet has {', '.join(map(str, BLOCKS))} layers, not {depth}")
-        block: type[Basic] | type[Bottleneck] = Bottleneck if depth >= 50 else Basic
+            raise ValueError(
+                f"the depth of an ImageNet ResNet must be one of {', '.join(map(str, BLOCKS))}, got {depth}"
+            )
+        block: type[ImageNetBasicBlock] | type[Bottleneck] = Bottleneck if depth >= 50 else ImageNetBasicBlock
         self.conv1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)
-        inside, stages = 64, []
+        channels, stages = 64, []
         for stage, blocks in enumerate(BLOCKS[depth]):
             width, layers = 64 * 2**stage, []
-            for place in range(blocks):
-                layers.append(block(inside, width, 2 if stage and place == 0 else 1))
-                inside = width * block.expansion
+            for index in range(blocks):
+                layers.append(block(channels, width, 2 if stage and index == 0 else 1))
+                channels = width * block.expansion
             stages.append(nn.Sequential(*layers))
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
-        self.fc = nn.Linear(inside, classes)
+        self.fc = nn.Linear(channels, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

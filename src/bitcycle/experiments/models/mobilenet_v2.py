@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Expansion, channels, blocks, stride of the first block, stride of it for 32 x 32 images.
+# Expansion, channels, blocks, stride of the first block, and its stride for 32 x 32 images.
 STAGES = (
     (1, 16, 1, 1, 1),
     (6, 24, 2, 2, 1),
@@ -17,32 +17,36 @@ STAGES = (
 )
 
 
-def _unit(inside: int, outside: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    convolution = nn.Conv2d(inside, outside, kernel, stride, kernel // 2, groups=groups, bias=False)
-    return nn.Sequential(convolution, nn.BatchNorm2d(outside), nn.ReLU6())
+def _unit(in_channels: int, out_channels: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
+    convolution = nn.Conv2d(in_channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(out_channels), nn.ReLU6())
 
 
 class InvertedResidual(nn.Module):
-    """Expand by a 1 x 1 convolution, filter each channel, project back without a nonlinearity."""
+    """Expansion by a 1 x 1 convolution, a depthwise convolution, and a linear 1 x 1 projection."""
 
-    def __init__(self, inside: int, outside: int, stride: int, expansion: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, stride: int, expansion: int) -> None:
         super().__init__()
-        hidden = inside * expansion
-        expand = [] if expansion == 1 else [_unit(inside, hidden, 1)]
+        hidden = in_channels * expansion
+        expand = [] if expansion == 1 else [_unit(in_channels, hidden, 1)]
         self.layers = nn.Sequential(
             *expand,
             _unit(hidden, hidden, 3, stride, groups=hidden),
-            nn.Conv2d(hidden, outside, 1, bias=False),
-            nn.BatchNorm2d(outside),
+            nn.Conv2d(hidden, out_channels, 1, bias=False),
+            nn.BatchNorm2d(out_channels),
         )
-        self.residual = stride == 1 and inside == outside
+        self.residual = stride == 1 and in_channels == out_channels
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.layers(x) if self.residual else self.layers(x)
 
 
 class MobileNetV2(nn.Module):
-    """The network of width 1; ``small_images`` takes the strides for 32 x 32 images.
+    """MobileNetV2 of width 1.
+
+    Args:
+        classes: Number of classes.
+        small_images: Whether to use the strides for 32 x 32 images.
 
     >>> sum(p.numel() for p in MobileNetV2().parameters())
     3504872
@@ -51,13 +55,13 @@ class MobileNetV2(nn.Module):
     def __init__(self, classes: int = 1000, small_images: bool = False) -> None:
         super().__init__()
         blocks: list[nn.Module] = [_unit(3, 32, 3, 1 if small_images else 2)]
-        inside = 32
-        for expansion, channels, count, stride, small_stride in STAGES:
-            for place in range(count):
+        channels = 32
+        for expansion, width, count, stride, small_stride in STAGES:
+            for index in range(count):
                 first_stride = small_stride if small_images else stride
-                blocks.append(InvertedResidual(inside, channels, first_stride if place == 0 else 1, expansion))
-                inside = channels
-        self.features = nn.Sequential(*blocks, _unit(inside, 1280, 1))
+                blocks.append(InvertedResidual(channels, width, first_stride if index == 0 else 1, expansion))
+                channels = width
+        self.features = nn.Sequential(*blocks, _unit(channels, 1280, 1))
         self.fc = nn.Linear(1280, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

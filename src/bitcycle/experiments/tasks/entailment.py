@@ -1,4 +1,4 @@
-"""Entailment: does one sentence follow from another? A BERT-style encoder, from a configuration or pretrained."""
+"""Natural language inference with a BERT-style encoder, trained from scratch or pretrained."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.data.entailment import Pair, PairData, read_pairs
 from bitcycle.experiments.data.natural_logic import natural_logic
 from bitcycle.experiments.data.official import find_official
+from bitcycle.experiments.data.sentence_pairs import Pair, PairData, read_pairs
+from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks.task import Batches, Task, Training, register_task
-from bitcycle.experiments.tasks.words import WordPieces, Words
+from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 
-LONGEST = 128
+MAX_LENGTH = 128  # tokens
 SIZES = {"bert-tiny": (64, 2, 2e-3), "bert-mini": (128, 4, 1e-3)}
-"""Width, layers and learning rate."""
+"""Width, number of layers, and learning rate."""
 
 
 @register_task
 class EntailmentTask(Task):
-    """Pairs of sentences: entailment, neutral or contradiction."""
+    """Classification of sentence pairs: entailment, neutral or contradiction."""
 
     name = "entailment"
     about = "natural language inference"
@@ -38,7 +39,7 @@ class EntailmentTask(Task):
     official = "XNLI, SNLI, GLUE (RTE, MNLI) tsv and jsonl"
 
     def chosen_model(self, run: RunConfig) -> str:
-        """One of the named sizes, or a folder with a pretrained model (config.json, safetensors, tokenizer)."""
+        """Return the name of a size, or a folder with a pretrained model (config.json, safetensors, tokenizer)."""
         return run.model if Path(run.model).is_dir() and run.model else super().chosen_model(run)
 
     def prepare(self, run: RunConfig) -> Training:
@@ -47,47 +48,52 @@ class EntailmentTask(Task):
         name = self.chosen_model(run)
         if Path(name).is_dir():
             pretrained = pretrained_encoder(name, len(data.labels))
-            return EntailmentTraining(run, data, pretrained, WordPieces(name), rate=1e-5)
-        words = Words(text for pair in data.train for text in (pair.premise, pair.hypothesis))
+            return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), rate=1e-5)
+        tokenizer = WordTokenizer(text for pair in data.train for text in (pair.premise, pair.hypothesis))
         width, layers, rate = SIZES[name]
-        dropout = 0.1 if run.data else 0.0  # generated pairs have no noise to be fitted to
+        dropout = 0.1 if run.data else 0.0  # generated pairs have no label noise to overfit
         config = transformers.BertConfig(
-            vocab_size=len(words),
+            vocab_size=len(tokenizer),
             hidden_size=width,
             num_hidden_layers=layers,
             num_attention_heads=8,
             intermediate_size=2 * width,
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
-            # BERT's own 0.02 is made for a width of 768: with it attention in a narrow one is uniform for long.
+            # BERT's own 0.02 suits a width of 768; in a narrow encoder it keeps attention uniform for many steps.
             initializer_range=width**-0.5,
-            max_position_embeddings=LONGEST,
+            max_position_embeddings=MAX_LENGTH,
             num_labels=len(data.labels),
-            pad_token_id=words.pad,
+            pad_token_id=tokenizer.pad,
         )
-        return EntailmentTraining(run, data, transformers.BertForSequenceClassification(config), words, rate)
+        return EntailmentTraining(run, data, transformers.BertForSequenceClassification(config), tokenizer, rate)
 
 
 class EntailmentTraining(Training):
-    """AdamW with a linear warm-up over a tenth of training and a linear fall after it."""
+    """AdamW; the learning rate rises linearly over the first tenth of training and then falls linearly."""
 
     policy = "bert"
     clip = 1.0
 
     def __init__(
-        self, run: RunConfig, data: PairData, model: nn.Module, words: Words | WordPieces, rate: float
+        self,
+        run: RunConfig,
+        data: PairData,
+        model: nn.Module,
+        tokenizer: WordTokenizer | PretrainedTokenizer,
+        rate: float,
     ) -> None:
-        self.model, self.data, self.words = model, data, words
+        self.model, self.data, self.tokenizer = model, data, tokenizer
         config: Any = model.config
-        self.longest = min(LONGEST, config.max_position_embeddings)
+        self.max_length = min(MAX_LENGTH, config.max_position_embeddings)
         self.optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.01)
         self.batch = run.batch_size or 64
         self.batches = Batches(len(data.train), self.batch, run.seed)
         self.steps_per_epoch = self.batches.per_epoch
 
     def learning_rate(self, step: int, total: int) -> float:
-        warm = max(1, total // 10)
-        return min((step + 1) / warm, (total - step) / max(1, total - warm))
+        warm_up = max(1, total // 10)
+        return min((step + 1) / warm_up, (total - step) / max(1, total - warm_up))
 
     def loss(self, step: int) -> Tensor:
         pairs = [self.data.train[row] for row in self.batches(step).tolist()]
@@ -95,18 +101,18 @@ class EntailmentTraining(Training):
         return nn.functional.cross_entropy(self.model(**self._inputs(pairs)).logits, labels)
 
     @torch.no_grad()
-    def evaluate(self, part: str) -> float:
-        pairs: list[Pair] = getattr(self.data, part)
-        right = 0
+    def evaluate(self, split: Split) -> float:
+        pairs = self.data[split]
+        correct = 0
         for start in range(0, len(pairs), 256):
-            some = pairs[start : start + 256]
-            found = self.model(**self._inputs(some)).logits.argmax(1).tolist()
-            right += sum(label == pair.label for label, pair in zip(found, some, strict=True))
-        return right / len(pairs)
+            batch = pairs[start : start + 256]
+            predicted = self.model(**self._inputs(batch)).logits.argmax(1).tolist()
+            correct += sum(label == pair.label for label, pair in zip(predicted, batch, strict=True))
+        return correct / len(pairs)
 
     def example(self) -> dict[str, Tensor]:
         return self._inputs(self.data.train[: self.batch])
 
     def _inputs(self, pairs: list[Pair]) -> dict[str, Any]:
-        encoded = self.words([(pair.premise, pair.hypothesis) for pair in pairs], self.longest)
+        encoded = self.tokenizer([(pair.premise, pair.hypothesis) for pair in pairs], self.max_length)
         return {name: tensor.to(self.device) for name, tensor in encoded.items()}

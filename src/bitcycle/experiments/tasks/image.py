@@ -1,4 +1,4 @@
-"""Image classification: SGD with momentum, learning rate divided by 10 at 50 and 75 % of training."""
+"""Image classification: SGD with momentum; the learning rate is divided by 10 at 50 % and 75 % of training."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.experiments.data.images import ImageData, ImageSplit, digits, read_images
+from bitcycle.experiments.data.image_files import read_images
+from bitcycle.experiments.data.images import ImageData, digits
 from bitcycle.experiments.data.official import find_official
+from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.cifar_resnet import CifarResNet
 from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
 from bitcycle.experiments.models.mobilenet_v2 import MobileNetV2
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import Batches, Task, Training, at_boundaries, register_task
+from bitcycle.experiments.tasks.task import Batches, Task, Training, register_task
 from bitcycle.kernels.noise import mix
 
-SMALL_IMAGES = 64  # up to this size the strides of CIFAR networks apply
-CROP = 4
+SMALL_IMAGES = 64  # up to this size in pixels, networks have the strides for CIFAR
+PADDING = 4  # pixels, before a random crop
+CIFAR_DEPTHS = {f"resnet-{depth}": depth for depth in (8, 20, 38, 74, 110, 152)}
+IMAGENET_DEPTHS = {f"imagenet-resnet-{depth}": depth for depth in (18, 34, 50, 101)}
+MOBILENET = "mobilenet-v2"
 
 
 @register_task
 class ImageTask(Task):
-    """Images of one object each."""
+    """Classification of images."""
 
     name = "image"
     about = "image classification"
@@ -29,11 +34,7 @@ class ImageTask(Task):
     bits = (2, 8)
     steps = 400
     evaluate_every = 50
-    models = (
-        *(f"resnet-{depth}" for depth in (8, 20, 38, 74, 110, 152)),
-        *(f"imagenet-resnet-{depth}" for depth in (18, 34, 50, 101)),
-        "mobilenet-v2",
-    )
+    models = (*CIFAR_DEPTHS, *IMAGENET_DEPTHS, MOBILENET)
     embedded = "scikit-learn's digits"
     official = "MNIST and Fashion-MNIST idx files, CIFAR-10/100 python batches, ImageNet-style folders"
 
@@ -43,7 +44,7 @@ class ImageTask(Task):
 
 
 class ImageTraining(Training):
-    """SGD .1 (.03 for MobileNetV2), momentum .9, weight decay 1e-4."""
+    """SGD with learning rate 0.1 (0.03 for MobileNetV2), momentum 0.9 and weight decay 1e-4."""
 
     def __init__(self, run: RunConfig, data: ImageData, model: nn.Module) -> None:
         self.model, self.data, self.seed = model, data, run.seed
@@ -53,33 +54,36 @@ class ImageTraining(Training):
         self.batch = run.batch_size or 128
         self.batches = Batches(len(data.train), self.batch, run.seed)
         self.steps_per_epoch = self.batches.per_epoch
-        some = data.train.images(torch.arange(min(1000, len(data.train))))
-        self.mean, self.std = some.mean((0, 2, 3), keepdim=True), some.std((0, 2, 3), keepdim=True)
+        sample = data.train.images(torch.arange(min(1000, len(data.train))))
+        self.mean, self.std = sample.mean((0, 2, 3), keepdim=True), sample.std((0, 2, 3), keepdim=True)
         self.augments = 28 < data.size <= SMALL_IMAGES and data.channels == 3
 
     def learning_rate(self, step: int, total: int) -> float:
-        return at_boundaries(step, total, (0.5, 0.75), 0.1)
+        return step_decay(step, total, (0.5, 0.75), 0.1)
 
     def evaluation_interval(self, usual: int, total: int) -> int:
-        """Four looks or more, if validation takes no more than a tenth of the time: a step is three forward passes."""
-        often = super().evaluation_interval(min(usual, total // 4), total)
-        return max(1, often, 10 * len(self.data.validation) // (3 * self.batch))
+        """Return an interval that gives four evaluations or more, unless they would take more than a tenth of the time.
+
+        A training step takes the time of about three forward passes.
+        """
+        interval = super().evaluation_interval(min(usual, total // 4), total)
+        return max(1, interval, 10 * len(self.data.validation) // (3 * self.batch))
 
     def loss(self, step: int) -> Tensor:
         rows = self.batches(step)
         x = self.data.train.images(rows)
         if self.augments:
             x = crop_and_flip(x, torch.Generator().manual_seed(mix(self.seed, step, 1) >> 1))
-        return F.cross_entropy(self.model(self._normalised(x)), self._labels(self.data.train, rows))
+        return F.cross_entropy(self.model(self._normalised(x)), self.data.train.labels[rows].to(self.device))
 
     @torch.no_grad()
-    def evaluate(self, part: str) -> float:
-        split: ImageSplit = getattr(self.data, part)
-        right = 0
-        for rows in torch.arange(len(split)).split(512):
-            logits = self.model(self._normalised(split.images(rows)))
-            right += int((logits.argmax(1) == self._labels(split, rows)).sum())
-        return right / len(split)
+    def evaluate(self, split: Split) -> float:
+        images = self.data[split]
+        correct = 0
+        for rows in torch.arange(len(images)).split(512):
+            logits = self.model(self._normalised(images.images(rows)))
+            correct += int((logits.argmax(1) == images.labels[rows].to(self.device)).sum())
+        return correct / len(images)
 
     def example(self) -> Tensor:
         return torch.zeros(self.batch, self.data.channels, self.data.size, self.data.size, device=self.device)
@@ -87,15 +91,21 @@ class ImageTraining(Training):
     def _normalised(self, x: Tensor) -> Tensor:
         return ((x - self.mean) / self.std).to(self.device)
 
-    def _labels(self, split: ImageSplit, rows: Tensor) -> Tensor:
-        return split.labels[rows].to(self.device)
+
+def step_decay(step: int, total: int, boundaries: tuple[float, ...], factor: float) -> float:
+    """Return the factor to the power of the number of boundaries, as fractions of training, that have been reached.
+
+    >>> [step_decay(step, 100, (0.5, 0.75), 0.1) for step in (0, 50, 80)]
+    [1.0, 0.1, 0.010000000000000002]
+    """
+    return factor ** sum(step >= boundary * total for boundary in boundaries)
 
 
 def crop_and_flip(x: Tensor, generator: torch.Generator) -> Tensor:
-    """A random crop after padding by 4 pixels, and a random horizontal flip, for each image of its own."""
+    """Pad each image by 4 pixels, crop it at random to its size, and flip it horizontally at random."""
     n, _, height, width = x.shape
-    padded = F.pad(x, (CROP,) * 4)
-    tops, lefts = torch.randint(0, 2 * CROP + 1, (2, n), generator=generator).tolist()
+    padded = F.pad(x, (PADDING,) * 4)
+    tops, lefts = torch.randint(0, 2 * PADDING + 1, (2, n), generator=generator).tolist()
     flips = (torch.rand(n, generator=generator) < 0.5).tolist()
     crops = []
     for image, top, left, flip in zip(padded, tops, lefts, flips, strict=True):
@@ -106,10 +116,12 @@ def crop_and_flip(x: Tensor, generator: torch.Generator) -> Tensor:
 
 def _model(name: str, data: ImageData) -> nn.Module:
     classes = len(data.classes)
-    if name.startswith("resnet-"):
-        return CifarResNet(int(name.removeprefix("resnet-")), classes, data.channels)
+    if name in CIFAR_DEPTHS:
+        return CifarResNet(CIFAR_DEPTHS[name], classes, data.channels)
     if data.channels != 3:
-        raise ValueError(f"{name} takes colour images, {data.name} has {data.channels} channel(s): take a resnet-20")
-    if name == "mobilenet-v2":
+        raise ValueError(
+            f"{name} takes images of 3 channels, {data.name} has {data.channels}: choose a model such as resnet-20"
+        )
+    if name == MOBILENET:
         return MobileNetV2(classes, small_images=data.size <= SMALL_IMAGES)
-    return ImageNetResNet(int(name.rpartition("-")[2]), classes)
+    return ImageNetResNet(IMAGENET_DEPTHS[name], classes)

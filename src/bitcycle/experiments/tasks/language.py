@@ -1,4 +1,4 @@
-"""Language modelling over words: truncated back-propagation with carried state, SGD, clipping, decay on plateau."""
+"""Word-level language modelling: truncated back-propagation through time, SGD, gradient clipping, decay on plateau."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.experiments.data.errors import DataError
+from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.official import find_official
+from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.data.text import WordData, python_reference, read_words
-from bitcycle.experiments.models.lstm_language import LSTMLanguageModel
-from bitcycle.experiments.models.transformer_language import TransformerLanguageModel
+from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks.task import Task, Training, register_task
 
-LENGTH = 35  # words of a truncated back-propagation
+LENGTH = 35  # words between truncations of back-propagation
+LSTM_LAYERS = {"lstm": 1, "lstm-2": 2}
+TRANSFORMER = "transformer"
 
 
 @register_task
 class LanguageTask(Task):
-    """The next word of a text."""
+    """Prediction of the next word of a text."""
 
     name = "language"
     about = "language modelling"
@@ -31,7 +33,7 @@ class LanguageTask(Task):
     bits = (3, 8)
     steps = 400
     evaluate_every = 100
-    models = ("lstm", "lstm-2", "transformer")
+    models = (*LSTM_LAYERS, TRANSFORMER)
     embedded = "the English text of Python's own reference"
     official = "PTB (ptb.train.txt, ...) and WikiText (train.txt, ...) word-level files"
 
@@ -39,20 +41,20 @@ class LanguageTask(Task):
         data = read_words(find_official(run.data)) if run.data else python_reference()
         name, words = self.chosen_model(run), len(data.vocabulary)
         hidden, dropout = (800, 0.5) if run.data else (128, 0.2)
-        if name == "transformer":
+        if name == TRANSFORMER:
             model: nn.Module = TransformerLanguageModel(words, 128 if not run.data else 256, dropout=dropout)
             optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), 1e-3)
         else:
-            model = LSTMLanguageModel(words, hidden, layers=2 if name == "lstm-2" else 1, dropout=dropout)
+            model = LSTMLanguageModel(words, hidden, layers=LSTM_LAYERS[name], dropout=dropout)
             optimizer = torch.optim.SGD(model.parameters(), 20.0)
         return LanguageTraining(run, data, model, optimizer)
 
 
 class LanguageTraining(Training):
-    """Columns of text that go on from step to step; the learning rate falls to a quarter when validation stalls.
+    """The text is cut into columns, which are read from top to bottom; the hidden state is carried from step to step.
 
-    Validation runs in evaluation mode, at q_max whatever the schedule is at, so that schedule and learning rate do not
-    entangle.
+    The learning rate is divided by 4 whenever the validation metric does not improve. Validation always runs at q_max,
+    so that the precision schedule does not influence the learning rate directly.
     """
 
     policy = "lstm"
@@ -62,7 +64,7 @@ class LanguageTraining(Training):
         self.model, self.data, self.optimizer = model, data, optimizer
         self.batch = run.batch_size or 20
         self.columns = _columns(data.train, self.batch)
-        self.held_out = {part: _columns(getattr(data, part), 10) for part in ("validation", "test")}
+        self.held_out = {split: _columns(data[split], 10) for split in (Split.VALIDATION, Split.TEST)}
         self.steps_per_epoch = math.ceil((len(self.columns) - 1) / LENGTH)
         self.official = bool(run.data)
         self.carried: tuple[Tensor, ...] | None = None
@@ -72,7 +74,7 @@ class LanguageTraining(Training):
         return self.factor
 
     def evaluation_interval(self, usual: int, total: int) -> int:
-        """Official data is judged after each epoch, which is when the learning rate may fall."""
+        """Return one epoch for official data: the learning rate may fall after each epoch."""
         return self.steps_per_epoch if self.official else usual
 
     def validated(self, metric: float) -> None:
@@ -84,20 +86,20 @@ class LanguageTraining(Training):
         self.factor, self.best = 1.0, math.inf
 
     def loss(self, step: int) -> Tensor:
-        place = step % self.steps_per_epoch * LENGTH
-        if place == 0:
+        position = step % self.steps_per_epoch * LENGTH
+        if position == 0:
             self.carried = None
-        words, following = self._piece(self.columns, place)
+        words, following = self._segment(self.columns, position)
         logits, state = self.model(words, self.carried)
         self.carried = None if state is None else tuple(part.detach() for part in state)
         return F.cross_entropy(logits.flatten(0, 1), following.flatten())
 
     @torch.no_grad()
-    def evaluate(self, part: str) -> float:
-        columns = self.held_out[part]
+    def evaluate(self, split: Split) -> float:
+        columns = self.held_out[split]
         total, state = 0.0, None
-        for place in range(0, len(columns) - 1, LENGTH):
-            words, following = self._piece(columns, place)
+        for position in range(0, len(columns) - 1, LENGTH):
+            words, following = self._segment(columns, position)
             logits, state = self.model(words, state)
             total += float(F.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction="sum"))
         return math.exp(min(total / (len(columns) - 1) / columns.shape[1], 100.0))
@@ -111,14 +113,15 @@ class LanguageTraining(Training):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.carried, self.factor, self.best = state["carried"], state["factor"], state["best"]
 
-    def _piece(self, columns: Tensor, place: int) -> tuple[Tensor, Tensor]:
-        length = min(LENGTH, len(columns) - 1 - place)
-        words, following = columns[place : place + length], columns[place + 1 : place + 1 + length]
+    def _segment(self, columns: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        """Return the words from a position on, and the words that follow them."""
+        length = min(LENGTH, len(columns) - 1 - position)
+        words, following = columns[position : position + length], columns[position + 1 : position + 1 + length]
         return words.to(self.device), following.to(self.device)
 
 
 def _columns(words: Tensor, batch: int) -> Tensor:
-    """A text cut into so many columns, read downwards: (length, batch)."""
+    """Cut a text into ``batch`` columns that are read from top to bottom: (length, batch)."""
     length = len(words) // batch
     if length < 2:
         raise DataError(f"a text of {len(words)} words cannot be cut into {batch} columns of two words or more")

@@ -1,4 +1,4 @@
-"""Settings by name: the paper's own experiments, at full size."""
+"""Presets: the settings of the paper's experiments, at full size."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ from bitcycle._support.names import nearest
 
 @dataclass(frozen=True)
 class Preset:
-    """What a preset says in the place of the task's defaults; the data is the user's to give."""
+    """Settings that replace the defaults of a task. The user provides the data."""
 
     model: str
+    """One of the task's models; the task's default if empty."""
     bits: tuple[int, int]
+    """q_min and q_max."""
     cycles: int
+    """Number of cycles of the schedule."""
     batch_size: int
+    """Samples per step; 0 = the task's default."""
     about: str
+    """One line for ``bitcycle tasks``."""
     steps: int = 0
+    """Training steps; 0 = given by ``epochs``."""
     epochs: int = 0
-    """Passes through the training data, where the paper counts those instead of steps."""
+    """Passes through the training data, where the paper counts epochs instead of steps."""
     options: dict[str, str] = field(default_factory=dict)
-    """Options of the task; what the user gives goes before them."""
+    """Options of the task. The user's options take precedence."""
 
 
 PRESETS: dict[str, dict[str, Preset]] = {
@@ -62,7 +68,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
             (3, 8),
             8,
             1024,
-            "OGBN-Products, GraphSAGE of 2 layers with 512 units, 32 neighbours a layer, 80 epochs",
+            "OGBN-Products, GraphSAGE of 2 layers with 512 units, 32 neighbours per layer, 80 epochs",
             epochs=80,
             options={"batches": "neighbours", "fan_out": "32", "layers": "2", "hidden": "512"},
         ),
@@ -77,7 +83,11 @@ PRESETS: dict[str, dict[str, Preset]] = {
 
 
 def preset_named(task: str, name: str) -> Preset:
-    """The preset of a task."""
+    """Return a preset of a task.
+
+    Raises:
+        ValueError: If the task has no preset of this name.
+    """
     known = PRESETS.get(task, {})
     if name not in known:
         raise ValueError(f"the task {task} has no preset {name!r}; {nearest(name, known)}")

@@ -1,9 +1,8 @@
-"""What a task is: a data set, a model and a training recipe, made ready for one run."""
+"""The interface of a task: a data set, a model and a training recipe, prepared for one run."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,131 +11,255 @@ from torch import Tensor, nn
 
 from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.kernels.noise import mix
 
 
 @dataclass(frozen=True)
 class Option:
-    """Something a task lets the user choose beside model, data and schedule."""
+    """A setting of a task that the user can choose, besides model, data and schedule.
+
+    Example:
+        >>> Option("full", "precision of sums over neighbours", ("full", "quantized")).default
+        'full'
+    """
 
     default: str
+    """The value if the run does not set the option."""
     about: str
+    """One line for ``bitcycle tasks``."""
     choices: tuple[str, ...] = ()
-    """The values there are; any if empty."""
+    """The permitted values; any value if empty."""
 
 
 class Training(ABC):
-    """A task made ready for one run: plain functions of the step, and the little state that is not."""
+    """A task prepared for one run.
+
+    Subclasses set ``model`` and ``optimizer`` and implement :meth:`loss`, :meth:`evaluate` and :meth:`example`. For a
+    run to resume exactly, :meth:`loss` has to be a function of the seed, the step, the weights and the state of
+    :meth:`state_dict` alone. :mod:`bitcycle.tasks` has a complete example.
+    """
 
     model: nn.Module
+    """The float model. The training loop quantises it and moves it to its device."""
     optimizer: torch.optim.Optimizer
+    """The optimiser of the model's parameters, with the initial learning rate."""
     recipe: Recipe = Recipe()
+    """How the model is quantised."""
     policy: str | None = None
+    """The layers that stay in full precision, as in ``bitcycle.quantize(model, policy=...)``."""
     clip: float | None = None
-    """The largest norm of the gradient."""
+    """The maximum norm of the gradient; ``None`` = no clipping."""
     steps_per_epoch: int = 1
     """Steps of one pass through the training data."""
 
     @property
     def device(self) -> torch.device:
-        """Where the model is, and its inputs have to go."""
+        """The device of the model, where its inputs have to be."""
         return next(self.model.parameters()).device
 
     @abstractmethod
     def loss(self, step: int) -> Tensor:
-        """The loss on the batch of a step; batches are a pure function of (seed, step)."""
+        """Compute the training loss.
+
+        Args:
+            step: The number of the step, from 0. The batch is a function of the run's seed and this number.
+
+        Returns:
+            A scalar, from which gradients are computed.
+        """
 
     @abstractmethod
-    def evaluate(self, part: str) -> float:
-        """The metric on ``validation`` or ``test``, in evaluation mode (and so at q_max)."""
+    def evaluate(self, split: Split) -> float:
+        """Compute the task's metric. The model is in evaluation mode, and so computes at the schedule's q_max.
 
-    def learning_rate(self, step: int, total: int) -> float:
-        """The factor on the optimiser's learning rate at a step."""
-        return 1.0
-
-    def evaluation_interval(self, usual: int, total: int) -> int:
-        """Steps between two looks at validation: some forty of them in a long training."""
-        return max(usual, total // 40)
-
-    def validated(self, metric: float) -> None:  # noqa: B027 - most recipes have no use for it
-        """Called with each validation metric, for recipes that depend on it."""
-
-    def restarted(self) -> None:  # noqa: B027 - most recipes are functions of the step alone
-        """Called where the learning rate begins anew."""
-
-    def extra_metrics(self, part: str) -> dict[str, float]:
-        """Further metrics by name, looked at once, after training."""
-        return {}
+        Args:
+            split: The validation set or the test set.
+        """
 
     @abstractmethod
     def example(self) -> Any:
-        """Inputs of the model as in a training step, to count its cost."""
+        """Return inputs of the model as in a training step. They are used to count its cost.
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state beside model and optimiser."""
+        Returns:
+            A tensor, a tuple of positional arguments, or a dictionary of keyword arguments.
+        """
+
+    def learning_rate(self, step: int, total: int) -> float:
+        """Return the factor by which the optimiser's learning rate is multiplied at a step.
+
+        Args:
+            step: The number of the step, from 0. A learning-rate policy may shift it.
+            total: Number of steps over which the learning-rate schedule extends.
+
+        Returns:
+            The factor; constantly 1 by default.
+        """
+        return 1.0
+
+    def evaluation_interval(self, usual: int, total: int) -> int:
+        """Return the number of steps between evaluations on the validation set.
+
+        Args:
+            usual: The task's ``evaluate_every``.
+            total: Steps of the run.
+
+        Returns:
+            By default ``usual``, but no more than about 40 evaluations in a long run.
+        """
+        return max(usual, total // 40)
+
+    def validated(self, metric: float) -> None:  # noqa: B027 - optional
+        """Receive each validation metric, for recipes that depend on it, such as decay on plateau."""
+
+    def restarted(self) -> None:  # noqa: B027 - optional
+        """Reset the state of the learning-rate schedule, where the learning rate restarts from the beginning."""
+
+    def extra_metrics(self, split: Split) -> dict[str, float]:
+        """Compute further metrics by name. Called once, after training, on the test set."""
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027 - most have no state
-        """Put the state back."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state besides model and optimiser, for checkpoints: tensors, numbers, strings and containers."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027 - optional
+        """Restore what :meth:`state_dict` returned."""
 
 
 class Task(ABC):
-    """A kind of problem; :meth:`prepare` makes a training of a run."""
+    """A data set with its models and its training recipe.
+
+    Subclasses set the class attributes, implement :meth:`prepare`, and are registered by :func:`register_task`. The
+    attributes ``name``, ``metric``, ``bits`` and ``steps`` are required. :mod:`bitcycle.tasks` has a complete example.
+    """
 
     name: ClassVar[str]
-    about: ClassVar[str]
+    """The name by which runs refer to the task."""
+    about: ClassVar[str] = ""
+    """A short description for ``bitcycle tasks``."""
     metric: ClassVar[str]
+    """The name of the metric that :meth:`Training.evaluate` returns."""
     higher_is_better: ClassVar[bool] = True
+    """Whether a higher value of the metric is better."""
     bits: ClassVar[tuple[int, int]]
-    """q_min and q_max of the embedded default."""
+    """Default q_min and q_max of schedules."""
     cycles: ClassVar[int] = 8
+    """Default number of cycles of schedules."""
     steps: ClassVar[int]
-    evaluate_every: ClassVar[int]
-    models: ClassVar[tuple[str, ...]]
+    """Default number of steps."""
+    evaluate_every: ClassVar[int] = 50
+    """Steps between evaluations on the validation set, see :meth:`Training.evaluation_interval`."""
+    models: ClassVar[tuple[str, ...]] = ("default",)
+    """Names of the models, the default first."""
     options: ClassVar[dict[str, Option]] = {}
-    embedded: ClassVar[str]
-    official: ClassVar[str]
+    """The options of the task, by name."""
+    embedded: ClassVar[str] = ""
+    """The data that is used if a run names none, for ``bitcycle tasks``."""
+    official: ClassVar[str] = ""
+    """The formats of official data that the task reads, for ``bitcycle tasks``."""
 
     @abstractmethod
     def prepare(self, run: RunConfig) -> Training:
-        """Data, model and optimiser, everything random drawn from the run's seed."""
+        """Load the data and create model and optimiser.
+
+        Args:
+            run: The configuration of the run. torch's random seed has been set from its seed, so that initial weights
+                are reproducible.
+
+        Raises:
+            ValueError: If the run's model, data or options cannot be used.
+        """
 
     def chosen_options(self, run: RunConfig) -> dict[str, str]:
-        """The options that a run names, with the defaults of the others."""
+        """Return the value of every option: that of the run, or else the default.
+
+        Raises:
+            ValueError: If the run sets an unknown option, or a value that is not permitted.
+        """
         chosen = {name: option.default for name, option in self.options.items()}
         for name, value in run.options:
             if name not in self.options:
                 raise ValueError(f"the task {self.name} has no option {name!r}; {nearest(name, self.options)}")
             choices = self.options[name].choices
             if choices and value not in choices:
-                raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
+                allowed = " or ".join(repr(str(choice)) for choice in choices)
+                raise ValueError(f"{name} must be {allowed}, got {value!r}")
             chosen[name] = value
         return chosen
 
     def chosen_model(self, run: RunConfig) -> str:
-        """The model that a run names, or the default."""
+        """Return the name of the run's model, or the task's default.
+
+        Raises:
+            ValueError: If the task has no such model.
+        """
         name = run.model or self.models[0]
         if name not in self.models:
             raise ValueError(f"the task {self.name} has no model {name!r}; {nearest(name, self.models)}")
         return name
 
 
-TASKS: dict[str, Callable[[], Task]] = {}
+TASKS: dict[str, type[Task]] = {}
+"""The registered tasks, by name."""
+
+_REQUIRED = ("name", "metric", "bits", "steps")
 
 
-def register_task(kind: type[Task]) -> type[Task]:
-    """Put a task into the registry."""
-    TASKS[kind.name] = kind
-    return kind
+def register_task(task: type[Task]) -> type[Task]:
+    """Register a task, so that runs can refer to it by name. Use it as a class decorator.
+
+    Registering a class again, or its new version when a module or a notebook cell is executed again, replaces it.
+
+    Args:
+        task: A subclass of :class:`Task`.
+
+    Returns:
+        The same class.
+
+    Raises:
+        TypeError: If it is not a subclass of :class:`Task`.
+        ValueError: If a required class attribute is missing, or another class has the name.
+
+    Example:
+        >>> register_task(dict)
+        Traceback (most recent call last):
+        ...
+        TypeError: register_task takes a subclass of bitcycle.tasks.Task, got <class 'dict'>
+    """
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        raise TypeError(f"register_task takes a subclass of bitcycle.tasks.Task, got {task!r}")
+    missing = [attribute for attribute in _REQUIRED if not hasattr(task, attribute)]
+    if missing:
+        raise ValueError(f"the task {_path(task)} has no {', '.join(missing)}; set it as a class attribute")
+    other = TASKS.get(task.name)
+    if other is not None and _path(other) != _path(task):
+        raise ValueError(f"the task name {task.name!r} of {_path(task)} is already taken by {_path(other)}")
+    TASKS[task.name] = task
+    return task
+
+
+def _path(task: type[Task]) -> str:
+    return f"{task.__module__}.{task.__qualname__}"
 
 
 class Batches:
-    """Rows of a data set, batch by batch: every epoch a permutation of its own, a pure function of (seed, step).
+    """Row numbers of the batch of each step: a new permutation of all rows in every epoch.
 
-    >>> batches = Batches(rows=5, size=2, seed=0)
-    >>> sorted(torch.cat([batches(step) for step in range(5)]).tolist())
-    [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    A batch is a function of (seed, step), so that any step can be repeated. Batches go on across the end of an epoch.
+
+    Args:
+        rows: Number of samples.
+        size: Samples per batch.
+        seed: Random seed.
+
+    Example:
+        >>> batches = Batches(rows=5, size=2, seed=0)
+        >>> sorted(torch.cat([batches(step) for step in range(5)]).tolist())
+        [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+        >>> batches.per_epoch
+        3
     """
 
     def __init__(self, rows: int, size: int, seed: int) -> None:
@@ -144,12 +267,12 @@ class Batches:
         self._epoch, self._order = -1, torch.empty(0, dtype=torch.long)
 
     def __call__(self, step: int) -> Tensor:
-        places = range(step * self.size, (step + 1) * self.size)
-        return torch.stack([self._permutation(place // self.rows)[place % self.rows] for place in places])
+        positions = range(step * self.size, (step + 1) * self.size)
+        return torch.stack([self._permutation(n // self.rows)[n % self.rows] for n in positions])
 
     @property
     def per_epoch(self) -> int:
-        """Steps that it takes to go through all rows."""
+        """Number of steps of one epoch, rounded up."""
         return -(-self.rows // self.size)
 
     def _permutation(self, epoch: int) -> Tensor:
@@ -157,12 +280,3 @@ class Batches:
             generator = torch.Generator().manual_seed(mix(self.seed, epoch) >> 1)
             self._epoch, self._order = epoch, torch.randperm(self.rows, generator=generator)
         return self._order
-
-
-def at_boundaries(step: int, total: int, boundaries: tuple[float, ...], factor: float) -> float:
-    """Step decay: the factor once for each boundary (a fraction of training) that lies behind.
-
-    >>> [at_boundaries(step, 100, (0.5, 0.75), 0.1) for step in (0, 50, 80)]
-    [1.0, 0.1, 0.010000000000000002]
-    """
-    return factor ** sum(step >= boundary * total for boundary in boundaries)

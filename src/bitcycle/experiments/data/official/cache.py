@@ -1,42 +1,50 @@
-"""The cache folder: which data sets are in it, and where the readers find them.
+"""The cache folder of official data sets.
 
-CACHE/cifar10/...          a whole data set, put there by one renaming
-CACHE/downloads/cifar10/   archives that are not unpacked yet
-CACHE/first-seen.json      the sums of files for which nobody states one
+    CACHE/cifar10/...          a complete data set, put there by a single rename
+    CACHE/downloads/cifar10/   downloads that are not unpacked yet
+    CACHE/first-seen.json      checksums of first downloads, for files without a published checksum
+
+The last file is trust on first use: later downloads have to match. It is {"cora/ind.cora.x": "sha256:...", ...}.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
 
 from bitcycle._support.extras import need
 from bitcycle._support.names import nearest
-from bitcycle.experiments.data.errors import DataError
-from bitcycle.experiments.data.official.catalogue import OFFICIAL
-from bitcycle.experiments.data.official.entry import Official
+from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.official.catalogue import OFFICIAL, Official
+
+RECORD = "first-seen.json"
 
 
 def cache_folder() -> Path:
-    """Where data sets are kept: the folder that ``BITCYCLE_CACHE`` names, or the system's place for caches."""
+    """Return the cache folder: ``$BITCYCLE_CACHE``, or ``bitcycle`` in the cache folder of the system."""
     chosen = os.environ.get("BITCYCLE_CACHE")
     if chosen:
         return Path(chosen).expanduser()
     return Path(need("pooch", "data", "the cache of official data").os_cache("bitcycle"))
 
 
-def is_there(official: Official, cache: Path) -> bool:
-    """Whether the data set is in the cache; half a data set never is."""
-    return (cache / official.name / official.holds).is_file()
+def is_cached(official: Official, cache: Path) -> bool:
+    """Return whether the cache has the complete data set. Incomplete data sets are never in the cache."""
+    return (cache / official.name / official.marker).is_file()
 
 
 def reader_path(official: Official, cache: Path) -> Path:
-    """What the task's reader takes."""
-    return cache / official.name / official.reads
+    """Return the path that the task's reader takes."""
+    return cache / official.name / official.reader_path
 
 
 def located(data: str) -> str:
-    """Data as a run names it: the name of an official data set, or a path that is the same from every folder.
+    """Return data as a run configuration names it: the name of an official data set, or an absolute path.
+
+    Raises:
+        DataError: If there is neither a folder nor an official data set of this name.
 
     >>> located(""), located("cifar10"), located("/some/../folder")
     ('', 'cifar10', '/folder')
@@ -50,9 +58,16 @@ def located(data: str) -> str:
 
 
 def find_official(name: str | Path, cache: Path | None = None) -> Path:
-    """The path for a reader: a name of the catalogue is looked up in the cache, everything else is a path already.
+    """Return the path for a task's reader.
 
-    A folder of that name in the working directory goes first.
+    Args:
+        name: The name of an official data set, which is looked up in the cache, or a path, which is returned as it is.
+        A
+            folder of this name in the working directory takes precedence over the cache.
+        cache: The cache folder; :func:`cache_folder` by default.
+
+    Raises:
+        DataError: If the data set is not in the cache.
 
     >>> find_official("some/folder").as_posix()
     'some/folder'
@@ -61,6 +76,32 @@ def find_official(name: str | Path, cache: Path | None = None) -> Path:
     if official is None or Path(name).is_dir():
         return Path(name)
     cache = cache or cache_folder()
-    if not is_there(official, cache):
+    if not is_cached(official, cache):
         raise DataError(f"{name} is not in the cache: run 'bitcycle data get {name}'")
     return reader_path(official, cache)
+
+
+def recorded_checksums(cache: Path) -> dict[str, str]:
+    """Return the recorded checksums, by data set and file."""
+    path = cache / RECORD
+    if not path.exists():
+        return {}
+    try:
+        checksums = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        checksums = None
+    if not isinstance(checksums, dict) or not all(_is_checksum(value) for value in checksums.values()):
+        raise DataError(f"{path}: is damaged; it should be a JSON object of sha256 checksums: delete it to start again")
+    return checksums
+
+
+def record_checksums(cache: Path, checksums: dict[str, str]) -> None:
+    """Add checksums to the record, which is written completely or not at all."""
+    path = cache / RECORD
+    temporary = cache / f".{RECORD}.{os.getpid()}"
+    temporary.write_text(json.dumps(recorded_checksums(cache) | checksums, indent=2, sort_keys=True) + "\n", "utf-8")
+    temporary.replace(path)
+
+
+def _is_checksum(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"sha256:[0-9a-f]{64}", value) is not None

@@ -8,9 +8,10 @@ import pytest
 from bitcycle._support.extras import MissingExtraError
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.training import train
-from bitcycle.integrations.loggers import open_loggers
+from bitcycle.integrations.loggers import LoggedRun, open_loggers
 
 RUN = RunConfig("graph", "CR:3-8:cycles=2", 30)
+LOGGED = LoggedRun(RUN.name, "graph CR:3-8:cycles=2 seed 0", RUN.as_dict())
 
 
 def test_tensorboard(tmp_path):
@@ -42,7 +43,7 @@ def test_mlflow_is_called_as_documented(tmp_path, monkeypatch):
     assert ("metrics", 30, {"test": result.test}) in calls
     assert calls[-1] == ("end",)
     calls.clear()
-    open_loggers(["mlflow"], RUN, tmp_path, resumed=True)
+    open_loggers(["mlflow"], LOGGED, tmp_path, resumed=True)
     assert calls[1] == ("start", {"run_id": "abc"})
 
 
@@ -59,14 +60,15 @@ def test_weights_and_biases_is_called_as_documented(tmp_path, monkeypatch):
     train(RUN, tmp_path, log=["wandb"])
     assert calls[0]["id"] == RUN.name
     assert calls[0]["config"] == RUN.as_dict()
+    assert calls[0]["name"] == LOGGED.title
     assert calls[-1] == "finished"
 
 
 def test_what_is_missing_or_misspelt(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="unknown logger 'tensorbord'; did you mean 'tensorboard'"):
-        open_loggers(["tensorbord"], RUN, tmp_path)
+        open_loggers(["tensorbord"], LOGGED, tmp_path)
     with pytest.raises(ValueError, match="give --out FOLDER"):
-        open_loggers(["tensorboard"], RUN, None)
+        open_loggers(["tensorboard"], LOGGED, None)
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'bitcycle\[wandb\]'"):
-        open_loggers(["wandb"], RUN, tmp_path)
+        open_loggers(["wandb"], LOGGED, tmp_path)

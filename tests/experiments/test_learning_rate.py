@@ -12,32 +12,32 @@ from bitcycle.experiments.training import train
 
 
 @given(st.data())
-def test_a_held_course_is_that_of_a_training_without_the_held_steps(data):
+def test_a_held_policy_is_that_of_a_training_without_the_held_steps(data):
     total = data.draw(st.integers(2, 400))
     start = data.draw(st.integers(0, total - 1))
     stop = data.draw(st.integers(start, total - 1))
-    course = LearningRatePolicy.of(f"hold@{start}..{stop}", total)
-    places = [course.place(step) for step in range(total)]
-    free = [place for step, place in enumerate(places) if not course.held(step)]
+    policy = LearningRatePolicy.of(f"hold@{start}..{stop}", total)
+    positions = [policy.position(step) for step in range(total)]
+    free = [position for step, position in enumerate(positions) if not policy.held(step)]
     assert free == [(step, total - (stop - start)) for step in range(total - (stop - start))]
-    assert all(place[0] == start for step, place in enumerate(places) if course.held(step))
+    assert all(position[0] == start for step, position in enumerate(positions) if policy.held(step))
 
 
 @given(st.integers(2, 400).flatmap(lambda total: st.tuples(st.just(total), st.integers(1, total - 1))))
-def test_a_restarted_course_begins_anew_once(numbers):
+def test_a_restarted_policy_restarts_once(numbers):
     total, at = numbers
-    course = LearningRatePolicy.of(f"restart@{at}", total)
-    assert [course.place(step) for step in range(at, total)] == [(step, total - at) for step in range(total - at)]
-    assert [step for step in range(total) if course.restarts(step)] == [at]
+    policy = LearningRatePolicy.of(f"restart@{at}", total)
+    assert [policy.position(step) for step in range(at, total)] == [(step, total - at) for step in range(total - at)]
+    assert [step for step in range(total) if policy.restarts(step)] == [at]
 
 
 @pytest.mark.parametrize("text", ["hold", "hold@5", "hold@9..3", "hold@0..20", "restart@20", "restart@-1", "pause@3"])
 def test_misuse(text):
-    with pytest.raises(ValueError, match="course of the learning rate|does not fit"):
+    with pytest.raises(ValueError, match="learning-rate policy must be|does not fit"):
         LearningRatePolicy.of(text, 20)
 
 
-def test_the_loop_follows_the_course(monkeypatch):
+def test_the_loop_follows_the_policy(monkeypatch):
     kind = type(task_named("graph").prepare(RunConfig("graph", "static:8", 1)))
     seen = []
     plain = kind.learning_rate

@@ -135,7 +135,7 @@ def test_misuse(run, told):
 
 
 def test_batches_have_no_negative_size():
-    with pytest.raises(ValueError, match="batch_size is 1 or more"):
+    with pytest.raises(ValueError, match="batch_size must be 1 or more"):
         RunConfig("image", "static:8", 4, batch_size=-3)
 
 
@@ -156,7 +156,7 @@ def test_the_last_weights_are_tested_where_a_run_keeps_them():
     last, model = train(replace(run, test_weights="last"))
     assert last.best_step == 40
     assert last.validation == last.curve[-1]["validation"]
-    with pytest.raises(ValueError, match="'best' or its 'last'"):
+    with pytest.raises(ValueError, match="test_weights must be 'best' or 'last', got 'first'"):
         replace(run, test_weights="first")
     assert last.test < 0.9
     assert not any("bitcycle" in vars(module) for module in model.modules())

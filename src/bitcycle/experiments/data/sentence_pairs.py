@@ -1,0 +1,217 @@
+"""Labelled sentence pairs for natural language inference, and readers of XNLI, SNLI and GLUE files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bitcycle.experiments.data.files import DataError, existing_folder, first_existing, lines_of
+from bitcycle.experiments.data.splits import Splits, hold_out
+
+THREE_WAY = ("entailment", "neutral", "contradiction")
+TWO_WAY = ("entailment", "not_entailment")
+
+_PREMISE = ("sentence1", "premise")
+_HYPOTHESIS = ("sentence2", "hypothesis", "hypo")
+_LABEL = ("gold_label", "label")
+_SPELLINGS = {"contradictory": "contradiction"}  # in the translated training files of XNLI
+_UNDECIDED = "-"  # the annotators of SNLI did not agree
+_HOLDS = "XNLI (dev-en.tsv, xnli.dev.tsv), SNLI (snli_1.0_dev.jsonl, dev.txt) or GLUE (train.tsv, dev.tsv) files"
+
+
+class Pair(NamedTuple):
+    """A premise, a hypothesis and the index of the label."""
+
+    premise: str
+    hypothesis: str
+    label: int
+
+
+@dataclass(frozen=True)
+class PairData(Splits[list[Pair]]):
+    """Labelled sentence pairs in three splits."""
+
+    name: str
+    labels: tuple[str, ...]
+    """The names of the labels."""
+    train: list[Pair]
+    validation: list[Pair]
+    test: list[Pair]
+
+
+def read_pairs(folder: str | Path, language: str = "en") -> PairData:
+    """Read a folder of XNLI, SNLI, RTE or MNLI.
+
+    If there is no training file, the published test set is used for training, and the premises of dev are divided
+    between validation and test; the name of the data says so. If the test set has no labels, as in GLUE, dev is the
+    test set and validation is the last tenth of a fixed permutation of the training set.
+    ``read_pairs("xnli").name`` is 'xnli-en (trained on test, evaluated on dev)'.
+
+    Args:
+        folder: The data set, in the layout of its publisher.
+        language: The language to read if the folder has several.
+
+    Raises:
+        DataError: If the folder has none of these formats, or a file is damaged.
+    """
+    path = existing_folder(folder, _HOLDS)
+    files = {part: first_existing(path, _names(part, language)) for part in ("train", "dev", "test")}
+    rows = {part: read_rows(file, language) for part, file in files.items() if file is not None}
+    labelled = {part: pairs for part, pairs in rows.items() if all(row.label is not None for row in pairs)}
+    name = path.absolute().name + (f"-{language}" if any(_has_languages(file) for file in files.values()) else "")
+    match sorted(labelled):
+        case ["dev", "test", "train"]:
+            train, validation, test = labelled["train"], labelled["dev"], labelled["test"]
+        case ["dev", "test"]:
+            name += " (trained on test, evaluated on dev)"
+            train, (validation, test) = labelled["test"], _halves(labelled["dev"])
+        case [("dev" | "test") as other, "train"]:
+            (train, validation), test = _hold_out(labelled["train"]), labelled[other]
+        case parts:
+            raise DataError(
+                f"{path}: has labelled pairs in {language!r} for {' and '.join(parts) or 'no part'}; it should hold "
+                f"{_HOLDS} for two parts or more{_other_languages(path)}"
+            )
+    labels = TWO_WAY if {row.label for row in train} <= set(TWO_WAY) else THREE_WAY
+    splits = (_pairs(path, split, labels) for split in (train, validation, test))
+    return PairData(name, labels, *splits)
+
+
+def _names(part: str, language: str) -> tuple[str, ...]:
+    """Return the file names under which data sets publish a part, those of a single language first."""
+    return (
+        f"{part}-{language}.tsv",
+        f"xnli.{part}.tsv",
+        f"xnli.{part}.jsonl",
+        f"multinli.{part}.{language}.tsv",
+        f"snli_1.0_{part}.jsonl",
+        f"snli_1.0_{part}.txt",
+        f"multinli_1.0_{part}.jsonl",
+        f"{part}.jsonl",
+        f"{part}.tsv",
+        f"{part}.txt",
+        f"{part}_matched.tsv",
+    )
+
+
+def _has_languages(file: Path | None) -> bool:
+    return file is not None and ("-" in file.stem or file.name.startswith("xnli."))
+
+
+def _other_languages(path: Path) -> str:
+    languages = sorted({file.stem.partition("-")[2] for file in path.glob("dev-*.tsv")})
+    return f"; its languages are {', '.join(languages)}" if languages else ""
+
+
+def _halves(rows: list[Row]) -> tuple[list[Row], list[Row]]:
+    """Divide the rows into two halves that have no premise in common."""
+    number = {premise: index for index, premise in enumerate(dict.fromkeys(row.premise for row in rows))}
+    first, second = ([row for row in rows if number[row.premise] % 2 == half] for half in (0, 1))
+    return first, second
+
+
+def _hold_out(rows: list[Row]) -> tuple[list[Row], list[Row]]:
+    train, validation = hold_out(len(rows))
+    return [rows[index] for index in train.tolist()], [rows[index] for index in validation.tolist()]
+
+
+def _pairs(path: Path, rows: list[Row], labels: tuple[str, ...]) -> list[Pair]:
+    if not rows:
+        raise DataError(f"{path}: one of its splits has no labelled pair; each should have some")
+    unknown = {row.label for row in rows} - set(labels)
+    if unknown:
+        raise DataError(f"{path}: has the label {min(map(str, unknown))!r}; labels should be {', '.join(labels)}")
+    return [Pair(row.premise, row.hypothesis, labels.index(str(row.label))) for row in rows]
+
+
+class Row(NamedTuple):
+    """A pair as it is in a file; the label is None in files that are published without labels."""
+
+    premise: str
+    hypothesis: str
+    label: str | None
+
+
+def read_rows(path: Path, language: str) -> list[Row]:
+    """Return the pairs of one file in a language, without those that have no agreed label or an empty sentence.
+
+    Supported are tsv with a header (GLUE, XNLI, SNLI), tsv without one (XTREME), and jsonl (SNLI, XNLI).
+    Machine-translated training files have a few lines with an empty sentence; a file of nothing else is an error.
+    """
+    rows = list(_json_rows(path, language) if path.suffix == ".jsonl" else _table_rows(path, language))
+    complete = [row for row in rows if row.premise.strip() and row.hypothesis.strip()]
+    if not complete:
+        raise DataError(f"{path}: holds no pair of sentences in the language {language!r}; it should hold one per line")
+    return [row for row in complete if row.label != _UNDECIDED]
+
+
+def _json_rows(path: Path, language: str) -> Iterator[Row]:
+    for number, line in enumerate(lines_of(path), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            entry = None
+        if not isinstance(entry, dict) or not all(isinstance(value, str) for value in _json_values(entry)):
+            raise DataError(
+                f"{path}: line {number} is damaged; it should be a JSON object with the strings gold_label, sentence1 "
+                "and sentence2"
+            )
+        if entry.get("language", language) == language:
+            yield _row(path, number, *_json_values(entry))
+
+
+def _json_values(entry: dict[str, Any]) -> tuple[Any, Any, Any]:
+    return entry.get("sentence1"), entry.get("sentence2"), entry.get("gold_label")
+
+
+def _table_rows(path: Path, language: str) -> Iterator[Row]:
+    lines = enumerate(lines_of(path), 1)
+    first = next(lines, (1, ""))
+    header = first[1].split("\t")
+    premise, hypothesis, label = (_column(header, names) for names in (_PREMISE, _HYPOTHESIS, _LABEL))
+    if premise is None or hypothesis is None:
+        yield from _headerless_rows(path, [first, *lines])
+        return
+    language_column = _column(header, ("language",))
+    for number, line in lines:
+        cells = line.split("\t")
+        if not line.strip():
+            continue
+        if len(cells) < len(header):
+            raise DataError(
+                f"{path}: line {number} has {len(cells)} cells; it should have {len(header)}, as line 1 has"
+            )
+        if language_column is None or cells[language_column] == language:
+            gold = None if label is None else _SPELLINGS.get(cells[label], cells[label])
+            yield _row(path, number, cells[premise], cells[hypothesis], gold)
+
+
+def _headerless_rows(path: Path, lines: list[tuple[int, str]]) -> Iterator[Row]:
+    """Yield rows of premise, hypothesis and label, where the label may be its index."""
+    for number, line in lines:
+        if not line.strip():
+            continue
+        cells = line.split("\t")
+        if len(cells) != 3:
+            raise DataError(f"{path}: line {number} has {len(cells)} cells; it should be premise, hypothesis and label")
+        yield _row(
+            path, number, cells[0], cells[1], THREE_WAY[int(cells[2])] if cells[2] in ("0", "1", "2") else cells[2]
+        )
+
+
+def _row(path: Path, number: int, premise: str, hypothesis: str, label: str | None) -> Row:
+    if label not in (*THREE_WAY, *TWO_WAY, _UNDECIDED, None):
+        raise DataError(
+            f"{path}: line {number} has the label {label!r}; "
+            f"it should be one of {', '.join((*THREE_WAY, *TWO_WAY[1:]))}"
+        )
+    return Row(premise, hypothesis, label)
+
+
+def _column(header: list[str], names: tuple[str, ...]) -> int | None:
+    return next((header.index(name) for name in names if name in header), None)

@@ -1,0 +1,70 @@
+"""The registry of tasks: what it takes and what it refuses."""
+
+import pytest
+
+from bitcycle.tasks import TASKS, Split, Task, register_task, task_named
+
+
+@pytest.fixture(autouse=True)
+def registry():
+    before = dict(TASKS)
+    yield
+    TASKS.clear()
+    TASKS.update(before)
+
+
+def make(class_name, **attributes):
+    def prepare(self, run):
+        raise NotImplementedError
+
+    attributes = {"name": "mine", "metric": "accuracy", "bits": (3, 8), "steps": 5, "prepare": prepare, **attributes}
+    return type(class_name, (Task,), {"__module__": "somewhere", "__qualname__": class_name, **attributes})
+
+
+def test_a_registered_task_is_found():
+    mine = register_task(make("Mine"))
+    assert isinstance(task_named("mine"), mine)
+    assert mine.models == ("default",)
+
+
+def test_a_class_can_be_registered_again():
+    """A notebook cell that is executed again defines the class once more."""
+    register_task(make("Mine"))
+    again = register_task(make("Mine"))
+    assert TASKS["mine"] is again
+
+
+def test_another_class_cannot_take_a_name():
+    with pytest.raises(ValueError, match=r"^the task name 'image' of somewhere.Mine is already taken by .*ImageTask$"):
+        register_task(make("Mine", name="image"))
+    register_task(make("Mine"))
+    with pytest.raises(ValueError, match="'mine' of somewhere.Other is already taken by somewhere.Mine"):
+        register_task(make("Other"))
+    assert TASKS["mine"].__name__ == "Mine"
+
+
+@pytest.mark.parametrize("wrong", [dict, "image", None, object(), lambda: None])
+def test_only_tasks_are_registered(wrong):
+    before = dict(TASKS)
+    with pytest.raises(TypeError, match="register_task takes a subclass of bitcycle.tasks.Task, got"):
+        register_task(wrong)
+    assert before == TASKS
+
+
+def test_a_missing_attribute_is_named():
+    incomplete = make("Mine")
+    del incomplete.metric, incomplete.steps
+    with pytest.raises(ValueError, match="the task somewhere.Mine has no metric, steps; set it as a class attribute"):
+        register_task(incomplete)
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_the_text_of_a_task_is_complete(name):
+    task = task_named(name)
+    assert all((task.about, task.embedded, task.official, task.models))
+    assert all(option.about for option in task.options.values())
+    assert all(option.default in option.choices for option in task.options.values() if option.choices)
+
+
+def test_splits_are_text():
+    assert [str(split) for split in Split] == ["train", "validation", "test"]
