@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle._study.plan import Part, Plan
+from bitcycle._study.plan import Plan, StudyPart
 from bitcycle._study.plan_file import plan_of, read_plan
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules.cyclic import TEN
@@ -66,7 +66,7 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_si
     backward=st.sampled_from(["max", None, 6]),
 )
 def test_a_plan_written_down_is_the_same_plan(tmp_path_factory, name, data, seeds, options, backward):
-    part = Part(
+    part = StudyPart(
         "image", ("CR", "all"), ((2, 8), (3, 6)), (2, 8), tuple(seeds), 77, backward, data=data, autocast=True,
         options=options,
     )  # fmt: skip
@@ -78,15 +78,15 @@ def test_a_plan_written_down_is_the_same_plan(tmp_path_factory, name, data, seed
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("task = 'image'\nschedule = ['CR']", "plan.toml: a plan has no 'schedule'; did you mean 'schedules'"),
+        ("task = 'image'\nschedule = ['CR']", "plan.toml: a plan has no key 'schedule'; did you mean 'schedules'"),
         ("task = 'imagge'", "unknown task 'imagge'; did you mean 'image'"),
-        ("seeds = 3", "names its task"),
-        ("task = 'image'\nbits = 8", "bits are a pair"),
-        ("task = 'image'\nbits = [8, 3]", "in this order"),
-        ("task = 'image'\nseeds = 0", "seeds is a whole number of 1 or more"),
-        ("task = 'image'\nsteps = 'many'", "steps is a whole number"),
-        ("task = 'image'\npart = 3", r"parts are written \[\[part\]\]"),
-        ("task = 'image'\noptions = 3", "options is a table"),
+        ("seeds = 3", "each part of a plan must have a task"),
+        ("task = 'image'\nbits = 8", "bits must be a pair such as .* got 8"),
+        ("task = 'image'\nbits = [8, 3]", "in this order, got 8 and 3"),
+        ("task = 'image'\nseeds = 0", "seeds must be an integer of 1 or more, got 0"),
+        ("task = 'image'\nsteps = 'many'", "steps must be an integer of 1 or more, got 'many'"),
+        ("task = 'image'\npart = 3", r"parts must be written as \[\[part\]\] tables"),
+        ("task = 'image'\noptions = 3", "options must be a table"),
         ("task = ", "is not TOML"),
     ],
 )
@@ -101,7 +101,7 @@ def test_misuse(tmp_path, text, told):
     [
         ({"schedules": ["CQ"]}, "CQ"),
         ({"schedules": ["CT"], "cycles": 3}, "even"),
-        ({"schedules": ["static:40"]}, "from 1 to 16"),
+        ({"schedules": ["static:40"]}, "bits must be from 1 to 16, got static:40"),
         ({"model": "resnet-9"}, "has no model 'resnet-9'"),
         ({"options": {"colour": "red"}}, "no option 'colour'"),
         ({"schedules": []}, "has no runs"),

@@ -79,3 +79,16 @@ class RunConfig:
         if set(values) - known:
             raise ValueError(f"a run has no {', '.join(sorted(set(values) - known))}")
         return cls(**values)
+
+
+_RENAMED = {"keep": "test_weights", "measured": "diagnostics", "rate": "learning_rate"}
+"""Fields of version 0.1 and what they are called now."""
+
+
+def upgraded(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a run written by version 0.1 under the field names of this version.
+
+    >>> upgraded({"task": "image", "keep": "last"})
+    {'task': 'image', 'test_weights': 'last'}
+    """
+    return {_RENAMED.get(key, key): value for key, value in values.items()}
