@@ -4,7 +4,7 @@ A normal training has N steps at q_max. There are two experiments:
 
     initial deficit   q_min for the first R steps, then the normal N steps, for several R
     sliding window    q_min for W steps that begin at step s of the normal training, N + W steps in all, for several s;
-                      or, with a whole recovery, s steps, the window, and then the normal N steps, so that a later window
+                      or, with a whole recovery, s steps, the window, and then the normal N steps, so that a late window
                       is followed by as much training as an early one
 
 Each has three arms, which differ in nothing else:

@@ -24,7 +24,7 @@ GROUPS = {"ten": tuple(TEN), "baselines": BASELINES, "all": (*TEN, *BASELINES)}
 class StudyPart:
     """The runs of a study on one task: all combinations of the values that are tuples.
 
-    >>> part = StudyPart("image", schedules=("CR", "static q_max"), bits=((3, 8),), cycles=(8,), seeds=(0, 1), steps=400)
+    >>> part = StudyPart("image", ("CR", "static q_max"), bits=((3, 8),), cycles=(8,), seeds=(0, 1), steps=400)
     >>> [(run.schedule, run.seed) for run in part.runs()]
     [('CR:3-8:cycles=8', 0), ('static:8', 0), ('CR:3-8:cycles=8', 1), ('static:8', 1)]
     """

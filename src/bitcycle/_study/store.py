@@ -148,7 +148,7 @@ class Store:
         return self.path.with_suffix(".checkpoints")
 
     def begin(self, name: str, runs: Iterable[RunConfig], plan: str, command: str) -> Study:
-        """Record the start of a study. It replaces an earlier study of the same name, but not the results of its runs."""
+        """Record the start of a study. It replaces an earlier study of the same name, but not its results."""
         study = Study(name, tuple(runs), plan, command, _now())
         with self._transaction() as connection:
             connection.execute(

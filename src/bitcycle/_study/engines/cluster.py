@@ -22,8 +22,8 @@ PAUSE = 0.5  # seconds between two checks of the cluster
 class RayEngine:
     """A Ray cluster, or this machine as a cluster of one node.
 
-    Checkpoints are beside the store if the node can see that folder (a shared file system). Otherwise the node keeps its
-    own checkpoints, and a run that moves to another node starts from scratch. Results always reach the store.
+    Checkpoints are beside the store if the node can see that folder (a shared file system). Otherwise the node keeps
+    its own checkpoints, and a run that moves to another node starts from scratch. Results always reach the store.
     """
 
     address: str = ""
@@ -64,7 +64,9 @@ class RayEngine:
             task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(_work)
             store.checkpoints.mkdir(parents=True, exist_ok=True)
             folder = store.checkpoints.absolute()
-            waiting.update({task.remote(run, str(folder), board, self.thread_count, self.gpus > 0): run for run in runs})
+            waiting.update(
+                {task.remote(run, str(folder), board, self.thread_count, self.gpus > 0): run for run in runs}
+            )
             while waiting:
                 done, _ = ray.wait(list(waiting), num_returns=1, timeout=PAUSE)
                 watch(ray.get(board.read.remote()))

@@ -28,8 +28,8 @@ MAX_CRASHES = 3  # after so many crashes of its worker, a run has failed
 class LocalEngine:
     """Worker processes on this machine.
 
-    Small models gain little from a second thread, so by default each core gets one worker with one thread. A worker that
-    crashes is replaced, and its run resumes from its checkpoint. A run whose worker crashes three times has failed.
+    Small models gain little from a second thread, so by default each core gets one worker with one thread. A worker
+    that crashes is replaced, and its run resumes from its checkpoint. After three crashes the run has failed.
     """
 
     workers: int = 0
