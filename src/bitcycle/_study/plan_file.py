@@ -112,10 +112,16 @@ def stored_parts(plan_text: str) -> list[StudyPart | DeficitPart]:
     ... )
     >>> [(run.task, run.schedule) for run in part.runs()]
     [('gone', 'CR:3-8:cycles=8')]
+
+    Raises:
+        ValueError: The text is not such a plan.
     """
     values = tomllib.loads(plan_text)
     parts, deficits = values.get("part", []), values.get("deficit", [])
-    return [*map(_study_part, parts), *map(_deficit_part, deficits)]
+    try:
+        return [*map(_study_part, parts), *map(_deficit_part, deficits)]
+    except KeyError as error:
+        raise ValueError(f"the stored plan has no {error.args[0]}") from None
 
 
 def _tables(values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -119,6 +119,11 @@ class Store:
     def _migrate(self, version: int) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            with self._commit_or_roll_back():
+                if self._number("PRAGMA user_version") == VERSION:  # another process was faster
+                    return
+                migrate(self._connection, self.checkpoints)
+                self._connection.execute(f"PRAGMA user_version = {VERSION}")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
                 raise
@@ -126,11 +131,6 @@ class Store:
                 f"{self.path} is a store of version {version} and cannot be upgraded to version {VERSION} because it "
                 f"is read-only: make the file and its folder writable, or copy it"
             ) from None
-        with self._commit_or_roll_back():
-            if self._number("PRAGMA user_version") == VERSION:  # another process was faster
-                return
-            migrate(self._connection, self.checkpoints)
-            self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
         """Close the file."""

@@ -48,7 +48,9 @@ def advise(
         str, typer.Option(help=f"A study of the store (default: {STORE}); default: the latest study.")
     ] = "",
     margin: Margin = None,
-    as_json: Annotated[bool, json_option("an object with schedule, saving, reasons, cheaper, better, ...")] = False,
+    as_json: Annotated[
+        bool, json_option("an object with schedule, saving, reasons, cheaper, better, code, steps, q_max")
+    ] = False,
 ) -> None:
     """Recommend a schedule: what it saves against static q_max, why, and the next cheaper and better options."""
     if bits is not None and q_max is not None:

@@ -33,7 +33,9 @@ def range_test(
         int | None, typer.Option(help="Bit-width of the gradients; default: the highest level.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the evidence into this file.")] = None,
-    as_json: Annotated[bool, json_option("an object with q_min, reference and evidence (bits, curves, ...)")] = False,
+    as_json: Annotated[
+        bool, json_option("an object with q_min, reason, iterations, seeds, share, evidence, reference")
+    ] = False,
 ) -> None:
     """Find q_min of a task: the lowest bit-width at which a short training works, with the evidence at each level."""
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):

@@ -31,7 +31,7 @@ def results(
         bool,
         json_option(
             "an object with runs (name, run configuration, metrics, bitops, seconds, versions, and deficit: "
-            "experiment, place and arm), failures (run, traceback) and studies"
+            "experiment, length_or_start and arm), failures (run, traceback) and studies"
         ),
     ] = False,
 ) -> None:
@@ -49,9 +49,7 @@ def results(
         write(found, export)
         print(f"written: {export} ({len(found)} runs)")
     elif as_json:
-        described = [
-            {**row(each), "deficit": [cell._asdict() for cell in purposes.get(each.run, [])]} for each in found
-        ]
+        described = [{**row(each), "deficit": [_cell(cell) for cell in purposes.get(each.run, [])]} for each in found]
         broken = [{"run": each.run, "traceback": each.traceback} for each in failures]
         print(json_text({"runs": described, "failures": broken, "studies": names}))
     elif failed:
@@ -77,6 +75,10 @@ def _purposes(studies: list[Study]) -> dict[RunConfig, list[Cell]]:
     return {run: list(cells) for run, cells in purposes.items()}
 
 
+def _cell(cell: Cell) -> dict[str, Any]:
+    return {"experiment": cell.experiment, "length_or_start": cell.place, "arm": cell.arm}
+
+
 def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str:
     configurations = [_flat(each.run, purposes.get(each.run, [])) for each in found]
     columns = [*ALWAYS, *_distinguishing(configurations)]
@@ -100,7 +102,7 @@ def _flat(run: RunConfig, cells: list[Cell]) -> dict[str, Any]:
         "learning_rate": run.learning_rate or "default",
         **{f"option {key}": value for key, value in values["options"].items()},
         "experiment": ", ".join(cell.experiment for cell in cells),
-        "place": ", ".join(str(cell.place) for cell in cells),
+        "length_or_start": ", ".join(str(cell.place) for cell in cells),
         "arm": ", ".join(dict.fromkeys(cell.arm for cell in cells)),
     }
 

@@ -30,7 +30,7 @@ def schedules(
         int | None, typer.Option(help="Bit-width of the gradients; default: q_max of each schedule.")
     ] = None,
     as_json: Annotated[
-        bool, json_option("a list of objects with schedule, mean_bits, early_bits, saving and group")
+        bool, json_option("a list of objects with schedule, mean_bits, saving, mean_bits_first_tenth and group")
     ] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the schedules into this file.")
