@@ -110,7 +110,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path
     _, told = driver.communicate(timeout=60)
     assert driver.returncode == 130
     assert "stopped:" in told
-    assert "The same command goes on" in told
+    assert "Run the same command again to resume" in told
     assert "Traceback" not in told
     subprocess.run([*COMMAND, str(store)], capture_output=True, check=True)
     assert results(store) == undisturbed
@@ -154,6 +154,23 @@ def test_one_failing_run_does_not_stop_the_others(tmp_path):
         asked = []
         run_study(both, store, _Asked(asked), retry_failed=True)
         assert {run.data for run in asked} == {str(tmp_path / "nowhere")}
+
+
+def test_workers_and_the_end_are_stored(tmp_path):
+    plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5}, "timed")
+    with Store(tmp_path / "s.sqlite") as store:
+        stopped = run_study(plan, store, _Asked([]))
+        assert (stopped.workers, stopped.ended) == (None, None)
+        study = run_study(plan, store, LocalEngine(workers=1, threads=1), "first")
+        assert (study.workers, study.command) == (1, "first")
+        assert study.begun <= study.ended
+        again = run_study(plan, store, _Refusing(), "second")
+        assert again == study == store.study("timed")  # a start with nothing to run leaves the entry as it is
+        more = run_study(
+            plan_of({**PLAN, "schedules": ["static:8"], "steps": 5, "seeds": 1}, "timed"), store, _Refusing()
+        )
+        assert len(more.runs) == 1
+        assert (more.workers, more.ended is None) == (None, False)
 
 
 class _Refusing:

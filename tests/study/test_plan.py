@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.plan import Plan, StudyPart
-from bitcycle._study.plan_file import plan_of, read_plan
+from bitcycle._study.plan_file import plan_of, read_plan, stored_parts
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules.cyclic import TEN
 
@@ -127,3 +128,23 @@ def test_the_name_of_a_run_follows_from_its_content_alone(data):
     other = RunConfig(**{**values, "seed": values["seed"] + 1})
     assert other.name != run.name
     assert other.setting == run.setting
+
+
+def test_keys_of_version_0_1_are_named(tmp_path):
+    (tmp_path / "plan.toml").write_text("task = 'image'\nkeep = 'last'\n")
+    with pytest.raises(ValueError, match="a plan has no key 'keep'; since version 0.2 it is 'test_weights'"):
+        read_plan(tmp_path / "plan.toml")
+
+
+@given(
+    backward=st.sampled_from(["max", None, 6]), options=st.dictionaries(names, st.lists(names, min_size=1).map(tuple))
+)
+def test_stored_parts_are_the_parts_of_the_plan(backward, options):
+    part = StudyPart("gone", ("CR", "all"), ((2, 8),), (8,), (3, 5), 77, backward, data="nowhere", options=options)
+    deficit = DeficitPart("gone", (3, 8), 40, recovery="whole", arms=("longer", "held"), options={"a": "b"})
+    assert stored_parts(Plan("mine", (part, deficit)).as_toml()) == [part, deficit]
+
+
+def test_a_stored_plan_that_is_incomplete():
+    with pytest.raises(ValueError, match="the stored plan has no bits"):
+        stored_parts('[[part]]\ntask = "image"\n')

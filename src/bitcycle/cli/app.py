@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _print_usage_error(error: Any) -> None:
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".").replace(": Value error, ", ": ")  # how typer shows a ValueError
     if not message:  # no arguments were given, and the help has been printed
         return
     path = error.ctx.command_path.split() if error.ctx else []

@@ -101,10 +101,11 @@ def _load(name: str) -> tuple[nn.Module, Any]:
         imported = importlib.import_module(module)
     except Exception as error:  # the module can raise anything
         raise ValueError(f"cannot import the module of {name!r}: {_one_line(error)}") from error
-    function = getattr(imported, attribute, None)
+    if not hasattr(imported, attribute):
+        raise ValueError(f"cannot load {name!r}: the module {module} has no attribute {attribute!r}")
+    function = getattr(imported, attribute)
     if not callable(function):
-        what = "no attribute" if function is None else f"{type(function).__name__}, not a function,"
-        raise ValueError(f"cannot load {name!r}: the module {module} has {what} {attribute!r}")
+        raise ValueError(f"{name} must be a function, got {type(function).__name__}")
     try:
         inspect.signature(function).bind()
     except TypeError as error:

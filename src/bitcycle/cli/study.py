@@ -233,6 +233,7 @@ class _Bar:
             TimeRemainingColumn,
         )
 
+        console = Console(stderr=True)
         self.progress = Progress(
             BarColumn(bar_width=24),
             TaskProgressColumn(),
@@ -241,8 +242,9 @@ class _Bar:
             TextColumn("remaining"),
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self.task = self.progress.add_task("starting", total=None)
         self.status = "no run is done"

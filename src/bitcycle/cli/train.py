@@ -142,7 +142,7 @@ def _line(result: RunResult) -> str:
 
 
 class _Bar:
-    """A progress bar on stderr with loss, metric, bits and cost."""
+    """A progress bar with loss, metric, bits and cost, if stderr is a terminal."""
 
     def __init__(self, steps: int, metric: str) -> None:
         from rich.console import Console
@@ -151,13 +151,15 @@ class _Bar:
         self.metric = metric
         self.timed: list[tuple[float, int]] = []
         self.step = 0
+        console = Console(stderr=True)
         self.progress = Progress(
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self.task = self.progress.add_task("", total=steps)
 
