@@ -21,6 +21,9 @@ class Net(nn.Module):
     def __init__(self, width):
         super().__init__()
 
+def unfit():
+    return nn.Linear(2, 2), torch.zeros(3, 4)
+
 def fails():
     raise RuntimeError("no\\nluck")
 
@@ -65,6 +68,7 @@ def test_a_model_of_the_users_own(tmp_path, monkeypatch):
         ("mine:wrong", "mine:wrong must return a model and example inputs, got Linear"),
         ("mine:no_model", "mine:no_model must return a model and example inputs, got str, Tensor"),
         ("mine:Net", "mine:Net must be callable without arguments: missing a required argument: 'width'"),
+        ("mine:unfit", "the model of mine:unfit failed on its example inputs: RuntimeError: mat1 and mat2 shapes"),
         ("mine:fails", "mine:fails raised RuntimeError: no luck"),
         ("mine:number", "mine:number must be a function, got int"),
         ("mine:nothing", "cannot load 'mine:nothing': the module mine has no attribute 'nothing'"),

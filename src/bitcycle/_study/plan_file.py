@@ -94,7 +94,7 @@ def plan_of(values: Mapping[str, Any], name: str) -> Plan:
     common = {key: value for key, value in values.items() if key not in ("name", "part", "deficit")}
     parts, deficits = _tables(values)
     return Plan(
-        _text(values.get("name", name), "name"),
+        _string(values.get("name", name), "name"),
         (
             *(_study_part(_resolved({**common, **part}, KEYS)) for part in parts),
             *(_deficit_part(_resolved({**common, **deficit}, DEFICIT_KEYS)) for deficit in deficits),
@@ -137,14 +137,14 @@ def _tables(values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[
 def _resolved(values: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """Return the values of a part with the defaults of its task and an absolute path of its data."""
     _check_keys(values, known)
-    task = _task(_text(values["task"], "task"))
+    task = _task(_string(values["task"], "task"))
     return {
         "bits": list(task.bits),
         "cycles": task.cycles,
         "steps": task.steps,
         **values,
         "task": task.name,
-        "data": located(_text(values.get("data", ""), "data")),
+        "data": located(_string(values.get("data", ""), "data")),
     }
 
 
@@ -158,43 +158,45 @@ def _study_part(values: Mapping[str, Any]) -> StudyPart:
     backward = values.get("backward_bits", "max")
     return StudyPart(
         task=values["task"],
-        schedules=tuple(_text(each, "a schedule") for each in _list(values.get("schedules", "all"))),
-        bits=_pairs(values["bits"]),
-        cycles=tuple(_whole(each, "cycles", 1) for each in _list(values["cycles"])),
+        schedules=tuple(_string(each, "a schedule") for each in _list(values.get("schedules", "all"))),
+        bits=_bit_pairs(values["bits"]),
+        cycles=tuple(_integer(each, "cycles", 1) for each in _list(values["cycles"])),
         seeds=seeds_of(values.get("seeds", 3)),
-        steps=_whole(values["steps"], "steps", 1),
-        backward_bits=backward if backward == "max" else None if backward == "full" else _whole(backward, "bits", 1),
-        model=_text(values.get("model", ""), "model"),
+        steps=_integer(values["steps"], "steps", 1),
+        backward_bits=backward if backward == "max" else None if backward == "full" else _integer(backward, "bits", 1),
+        model=_string(values.get("model", ""), "model"),
         data=values.get("data", ""),
-        batch_size=_whole(values.get("batch_size", 0), "batch_size", 0),
+        batch_size=_integer(values.get("batch_size", 0), "batch_size", 0),
         autocast=_flag(values.get("autocast", False), "autocast"),
-        test_weights=_text(values.get("test_weights", "best"), "test_weights"),
+        test_weights=_string(values.get("test_weights", "best"), "test_weights"),
         options={name: tuple(map(str, _list(value))) for name, value in _options(values).items()},
     )
 
 
 def _deficit_part(values: Mapping[str, Any]) -> DeficitPart:
-    pairs = _pairs(values["bits"])
+    pairs = _bit_pairs(values["bits"])
     if len(pairs) > 1:
         raise ValueError(f"a deficit must have one pair of bits, got {len(pairs)}: write one [[deficit]] for each")
     given: dict[str, Any] = {
-        key: tuple(_share(each, key) for each in _list(values[key])) for key in ("lengths", "starts") if key in values
+        key: tuple(_multiple(each, key) for each in _list(values[key]))
+        for key in ("lengths", "starts")
+        if key in values
     }
     if "window" in values:
-        given["window"] = _share(values["window"], "window")
+        given["window"] = _multiple(values["window"], "window")
     if "recovery" in values:
-        given["recovery"] = _text(values["recovery"], "recovery")
+        given["recovery"] = _string(values["recovery"], "recovery")
     if "arms" in values:
-        given["arms"] = tuple(_text(each, "an arm") for each in _list(values["arms"]))
+        given["arms"] = tuple(_string(each, "an arm") for each in _list(values["arms"]))
     return DeficitPart(
         task=values["task"],
         bits=pairs[0],
-        steps=_whole(values["steps"], "steps", 1),
+        steps=_integer(values["steps"], "steps", 1),
         seeds=seeds_of(values.get("seeds", 5)),
         diagnostics=_flag(values.get("diagnostics", True), "diagnostics"),
-        model=_text(values.get("model", ""), "model"),
+        model=_string(values.get("model", ""), "model"),
         data=values.get("data", ""),
-        batch_size=_whole(values.get("batch_size", 0), "batch_size", 0),
+        batch_size=_integer(values.get("batch_size", 0), "batch_size", 0),
         options={name: str(value) for name, value in _options(values).items()},
         **given,
     )
@@ -223,7 +225,7 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _share(value: Any, what: str) -> float:
+def _multiple(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1000:
         raise ValueError(f"{what} must be 0 or more normal trainings, got {value!r}")
     return float(value)
@@ -236,17 +238,17 @@ def seeds_of(value: Any) -> tuple[int, ...]:
     ((0, 1, 2), (7, 8))
     """
     if isinstance(value, list):
-        return tuple(_whole(each, "a seed", 0) for each in value)
-    return tuple(range(_whole(value, "seeds", 1)))
+        return tuple(_integer(each, "a seed", 0) for each in value)
+    return tuple(range(_integer(value, "seeds", 1)))
 
 
-def _pairs(value: Any) -> tuple[tuple[int, int], ...]:
+def _bit_pairs(value: Any) -> tuple[tuple[int, int], ...]:
     pairs = value if value and isinstance(value, (list, tuple)) and isinstance(value[0], (list, tuple)) else [value]
     checked = []
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise ValueError(f"bits must be a pair such as [3, 8] or a list of pairs, got {value!r}")
-        low, high = (_whole(each, "bits", 1) for each in pair)
+        low, high = (_integer(each, "bits", 1) for each in pair)
         if low > high:
             raise ValueError(f"bits must be q_min and q_max in this order, got {low} and {high}")
         checked.append((low, high))
@@ -257,13 +259,13 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _whole(value: Any, what: str, least: int) -> int:
+def _integer(value: Any, what: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{what} must be an integer of {least} or more, got {value!r}")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _string(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{what} must be a string, got {value!r}")
     return value

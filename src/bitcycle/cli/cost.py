@@ -85,10 +85,16 @@ def _count(name: str, batch_size: int, keep: list[str] | None, policy: str | Non
     import bitcycle as bc
     from bitcycle.experiments.models.catalogue import build
 
-    model, inputs = _load(name) if ":" in name else build(name, batch_size)
+    own = ":" in name
+    model, inputs = _load(name) if own else build(name, batch_size)
     recipe = bc.Recipe(aggregation=aggregation)  # type: ignore[arg-type]
     bc.quantize(model, recipe, keep=keep, policy=policy)
-    return bc.cost(model, inputs)
+    try:
+        return bc.cost(model, inputs)
+    except (RuntimeError, TypeError) as error:
+        if not own:
+            raise
+        raise ValueError(f"the model of {name} failed on its example inputs: {_one_line(error)}") from error
 
 
 def _load(name: str) -> tuple[nn.Module, Any]:
