@@ -37,7 +37,7 @@ def test_fine_tuning_and_q_max():
         (["--goal", "speed"], "unknown goal 'speed'"),
         (["--domain", "audio"], "unknown domain 'audio'"),
         (["--save", "95"], "the most is 81 %, by RTH:2-8"),
-        (["--save", "0"], "--save is a percentage above 0 and below 100, not 0"),
+        (["--save", "0"], "--save must be a percentage above 0 and below 100, got 0"),
         (["--bits", "8", "8"], "leaves nothing to schedule"),
         (["--bits", "3", "8", "--q-max", "8"], "q_max is given twice"),
     ],

@@ -13,6 +13,21 @@ def make():
 
 def wrong():
     return nn.Linear(2, 2)
+
+def no_model():
+    return "model", torch.zeros(3, 4)
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+
+def unfit():
+    return nn.Linear(2, 2), torch.zeros(3, 4)
+
+def fails():
+    raise RuntimeError("no\\nluck")
+
+number = 7
 """
 
 
@@ -45,17 +60,37 @@ def test_a_model_of_the_users_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = bitcycle("cost", "mine:make", "--json")
     assert json.loads(done.stdout)["macs"] == 3 * (16 + 8)
-    done = bitcycle("cost", "mine:wrong")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mine:wrong", "mine:wrong must return a model and example inputs, got Linear"),
+        ("mine:no_model", "mine:no_model must return a model and example inputs, got str, Tensor"),
+        ("mine:Net", "mine:Net must be callable without arguments: missing a required argument: 'width'"),
+        ("mine:unfit", "the model of mine:unfit failed on its example inputs: RuntimeError: mat1 and mat2 shapes"),
+        ("mine:fails", "mine:fails raised RuntimeError: no luck"),
+        ("mine:number", "mine:number must be a function, got int"),
+        ("mine:nothing", "cannot load 'mine:nothing': the module mine has no attribute 'nothing'"),
+        ("broken:make", "cannot import the module of 'broken:make': ZeroDivisionError"),
+        ("nowhere:make", "cannot import the module of 'nowhere:make': ModuleNotFoundError: No module named 'nowhere'"),
+    ],
+)
+def test_a_callable_that_cannot_be_used(tmp_path, monkeypatch, name, message):
+    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    done = bitcycle("cost", name)
     assert done.returncode == 2
-    assert "must return a model and example inputs, not Linear" in done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["resnet-20"], "did you mean 'cifar-resnet-20'"),
-        (["nowhere:make"], "cannot load 'nowhere:make'"),
-        (["cifar-resnet-8", "--schedules", "ten"], "--schedules is 'all'"),
+        (["cifar-resnet-8", "--schedules", "ten"], "--schedules must be 'all', got 'ten'"),
         (["cifar-resnet-8", "--policy", "x"], "unknown policy"),
         (["cifar-resnet-8", "--hardware", "abacus"], "unknown device 'abacus'"),
         (["cifar-resnet-8", "--aggregation", "half"], "'full' or 'quantized'"),

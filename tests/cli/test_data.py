@@ -40,7 +40,7 @@ def test_get_list_and_where(bitcycle, server, tmp_path):
         assert told in done.stdout
     again = bitcycle("data", "get", "cora", "--mirror", closed_port())
     assert again.returncode == 0, again.stderr
-    assert "already there" in again.stdout
+    assert "already in the cache" in again.stdout
 
     table = {line.split()[1]: line for line in bitcycle("data", "list").stdout.splitlines() if line.startswith("│")}
     assert len(table) == 14

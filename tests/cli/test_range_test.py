@@ -34,7 +34,7 @@ def test_json_for_programs():
     ("arguments", "told"),
     [
         (["grahp"], "unknown task 'grahp'; did you mean 'graph'?"),
-        (["graph", "--levels", "8", "2"], "--levels are the lowest and the highest, as in 2 8"),
+        (["graph", "--levels", "8", "2"], "--levels must be the lowest and the highest in this order, got 8 2"),
         (["graph", "--levels", "0", "2"], "a level must be 1 or more"),
         (["graph", "--iterations", "3"], "iterations must be 10 or more"),
         (["graph", "--plot", "range.jpg"], "a .png or .svg file"),

@@ -29,7 +29,7 @@ def test_the_same_command_again_runs_nothing(done):
     folder, _ = done
     again = bitcycle("study", "image", *SMALL, "--store", str(folder / "s.sqlite"))
     assert again.returncode == 0
-    assert "4 of 4 runs done (4 from before)" in again.stdout
+    assert "4 of 4 runs done (4 before)" in again.stdout
 
 
 def test_results_and_exports(done):
@@ -48,7 +48,7 @@ def test_results_and_exports(done):
 def test_a_dry_run_runs_nothing(tmp_path):
     told = bitcycle("study", "graph", "--steps", "20", "--dry-run", "--store", str(tmp_path / "s.sqlite"))
     assert told.returncode == 0, told.stderr
-    assert "39 runs, 39 of them to do: about" in told.stdout
+    assert "39 runs, 39 missing: about" in told.stdout
     assert not list(tmp_path.iterdir())
 
 
@@ -69,8 +69,11 @@ def test_a_plan_with_a_name_like_a_script(tmp_path):
     [
         (["study", "imag"], "unknown task 'imag'; did you mean 'image'"),
         (["study", "nowhere.toml"], "there is no plan nowhere.toml"),
-        (["study", "image", "--engine", "slurm"], "an engine is 'local' or 'ray', not 'slurm'"),
-        (["study", "image", "--gpus", "1"], "for --engine ray"),
+        (
+            ["study", "image", "--engine", "slurm"],
+            "invalid value for '--engine': 'slurm' is not one of 'local', 'ray'; see 'bitcycle study --help'",
+        ),
+        (["study", "image", "--gpus", "1"], "--address and --gpus need --engine ray"),
         (["study", "image", "--schedules", "CX"], "CX"),
         (["study", "image", "--option", "colour"], "NAME=VALUE"),
         (["results", "--store", "nowhere.sqlite"], "there is no store nowhere.sqlite"),

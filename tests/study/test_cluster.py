@@ -35,7 +35,7 @@ def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path)
     killed = []
 
     def watch(now):
-        if not killed and len(now.under_way) == 2 and min(now.under_way.values()) >= 2:
+        if not killed and len(now.running) == 2 and min(now.running.values()) >= 2:
             killed.append(True)
             cluster.remove_node(other, allow_graceful=False)
 

@@ -15,6 +15,8 @@ from bitcycle.experiments.tasks import TASKS, detection
 class Here:
     """An engine without processes."""
 
+    worker_count = thread_count = 1
+
     def outcomes(self, runs, store, watch):
         return (work(run, store.checkpoints / run.name) for run in runs)
 

@@ -110,7 +110,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path
     _, told = driver.communicate(timeout=60)
     assert driver.returncode == 130
     assert "stopped:" in told
-    assert "The same command goes on" in told
+    assert "Run the same command again to resume" in told
     assert "Traceback" not in told
     subprocess.run([*COMMAND, str(store)], capture_output=True, check=True)
     assert results(store) == undisturbed
@@ -135,7 +135,7 @@ def test_a_worker_that_dies_again_and_again_fails_its_run(tmp_path, monkeypatch)
         assert [each.run.seed for each in store.records()] == [0]
         [failure] = store.failures()
         assert failure.run.seed == 1
-        assert "the worker died 3 times" in failure.reason
+        assert failure.reason.startswith("worker crashed 3 times")
 
 
 def test_one_failing_run_does_not_stop_the_others(tmp_path):
@@ -156,13 +156,34 @@ def test_one_failing_run_does_not_stop_the_others(tmp_path):
         assert {run.data for run in asked} == {str(tmp_path / "nowhere")}
 
 
+def test_workers_and_the_end_are_stored(tmp_path):
+    plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5}, "timed")
+    with Store(tmp_path / "s.sqlite") as store:
+        stopped = run_study(plan, store, _Asked([]))
+        assert (stopped.workers, stopped.ended) == (None, None)
+        study = run_study(plan, store, LocalEngine(workers=1, threads=1), "first")
+        assert (study.workers, study.command) == (1, "first")
+        assert study.begun <= study.ended
+        again = run_study(plan, store, _Refusing(), "second")
+        assert again == study == store.study("timed")  # a start with nothing to run leaves the entry as it is
+        more = run_study(
+            plan_of({**PLAN, "schedules": ["static:8"], "steps": 5, "seeds": 1}, "timed"), store, _Refusing()
+        )
+        assert len(more.runs) == 1
+        assert (more.workers, more.ended is None) == (None, False)
+
+
 class _Refusing:
+    worker_count = thread_count = 1
+
     def outcomes(self, runs, store, watch):
         assert list(runs) == []
         yield from ()
 
 
 class _Asked:
+    worker_count = thread_count = 1
+
     def __init__(self, asked):
         self.asked = asked
 
@@ -195,7 +216,7 @@ def test_a_run_that_another_study_finished_meanwhile_is_taken_from_the_store(tmp
             sys.executable, "-c",
             "import sys; from pathlib import Path; from tests.study.test_engine import *\n"
             "folder, store = map(Path, sys.argv[1:])\n"
-            "import bitcycle._study.engines.worker as w; w.train = None\n"  # it would fail if it trained
+            "import bitcycle.experiments.training as t; t.train = None\n"  # it would fail if it trained
             "print('ready', flush=True)\n"
             "print(work(RunConfig('image', 'static:8', 4, batch_size=8), folder, store=store).test)",
             str(tmp_path / "c" / run.name), str(tmp_path / "s.sqlite"),

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle._study.plan import Part, Plan
-from bitcycle._study.plan_file import plan_of, read_plan
+from bitcycle._study.deficits import DeficitPart
+from bitcycle._study.plan import Plan, StudyPart
+from bitcycle._study.plan_file import plan_of, read_plan, stored_parts
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules.cyclic import TEN
 
@@ -66,7 +67,7 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_si
     backward=st.sampled_from(["max", None, 6]),
 )
 def test_a_plan_written_down_is_the_same_plan(tmp_path_factory, name, data, seeds, options, backward):
-    part = Part(
+    part = StudyPart(
         "image", ("CR", "all"), ((2, 8), (3, 6)), (2, 8), tuple(seeds), 77, backward, data=data, autocast=True,
         options=options,
     )  # fmt: skip
@@ -78,15 +79,15 @@ def test_a_plan_written_down_is_the_same_plan(tmp_path_factory, name, data, seed
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("task = 'image'\nschedule = ['CR']", "plan.toml: a plan has no 'schedule'; did you mean 'schedules'"),
+        ("task = 'image'\nschedule = ['CR']", "plan.toml: a plan has no key 'schedule'; did you mean 'schedules'"),
         ("task = 'imagge'", "unknown task 'imagge'; did you mean 'image'"),
-        ("seeds = 3", "names its task"),
-        ("task = 'image'\nbits = 8", "bits are a pair"),
-        ("task = 'image'\nbits = [8, 3]", "in this order"),
-        ("task = 'image'\nseeds = 0", "seeds is a whole number of 1 or more"),
-        ("task = 'image'\nsteps = 'many'", "steps is a whole number"),
-        ("task = 'image'\npart = 3", r"parts are written \[\[part\]\]"),
-        ("task = 'image'\noptions = 3", "options is a table"),
+        ("seeds = 3", "each part of a plan must have a task"),
+        ("task = 'image'\nbits = 8", "bits must be a pair such as .* got 8"),
+        ("task = 'image'\nbits = [8, 3]", "in this order, got 8 and 3"),
+        ("task = 'image'\nseeds = 0", "seeds must be an integer of 1 or more, got 0"),
+        ("task = 'image'\nsteps = 'many'", "steps must be an integer of 1 or more, got 'many'"),
+        ("task = 'image'\npart = 3", r"parts must be written as \[\[part\]\] tables"),
+        ("task = 'image'\noptions = 3", "options must be a table"),
         ("task = ", "is not TOML"),
     ],
 )
@@ -101,7 +102,7 @@ def test_misuse(tmp_path, text, told):
     [
         ({"schedules": ["CQ"]}, "CQ"),
         ({"schedules": ["CT"], "cycles": 3}, "even"),
-        ({"schedules": ["static:40"]}, "from 1 to 16"),
+        ({"schedules": ["static:40"]}, "bits must be from 1 to 16, got static:40"),
         ({"model": "resnet-9"}, "has no model 'resnet-9'"),
         ({"options": {"colour": "red"}}, "no option 'colour'"),
         ({"schedules": []}, "has no runs"),
@@ -127,3 +128,23 @@ def test_the_name_of_a_run_follows_from_its_content_alone(data):
     other = RunConfig(**{**values, "seed": values["seed"] + 1})
     assert other.name != run.name
     assert other.setting == run.setting
+
+
+def test_keys_of_version_0_1_are_named(tmp_path):
+    (tmp_path / "plan.toml").write_text("task = 'image'\nkeep = 'last'\n")
+    with pytest.raises(ValueError, match="a plan has no key 'keep'; since version 0.2 it is 'test_weights'"):
+        read_plan(tmp_path / "plan.toml")
+
+
+@given(
+    backward=st.sampled_from(["max", None, 6]), options=st.dictionaries(names, st.lists(names, min_size=1).map(tuple))
+)
+def test_stored_parts_are_the_parts_of_the_plan(backward, options):
+    part = StudyPart("gone", ("CR", "all"), ((2, 8),), (8,), (3, 5), 77, backward, data="nowhere", options=options)
+    deficit = DeficitPart("gone", (3, 8), 40, recovery="whole", arms=("longer", "held"), options={"a": "b"})
+    assert stored_parts(Plan("mine", (part, deficit)).as_toml()) == [part, deficit]
+
+
+def test_a_stored_plan_that_is_incomplete():
+    with pytest.raises(ValueError, match="the stored plan has no bits"):
+        stored_parts('[[part]]\ntask = "image"\n')

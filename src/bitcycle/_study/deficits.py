@@ -1,53 +1,82 @@
-"""Experiments on critical learning periods: low precision for a stretch of training, and the controls it needs.
+"""Experiments on critical learning periods: low precision for a part of training, with the controls it needs.
 
-With a normal training of N steps at q_max:
+A normal training has N steps at q_max. There are two experiments:
 
-    initial deficit   q_min for the first R steps, then the normal N steps, for a list of R
-    sliding window    q_min for W steps that begin at step s of the normal course, N + W steps in all, for a list of s;
-                      or, with a whole recovery, after s steps, and then the normal N steps, so that a later window
-                      has no less training after it
+    initial deficit   q_min for the first R steps, then the normal N steps, for several R
+    sliding window    q_min for W steps that begin at step s of the normal training, N + W steps in all, for several s;
+                      or, with a whole recovery, s steps, the window, and then the normal N steps, so that a late window
+                      is followed by as much training as an early one
 
-each in three arms, which differ in nothing else:
+Each has three arms, which differ in nothing else:
 
-    held        the learning rate stands still during the deficit, as in the paper
-    restarted   it runs on through the deficit and begins anew after it, with a fresh optimiser (arXiv 2510.09687)
+    held        the learning rate is held during the deficit, as in the paper
+    restarted   the learning-rate schedule continues during the deficit and restarts after it, with a fresh optimiser
+                (arXiv 2510.09687)
     longer      no deficit: the same number of steps and the same learning rates as held, at q_max throughout
 
-The weights that are tested are the last: the best on validation might be from before the deficit. What held lacks
-against longer is what the deficit did; what restarted makes up for was no lasting damage.
+The last weights are tested, because the best on validation may be from before the deficit. The difference between held
+and longer is the effect of the deficit. What restarted recovers was no lasting damage.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
 
 from bitcycle.experiments.run_config import RunConfig
 
-ARMS = ("held", "restarted", "longer")
-RECOVERIES = ("rest", "whole")
+
+class Experiment(StrEnum):
+    """What varies between the runs."""
+
+    LENGTH = "length"
+    """The length of an initial deficit."""
+    POSITION = "position"
+    """Where a sliding window begins."""
+
+
+class Arm(StrEnum):
+    """What happens to the learning rate, and whether there is a deficit at all."""
+
+    HELD = "held"
+    RESTARTED = "restarted"
+    LONGER = "longer"
+    """The control without a deficit."""
+
+
+class Recovery(StrEnum):
+    """What follows a sliding window."""
+
+    REST = "rest"
+    """The rest of the normal training."""
+    WHOLE = "whole"
+    """A whole normal training."""
+
+
+ARMS = tuple(Arm)
+E = TypeVar("E", bound=StrEnum)
 
 
 class Cell(NamedTuple):
-    """What one run is for."""
+    """The purpose of one run."""
 
-    experiment: str
-    """``length`` (initial deficit) or ``position`` (sliding window)."""
+    experiment: Experiment
     place: int
-    """The length of the deficit, or where it begins, in steps."""
-    arm: str
+    """The length of the deficit, or the step at which it begins."""
+    arm: Arm
 
 
 @dataclass(frozen=True)
 class DeficitPart:
-    """Both experiments on one task.
+    """Both experiments on one task, with lengths and positions as multiples of a normal training.
 
     >>> part = DeficitPart("image", (3, 8), steps=100, lengths=(0.0, 1.0), window=0.5, starts=(0.5,), seeds=(0,))
     >>> for cell, run in part.cells():
-    ...     print(cell.experiment, cell.place, cell.arm, run.schedule, run.steps, run.learning_rate or "(its own)")
-    length 0 longer static:8 100 (its own)
+    ...     print(cell.experiment, cell.place, cell.arm, run.schedule, run.steps, run.learning_rate or "(default)")
+    length 0 longer static:8 100 (default)
     length 100 held deficit(3@0..100, static:8) 200 hold@0..100
     length 100 restarted deficit(3@0..100, static:8) 200 restart@100
     length 100 longer static:8 200 hold@0..100
@@ -58,96 +87,99 @@ class DeficitPart:
 
     task: str
     bits: tuple[int, int]
+    """q_min, the width of the deficit, and q_max."""
     steps: int
     """N, the steps of a normal training."""
     lengths: tuple[float, ...] = (0.0, 0.25, 0.5, 1.0, 2.0)
-    """Of initial deficits, in normal trainings."""
+    """Lengths of the initial deficit, in normal trainings."""
     window: float = 0.5
-    """The length of the sliding window, likewise; 0: no such experiment."""
+    """The length of the sliding window, in normal trainings; 0 = no such experiment."""
     starts: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)
-    """Where the window begins, likewise."""
-    recovery: str = "rest"
-    """What follows the window: the ``rest`` of the normal training, or a ``whole`` one."""
+    """Where the window begins, in normal trainings."""
+    recovery: Recovery = Recovery.REST
+    """What follows the window."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    arms: tuple[str, ...] = ARMS
+    arms: tuple[Arm, ...] = ARMS
     diagnostics: bool = True
+    """Whether Fisher information, gradient noise and more are measured during training."""
     model: str = ""
     data: str = ""
     batch_size: int = 0
     options: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.bits[0] >= self.bits[1]:
-            raise ValueError(f"a deficit needs q_min below q_max, unlike {self.bits[0]} and {self.bits[1]}")
+        low, high = self.bits
+        if low >= high:
+            raise ValueError(f"a deficit needs q_min below q_max, got {low} and {high}")
         if self.steps < 1:
-            raise ValueError(f"a normal training has 1 step or more, not {self.steps}")
-        if any(not 0 <= length < math.inf for length in (*self.lengths, self.window)):
-            raise ValueError("the length of a deficit is 0 or more, in normal trainings")
-        if self.recovery not in RECOVERIES:
-            raise ValueError(f"the recovery is 'rest' (of the normal training) or 'whole', not {self.recovery!r}")
-        if any(not 0 <= start < math.inf for start in self.starts):
-            raise ValueError("a window begins at 0 or later, in normal trainings")
-        if self.recovery == "rest" and round(self.window * self.steps):
-            if any(start >= 1 for start in self.starts):
-                raise ValueError("a window begins at a fraction from 0 to below 1 of the normal training")
-            if any(round(start * self.steps) >= self.steps for start in self.starts):
-                raise ValueError(f"a window begins before the last of the {self.steps} steps of the normal training")
-        if set(self.arms) - set(ARMS) or "longer" not in self.arms:
-            raise ValueError(f"arms are {', '.join(ARMS)}; 'longer' is what the others are compared with")
+            raise ValueError(f"a normal training must have 1 step or more, got {self.steps}")
+        for length in (*self.lengths, self.window):
+            if not 0 <= length < math.inf:
+                raise ValueError(f"the length of a deficit must be 0 or more normal trainings, got {length:g}")
+        for start in self.starts:
+            if not 0 <= start < math.inf:
+                raise ValueError(f"a window must begin at 0 or later, in normal trainings, got {start:g}")
+        object.__setattr__(self, "recovery", _member(Recovery, self.recovery, "recovery"))
+        object.__setattr__(self, "arms", tuple(_member(Arm, arm, "an arm") for arm in self.arms))
+        if self.recovery is Recovery.REST and round(self.window * self.steps):
+            for start in self.starts:
+                if start >= 1:
+                    raise ValueError(f"a window must begin at 0 or more and below 1 normal training, got {start:g}")
+                if round(start * self.steps) >= self.steps:
+                    raise ValueError(
+                        f"a window must begin before the last of the {self.steps} steps of the normal training, "
+                        f"got {start:g} of it"
+                    )
+        if Arm.LONGER not in self.arms:
+            raise ValueError(f"the arms must include 'longer', the control for the others, got {', '.join(self.arms)}")
 
     def runs(self) -> Iterator[RunConfig]:
-        """All runs, seed by seed."""
+        """Yield all runs, seed by seed."""
         for _, run in self.cells():
             yield run
 
     def cells(self) -> Iterator[tuple[Cell, RunConfig]]:
-        """All runs with what they are for."""
+        """Yield all runs with their purposes; a run can have two."""
         window = round(self.window * self.steps)
         for seed in self.seeds:
             for length in sorted({round(length * self.steps) for length in self.lengths}):
-                yield from self._arms("length", length, 0, length, seed)
+                yield from self._arms(Experiment.LENGTH, length, 0, length, seed)
             if window:
                 for start in sorted({round(start * self.steps) for start in self.starts}):
-                    yield from self._arms("position", start, start, start + window, seed)
+                    yield from self._arms(Experiment.POSITION, start, start, start + window, seed)
 
-    def _arms(self, experiment: str, place: int, start: int, stop: int, seed: int) -> Iterator[tuple[Cell, RunConfig]]:
-        held_from = 0 if self.recovery == "whole" else start
+    def _arms(
+        self, experiment: Experiment, place: int, start: int, stop: int, seed: int
+    ) -> Iterator[tuple[Cell, RunConfig]]:
+        held_from = 0 if self.recovery is Recovery.WHOLE else start
         total = self.steps + stop - held_from
         normal = f"static:{self.bits[1]}"
         if start == stop:
-            yield Cell(experiment, place, "longer"), self._run(normal, total, "", seed)
+            yield Cell(experiment, place, Arm.LONGER), self._run(normal, total, "", seed)
             return
         deficit = f"deficit({self.bits[0]}@{start}..{stop}, {normal})"
         hold, restart = f"hold@{held_from}..{stop}", f"restart@{stop}"
-        for arm, spec, rate in (
-            ("held", deficit, hold),
-            ("restarted", deficit, restart),
-            ("longer", normal, hold),
+        for arm, spec, policy in (
+            (Arm.HELD, deficit, hold),
+            (Arm.RESTARTED, deficit, restart),
+            (Arm.LONGER, normal, hold),
         ):
             if arm in self.arms:
-                yield Cell(experiment, place, arm), self._run(spec, total, rate, seed)
+                yield Cell(experiment, place, arm), self._run(spec, total, policy, seed)
 
-    def _run(self, spec: str, steps: int, rate: str, seed: int) -> RunConfig:
+    def _run(self, spec: str, steps: int, policy: str, seed: int) -> RunConfig:
         return RunConfig(
             self.task, spec, steps, seed, self.bits[1], self.model, self.data, self.batch_size,
-            test_weights="last", diagnostics=self.diagnostics, learning_rate=rate, options=self.options,
+            test_weights="last", diagnostics=self.diagnostics, learning_rate=policy, options=self.options,
         )  # fmt: skip
 
     def values(self) -> dict[str, Any]:
-        """As a table of a plan file, under ``[[deficit]]``."""
-        return {
-            "task": self.task,
-            "bits": self.bits,
-            "steps": self.steps,
-            "lengths": self.lengths,
-            "window": self.window,
-            "starts": self.starts,
-            "recovery": self.recovery,
-            "seeds": self.seeds,
-            "arms": self.arms,
-            "diagnostics": self.diagnostics,
-            "model": self.model,
-            "data": self.data,
-            "batch_size": self.batch_size,
-            "options": self.options,
-        }
+        """Return the table of a plan file, under ``[[deficit]]``."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def _member(kind: type[E], value: str, what: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{what} must be {' or '.join(map(repr, map(str, kind)))}, got {value!r}") from None

@@ -1,4 +1,4 @@
-"""Carrying a plan out: what is missing is run, what comes of it goes into the store."""
+"""Run the missing runs of a plan and write their results into the store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bitcycle._study.engines.worker import remove_checkpoint
 from bitcycle._study.plan import Plan
 from bitcycle._study.store import Store, Study
 from bitcycle.experiments.result import RunFailure, RunResult
@@ -13,36 +14,55 @@ from bitcycle.experiments.run_config import RunConfig
 
 
 class Engine(Protocol):
-    """What runs runs."""
+    """Something that trains runs."""
+
+    @property
+    def worker_count(self) -> int | None:
+        """How many runs are trained at once; None if it is not known, as for a cluster that is not connected."""
+
+    @property
+    def thread_count(self) -> int:
+        """Threads of each worker."""
 
     def outcomes(
         self, runs: Iterable[RunConfig], store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[RunResult | RunFailure]:
-        """What comes of the runs, in the order in which they end; ``watch`` hears how far those under way are.
+        """Train the runs and yield their outcomes in the order in which they end.
 
-        Nothing is written into the store here, except checkpoints beside it.
+        An engine writes checkpoints beside the store, but nothing into it.
+
+        Args:
+            runs: The runs to train.
+            store: The store whose folder of checkpoints is used.
+            watch: Called now and then with the current step of each run in progress, by the name of the run.
         """
 
 
 @dataclass
 class StudyProgress:
-    """How a study stands, in steps of training over all its runs."""
+    """The progress of a study, in runs and in training steps over all its runs."""
 
-    runs: int
-    steps: int
+    planned_runs: int
+    planned_steps: int
     done: int = 0
+    """Runs that are done, including earlier ones."""
     failed: int = 0
-    kept: int = 0
+    """Runs that failed, including earlier ones."""
+    done_before: int = 0
     """Runs that were done before this start."""
-    steps_done: int = 0
-    steps_kept: int = 0
-    under_way: dict[str, int] = field(default_factory=dict)
+    finished_steps: int = 0
+    """Steps of all runs that are done or failed."""
+    finished_steps_before: int = 0
+    """Steps of the runs that were done or failed before this start."""
+    running: dict[str, int] = field(default_factory=dict)
+    """The current step of each run in progress, by the name of the run."""
     latest: RunResult | RunFailure | None = None
+    """The outcome of the run that ended last."""
 
     @property
-    def steps_now(self) -> int:
-        """Steps done, those of runs under way included."""
-        return self.steps_done + sum(self.under_way.values())
+    def current_steps(self) -> int:
+        """Steps so far, including those of runs in progress."""
+        return self.finished_steps + sum(self.running.values())
 
 
 def run_study(
@@ -51,42 +71,70 @@ def run_study(
     engine: Engine,
     command: str = "",
     retry_failed: bool = False,
-    watch: Callable[[StudyProgress], None] = lambda standing: None,
+    watch: Callable[[StudyProgress], None] = lambda progress: None,
 ) -> Study:
-    """Run all runs of the plan that are neither done nor failed (or failed ones too); everything else is kept."""
+    """Train all runs of a plan that are neither done nor failed.
+
+    A study that has nothing left to run keeps its entry in the store, with the time and the workers of the start that
+    finished it.
+
+    Args:
+        plan: What to run.
+        store: Where results are written, each as soon as its run ends.
+        engine: What trains the runs.
+        command: The command line to store with the study.
+        retry_failed: Also train the runs that failed before.
+        watch: Called with the progress whenever it changes.
+
+    Returns:
+        The study as it is stored.
+
+    Raises:
+        ValueError: The plan is wrong. Nothing was run.
+        OSError: The store or a checkpoint cannot be written.
+    """
     plan.check()
     runs = plan.runs()
-    study = store.begin(plan.name, runs, plan.as_toml(), command)
     if retry_failed:
         store.clear_failures(runs)
     done, failed = store.done(), {failure.run.name for failure in store.failures(runs)}
     missing = [run for run in runs if run.name not in done | failed]
-    kept = [run for run in runs if run.name in done]
-    standing = StudyProgress(len(runs), sum(run.steps for run in runs), len(kept), len(failed), len(kept))
-    standing.steps_kept = standing.steps_done = sum(run.steps for run in runs if run.name in done | failed)
+    if missing or not _is_stored(plan, store):
+        store.begin(plan.name, runs, plan.as_toml(), command)
 
-    def under_way(steps: dict[str, int]) -> None:
-        standing.under_way = steps
-        watch(standing)
+    done_before = sum(run.name in done for run in runs)
+    progress = StudyProgress(len(runs), sum(run.steps for run in runs), done_before, len(failed), done_before)
+    progress.finished_steps = sum(run.steps for run in runs if run.name in done | failed)
+    progress.finished_steps_before = progress.finished_steps
 
-    watch(standing)
-    for outcome in engine.outcomes(missing, store, under_way):
-        _keep(outcome, store, standing)
-        watch(standing)
-    return study
+    def report(running: dict[str, int]) -> None:
+        progress.running = running
+        watch(progress)
+
+    watch(progress)
+    for outcome in engine.outcomes(missing, store, report):
+        if progress.latest is None:
+            store.set_workers(plan.name, engine.worker_count)  # a cluster is connected only now
+        _write(outcome, store, progress)
+        watch(progress)
+    if progress.done + progress.failed == len(runs) and store.study(plan.name).ended is None:
+        store.end(plan.name)
+    return store.study(plan.name)
 
 
-def _keep(outcome: RunResult | RunFailure, store: Store, standing: StudyProgress) -> None:
-    """Into the store first; only then the checkpoint may go."""
-    from bitcycle._study.engines.worker import forget
+def _is_stored(plan: Plan, store: Store) -> bool:
+    return plan.name in store.studies() and store.study(plan.name).plan == plan.as_toml()
 
+
+def _write(outcome: RunResult | RunFailure, store: Store, progress: StudyProgress) -> None:
+    """Write the outcome into the store, and only then remove the checkpoint."""
     if isinstance(outcome, RunResult):
         store.write(outcome)
-        standing.done += 1
+        progress.done += 1
     else:
         store.fail(outcome.run, outcome.traceback)
-        standing.failed += 1
-    forget(store.checkpoints / outcome.run.name)
-    standing.latest = outcome
-    standing.under_way.pop(outcome.run.name, None)
-    standing.steps_done += outcome.run.steps
+        progress.failed += 1
+    remove_checkpoint(store.checkpoints / outcome.run.name)
+    progress.latest = outcome
+    progress.running.pop(outcome.run.name, None)
+    progress.finished_steps += outcome.run.steps

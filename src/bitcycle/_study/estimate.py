@@ -1,4 +1,4 @@
-"""What a study would cost, before it runs: BitOps of every run, and the time from a few timed steps."""
+"""Estimate what a study costs before it runs: BitOps of each run, and its time from a few timed steps."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import task_named
 
-TIMED = 3  # steps, after one that warms up
+TIMED = 3  # steps that are timed, after one for warming up
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """Of one run."""
+class RunEstimate:
+    """The expected cost and time of one run."""
 
     run: RunConfig
     bitops: int
@@ -28,27 +28,30 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What runs that differ by schedule and seed alone have in common."""
+    """What runs that differ only in schedule and seed have in common."""
 
     step: Cost
-    seconds_a_step: float
-    seconds_an_evaluation: float
+    seconds_per_step: float
+    seconds_per_evaluation: float
     evaluations: int
 
 
-def estimate(runs: Iterable[RunConfig]) -> list[Estimate]:
-    """Cost and time of each run; one model is built, and a few of its steps are run, for each kind of run."""
+def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
+    """Return the cost and time of each run, from a few steps of one model for each kind of run.
+
+    Runs are of one kind if they differ only in schedule, bits of the gradients, seed and learning-rate policy.
+    """
     measured: dict[RunConfig, _Measured] = {}
-    found = []
+    estimates = []
     for run in runs:
         kind = replace(run, schedule="full", backward_bits="max", seed=0, learning_rate="")
         if kind not in measured:
             measured[kind] = _measure(kind)
-        of = measured[kind]
-        bitops = of.step.training(run.schedule, steps=run.steps, backward_bits=run.backward_bits)
-        seconds = run.steps * of.seconds_a_step + of.evaluations * of.seconds_an_evaluation
-        found.append(Estimate(run, int(bitops), seconds))
-    return found
+        per_kind = measured[kind]
+        bitops = per_kind.step.training(run.schedule, steps=run.steps, backward_bits=run.backward_bits)
+        seconds = run.steps * per_kind.seconds_per_step + per_kind.evaluations * per_kind.seconds_per_evaluation
+        estimates.append(RunEstimate(run, int(bitops), seconds))
+    return estimates
 
 
 def _measure(run: RunConfig) -> _Measured:
@@ -61,14 +64,14 @@ def _measure(run: RunConfig) -> _Measured:
     set_bits(training.model, forward=8, backward=8)
     times = []
     for step in range(1 + TIMED):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         training.optimizer.zero_grad()
         training.loss(step).backward()
         training.optimizer.step()
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - start)
     training.model.eval()
-    begun = time.perf_counter()
+    start = time.perf_counter()
     training.evaluate(Split.VALIDATION)
-    evaluation = time.perf_counter() - begun
+    evaluation = time.perf_counter() - start
     interval = training.evaluation_interval(task.evaluate_every, run.steps)
     return _Measured(counted, sorted(times[1:])[TIMED // 2], evaluation, run.steps // interval + 2)

@@ -1,4 +1,4 @@
-"""Records as tables for other programs: CSV, JSON, Parquet."""
+"""Results as tables for other programs: CSV, JSON, Parquet."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ import json
 import math
 import os
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from bitcycle._support.extras import need
 from bitcycle.experiments.result import RunResult
+from bitcycle.experiments.run_config import RunConfig
 
 FORMATS = (".csv", ".json", ".parquet")
 
 
 def export(records: Iterable[RunResult], path: Path) -> None:
-    """Write a file in the format that its name ends in, whole or not at all. Curves are in the JSON alone."""
+    """Write results to a file whose suffix chooses the format. Only JSON contains the curves.
+
+    The file is written under another name and then renamed, so that it is never incomplete.
+
+    Raises:
+        ValueError: The suffix is not one of ``.csv``, ``.json`` and ``.parquet``.
+    """
     if path.suffix not in FORMATS:
-        raise ValueError(f"{path}: results are exported to a file that ends in {', '.join(FORMATS)}")
+        raise ValueError(f"{path}: cannot export to this format, use a file that ends in {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
@@ -30,7 +38,7 @@ def export(records: Iterable[RunResult], path: Path) -> None:
 
 
 def row(record: RunResult) -> dict[str, Any]:
-    """A record as one flat row."""
+    """Return a result as one flat row."""
     run = record.run.as_dict()
     options = run.pop("options")
     return {
@@ -60,7 +68,7 @@ def _csv(records: list[RunResult], path: Path) -> None:
 
 def _json(records: list[RunResult], path: Path) -> None:
     rows = [{**row(record), "curve": record.curve} for record in records]
-    path.write_text(json.dumps(_finite(rows), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(json_text(rows) + "\n", encoding="utf-8")
 
 
 def _parquet(records: list[RunResult], path: Path) -> None:
@@ -68,7 +76,7 @@ def _parquet(records: list[RunResult], path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    # BitOps of large trainings exceed 64 bits, and a column has one type: they go as floats, exact below 2^53.
+    # BitOps of large trainings exceed 64 bits, so the column is float: exact below 2^53.
     rows = [{**row(record), "bitops": float(record.bitops)} for record in records]
     columns = {name: [each.get(name) for each in rows] for name in _columns(rows)}
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
@@ -78,14 +86,34 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for each in rows for name in each)) or ["name"]
 
 
-def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinity: they become text, so that nobody takes them for a number or for nothing."""
+def json_text(value: Any) -> str:
+    """Return a value as standard JSON, with NaN and infinity, which JSON lacks, as the text ``nan``, ``inf``, ``-inf``.
+
+    Dataclasses become objects.
+
+    >>> print(json_text({"test": math.nan, "seeds": (0, 1)}))
+    {
+     "test": "nan",
+     "seeds": [
+      0,
+      1
+     ]
+    }
+    """
+    return json.dumps(_plain(value), indent=1, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, RunConfig):
+        return value.as_dict()
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
     return value
 
 

@@ -1,4 +1,4 @@
-"""Plans: schedules x bits x cycles x options x seeds, for one task or several, as a list of runs."""
+"""Plans: schedules x bits x cycles x options x seeds, for one or several tasks, as a list of runs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from bitcycle.schedules.base import width_of
 from bitcycle.schedules.cyclic import TEN
 
 BASELINES = ("static q_max", "static q_min", "full")
-"""As a plan names them: their bits are those of the plan."""
-WORDS = {"ten": tuple(TEN), "baselines": BASELINES, "all": (*TEN, *BASELINES)}
-"""What stands for several schedules."""
+"""The baselines as a plan names them; q_min and q_max are those of the plan."""
+GROUPS = {"ten": tuple(TEN), "baselines": BASELINES, "all": (*TEN, *BASELINES)}
+"""Names that stand for several schedules."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """What a study asks of one task. Every list multiplies the runs.
+class StudyPart:
+    """The runs of a study on one task: all combinations of the values that are tuples.
 
-    >>> part = Part("image", schedules=("CR", "static q_max"), bits=((3, 8),), cycles=(8,), seeds=(0, 1), steps=400)
+    >>> part = StudyPart("image", ("CR", "static q_max"), bits=((3, 8),), cycles=(8,), seeds=(0, 1), steps=400)
     >>> [(run.schedule, run.seed) for run in part.runs()]
     [('CR:3-8:cycles=8', 0), ('static:8', 0), ('CR:3-8:cycles=8', 1), ('static:8', 1)]
     """
@@ -41,11 +41,11 @@ class Part:
     batch_size: int = 0
     autocast: bool = False
     test_weights: str = "best"
-    """``best`` on validation, or ``last``: which weights are tested."""
+    """Which weights are tested: the ``best`` on validation, or the ``last``."""
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def runs(self) -> Iterable[RunConfig]:
-        """Seed by seed, so that a study that is stopped early has compared everything on the seeds it did."""
+        """Yield all runs seed by seed, so that a study that stops early has compared everything on some seeds."""
         for seed, values in product(self.seeds, product(*self.options.values())):
             for spec, backward in self._schedules():
                 yield RunConfig(
@@ -63,28 +63,28 @@ class Part:
                 )
 
     def values(self) -> dict[str, Any]:
-        """As a table of a plan file, under ``[[part]]``."""
+        """Return the table of a plan file, under ``[[part]]``."""
         backward = "full" if self.backward_bits is None else self.backward_bits
         return {field.name: getattr(self, field.name) for field in fields(self)} | {"backward_bits": backward}
 
     def _schedules(self) -> list[tuple[str, int | str | None]]:
-        """Specs with the bits of the gradients, none twice."""
-        found: dict[tuple[str, int | str | None], None] = {}
+        """Return the distinct specs, each with the bits of the gradients."""
+        distinct: dict[tuple[str, int | str | None], None] = {}
         for bits, cycles, name in product(self.bits, self.cycles, self.schedules):
-            for one in WORDS.get(name, (name,)):
-                made = _scheduled(one, bits, cycles)
-                found[str(made), self._backward(made, bits[1])] = None
-        return list(found)
+            for each in GROUPS.get(name, (name,)):
+                completed = _completed(each, bits, cycles)
+                distinct[str(completed), self._backward(completed, bits[1])] = None
+        return list(distinct)
 
-    def _backward(self, made: Schedule, q_max: int) -> int | str | None:
-        """A fixed width has no q_max but its own: its gradients take the plan's, as those of the schedules do."""
-        fixed = isinstance(made, Constant)
-        if fixed and made.limits(1)[1] is None:
+    def _backward(self, completed: Schedule, q_max: int) -> int | str | None:
+        """Return the bits of the gradients: a constant schedule takes the plan's q_max, as the others do."""
+        fixed = isinstance(completed, Constant)
+        if fixed and completed.limits(1)[1] is None:
             return "max"
         return q_max if self.backward_bits == "max" and fixed else self.backward_bits
 
 
-def _scheduled(name: str, bits: tuple[int, int], cycles: int) -> Schedule:
+def _completed(name: str, bits: tuple[int, int], cycles: int) -> Schedule:
     if name == "static q_max":
         return Constant(bits[1])
     if name == "static q_min":
@@ -94,13 +94,13 @@ def _scheduled(name: str, bits: tuple[int, int], cycles: int) -> Schedule:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study to be: its name and its parts."""
+    """The name of a study and its parts."""
 
     name: str
-    parts: tuple[Part | DeficitPart, ...]
+    parts: tuple[StudyPart | DeficitPart, ...]
 
     def runs(self) -> list[RunConfig]:
-        """All runs, seed by seed over all parts, none twice."""
+        """Return the distinct runs of all parts, seed by seed."""
         by_seed: dict[int, dict[RunConfig, None]] = {}
         for part in self.parts:
             for run in part.runs():
@@ -108,8 +108,12 @@ class Plan:
         return [run for runs in by_seed.values() for run in runs]
 
     def check(self) -> None:
-        """Find what is wrong before anything runs: tasks, models, options, and schedules that do not fit."""
-        from bitcycle.experiments.tasks import task_named
+        """Check tasks, models, options, schedules and learning-rate policies before anything runs.
+
+        Raises:
+            ValueError: Something is wrong; the message says what.
+        """
+        from bitcycle.experiments.tasks import task_named  # loads torch, which reading a stored plan does not need
 
         if not self.runs():
             raise ValueError(f"the study {self.name!r} has no runs")
@@ -120,13 +124,13 @@ class Plan:
             LearningRatePolicy.of(run.learning_rate, run.steps)
             low, high = schedule(run.schedule).limits(run.steps)
             if width_of(high) not in (*range(1, 17), 32) or width_of(low) < 1:
-                raise ValueError(f"{run.schedule}: widths go from 1 to 16 bits")
+                raise ValueError(f"bits must be from 1 to 16, got {run.schedule}")
 
     def as_toml(self) -> str:
-        """The plan as a file that :mod:`bitcycle._study.plan_file` reads."""
+        """Return the plan as TOML text that :mod:`bitcycle._study.plan_file` reads."""
         lines = [f"name = {_toml(self.name)}"]
         for part in self.parts:
-            lines += ["", "[[part]]" if isinstance(part, Part) else "[[deficit]]"]
+            lines += ["", "[[part]]" if isinstance(part, StudyPart) else "[[deficit]]"]
             lines += [f"{key} = {_toml(value)}" for key, value in part.values().items() if value not in ("", {})]
         return "\n".join(lines) + "\n"
 

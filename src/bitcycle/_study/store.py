@@ -1,7 +1,7 @@
-"""The store: one SQLite file with the plans of studies and the records of their runs.
+"""The store: one SQLite file with the plans of studies and the results of their runs.
 
-A record is written once, in one transaction, when its run is done; so a kill at any moment leaves it there whole or not
-at all. Several processes may write at once: each waits for the other.
+A result is written once, in one transaction, when its run is done. A process that is killed at any moment leaves either
+the whole result or nothing. Several processes can write to a store: each waits for the others.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bitcycle._study.migration import migrate
 from bitcycle._support.names import nearest
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
-VERSION = 1
-APPLICATION = 0x62697463  # "bitc": tells a store from any other SQLite file
+VERSION = 2
+APPLICATION = 0x62697463  # "bitc": marks the file as a store
 PATIENCE = 60  # seconds to wait while another process writes
 
 _SCHEMA = """
@@ -31,7 +32,9 @@ CREATE TABLE records (
     written TEXT
 ) WITHOUT ROWID;
 CREATE TABLE failures (name TEXT PRIMARY KEY, run TEXT, traceback TEXT, written TEXT) WITHOUT ROWID;
-CREATE TABLE studies (name TEXT PRIMARY KEY, plan TEXT, command TEXT, begun TEXT) WITHOUT ROWID;
+CREATE TABLE studies (
+    name TEXT PRIMARY KEY, plan TEXT, command TEXT, begun TEXT, workers INTEGER, ended TEXT
+) WITHOUT ROWID;
 CREATE TABLE members (study TEXT, place INTEGER, run TEXT, PRIMARY KEY (study, place)) WITHOUT ROWID;
 """
 
@@ -43,41 +46,68 @@ class Study:
     name: str
     runs: tuple[RunConfig, ...]
     plan: str
-    """As TOML."""
+    """The plan as TOML text, with every default resolved."""
     command: str
+    """The command line that started the study."""
     begun: str
+    """When it was last started, in ISO format."""
+    workers: int | None = None
+    """How many runs were trained at once; None if unknown."""
+    ended: str | None = None
+    """When its last run was done or failed, in ISO format; None if runs are missing."""
 
 
 class Store:
-    """Opens the file, or makes it; one that is damaged or of another version is refused and left as it is."""
+    """An open store.
+
+    Opening creates the file if it does not exist, and upgrades a store of an earlier version in one transaction. A file
+    that is damaged, of a later version or not a store is refused and left unchanged.
+
+    Args:
+        path: The SQLite file.
+        must_exist: Refuse to create the file.
+
+    Raises:
+        ValueError: The file is missing, damaged, of a later version, or not a store.
+        OSError: The file cannot be read or written.
+    """
 
     def __init__(self, path: Path | str, must_exist: bool = False) -> None:
         self.path = Path(path)
         if must_exist and not self.path.exists():
-            raise ValueError(f"there is no store {self.path}: 'bitcycle study' makes one, --store names it")
+            raise ValueError(f"there is no store {self.path}: 'bitcycle study' creates one, --store selects one")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._saying_what_is_wrong():
-            # Transactions are begun by hand, so that reading and writing within one cannot be torn apart.
+        with self._clear_errors():
+            # Transactions are begun explicitly, so that a read and a write can share one.
             self._connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
-            self._open()
+            try:
+                self._open()
+            except BaseException:
+                self._connection.close()
+                raise
 
     def _open(self) -> None:
-        self._connection.execute("BEGIN")  # one look, lest another process makes the store between two
+        self._connection.execute("BEGIN")  # one snapshot: another process may be creating the store
         version, application = (self._number(f"PRAGMA {name}") for name in ("user_version", "application_id"))
         empty = not self._connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
         self._connection.execute("COMMIT")
-        if application != APPLICATION and not empty:
-            raise ValueError(f"{self.path} is an SQLite file of something else, not a store of studies")
-        if not empty and version != VERSION:
-            raise ValueError(
-                f"{self.path} is a store of version {version}, this bitcycle writes version {VERSION}: "
-                f"choose another with --store, or the bitcycle that wrote it"
-            )
-        if not empty:
-            [(state,)] = self._connection.execute("PRAGMA quick_check(1)").fetchall()
-            if state != "ok":
-                raise ValueError(f"{self.path} is damaged ({' '.join(state.split())}); nothing was changed")
+        if empty:
+            self._create()
             return
+        if application != APPLICATION:
+            raise ValueError(f"{self.path} is an SQLite file of another program, not a store of studies")
+        if not 1 <= version <= VERSION:
+            raise ValueError(
+                f"{self.path} is a store of version {version}, but this bitcycle writes version {VERSION}: "
+                f"choose another file with --store, or use the bitcycle that wrote it"
+            )
+        [(state,)] = self._connection.execute("PRAGMA quick_check(1)").fetchall()
+        if state != "ok":
+            raise ValueError(f"{self.path} is damaged ({' '.join(state.split())}); nothing was changed")
+        if version < VERSION:
+            self._migrate(version)
+
+    def _create(self) -> None:
         with self._transaction():
             if self._number("PRAGMA user_version") == VERSION:  # another process was faster
                 return
@@ -86,8 +116,24 @@ class Store:
             self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
+    def _migrate(self, version: int) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            with self._commit_or_roll_back():
+                if self._number("PRAGMA user_version") == VERSION:  # another process was faster
+                    return
+                migrate(self._connection, self.checkpoints)
+                self._connection.execute(f"PRAGMA user_version = {VERSION}")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+                raise
+            raise OSError(
+                f"{self.path} is a store of version {version} and cannot be upgraded to version {VERSION} because it "
+                f"is read-only: make the file and its folder writable, or copy it"
+            ) from None
+
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Store:
@@ -98,84 +144,99 @@ class Store:
 
     @property
     def checkpoints(self) -> Path:
-        """Where unfinished runs keep their checkpoints."""
+        """The folder for the checkpoints of unfinished runs."""
         return self.path.with_suffix(".checkpoints")
 
     def begin(self, name: str, runs: Iterable[RunConfig], plan: str, command: str) -> Study:
-        """Note a study. Started again under the same name, perhaps with other runs, it takes the place of the old."""
+        """Record the start of a study. It replaces an earlier study of the same name, but not its results."""
         study = Study(name, tuple(runs), plan, command, _now())
         with self._transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?)", (name, plan, command, study.begun))
+            connection.execute(
+                "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?, NULL, NULL)", (name, plan, command, study.begun)
+            )
             connection.execute("DELETE FROM members WHERE study = ?", (name,))
             connection.executemany(
                 "INSERT INTO members VALUES (?, ?, ?)",
-                [(name, place, _json(run.as_dict())) for place, run in enumerate(study.runs)],
+                [(name, place, json.dumps(run.as_dict())) for place, run in enumerate(study.runs)],
             )
         return study
 
+    def set_workers(self, name: str, workers: int | None) -> None:
+        """Record how many workers a study has."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE studies SET workers = ? WHERE name = ?", (workers, name))
+
+    def end(self, name: str) -> None:
+        """Record that all runs of a study are done or failed."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE studies SET ended = ? WHERE name = ?", (_now(), name))
+
     def studies(self) -> list[str]:
-        """The names of all studies, the latest last."""
+        """Return the names of all studies, the latest last."""
         return [name for (name,) in self._rows("SELECT name FROM studies ORDER BY begun, name")]
 
     def study(self, name: str) -> Study:
-        """A study by its name."""
-        found = self._rows("SELECT plan, command, begun FROM studies WHERE name = ?", name)
-        if not found:
+        """Return a study by name.
+
+        Raises:
+            ValueError: The store has no study of that name.
+        """
+        rows = self._rows("SELECT plan, command, begun, workers, ended FROM studies WHERE name = ?", name)
+        if not rows:
             raise ValueError(f"{self.path} has no study {name!r}; {nearest(name, self.studies())}")
         members = self._rows("SELECT run FROM members WHERE study = ? ORDER BY place", name)
-        [(plan, command, begun)] = found
-        with self._saying_what_is_wrong():
-            return Study(name, tuple(RunConfig.from_dict(json.loads(run)) for (run,) in members), plan, command, begun)
+        with self._clear_errors():
+            return Study(name, tuple(RunConfig.from_dict(json.loads(run)) for (run,) in members), *rows[0])
 
     def write(self, record: RunResult) -> None:
-        """Keep a record, unless it is there already; an earlier failure of the run is forgotten."""
+        """Write the result of a run unless it is stored already, and delete an earlier failure of the run."""
         run = record.run
         with self._transaction() as connection:
             connection.execute(
                 "INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    *(run.name, run.task, run.schedule, run.seed, _json(run.as_dict())),
+                    *(run.name, run.task, run.schedule, run.seed, json.dumps(run.as_dict())),
                     *(record.metric, record.higher_is_better, record.test, record.validation, record.best_step),
                     *(str(record.bitops), record.seconds),  # as text: large trainings exceed 64 bits
-                    *(_json(record.extra), _json(record.curve), _json(record.versions), _now()),
+                    *(json.dumps(record.extra), json.dumps(record.curve), json.dumps(record.versions), _now()),
                 ),
             )
             connection.execute("DELETE FROM failures WHERE name = ?", (run.name,))
 
     def fail(self, run: RunConfig, traceback: str) -> None:
-        """Keep the traceback of a run that failed."""
+        """Write the traceback of a run that failed."""
         with self._transaction() as connection:
-            row = (run.name, _json(run.as_dict()), traceback, _now())
+            row = (run.name, json.dumps(run.as_dict()), traceback, _now())
             connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", row)
 
     def clear_failures(self, runs: Iterable[RunConfig]) -> None:
-        """Forget that these runs failed."""
+        """Delete the failures of these runs, so that they run again."""
         with self._transaction() as connection:
             connection.executemany("DELETE FROM failures WHERE name = ?", [(run.name,) for run in runs])
 
     def records(self, runs: Iterable[RunConfig] | None = None) -> list[RunResult]:
-        """The records of these runs as far as they are done, in the order of the runs; all of them if not given."""
+        """Return the results of these runs that are done, in the order of the runs; by default, of all runs."""
         rows = self._rows(
             "SELECT name, run, metric, higher_is_better, test, validation, best_step, bitops, seconds, extra, curve, "
             "versions FROM records ORDER BY task, schedule, seed, name"
         )
-        with self._saying_what_is_wrong():
+        with self._clear_errors():
             found = {name: _record(rest) for name, *rest in rows}
         return list(found.values()) if runs is None else [found[run.name] for run in runs if run.name in found]
 
     def done(self) -> set[str]:
-        """The names of all runs that are done."""
+        """Return the names of all runs that are done."""
         return {name for (name,) in self._rows("SELECT name FROM records")}
 
     def failures(self, runs: Iterable[RunConfig] | None = None) -> list[RunFailure]:
-        """The failures among these runs; all of them if not given."""
+        """Return the failures among these runs; by default, of all runs."""
         rows = self._rows("SELECT name, run, traceback FROM failures ORDER BY name")
-        with self._saying_what_is_wrong():
+        with self._clear_errors():
             found = {name: RunFailure(RunConfig.from_dict(json.loads(run)), text) for name, run, text in rows}
         return list(found.values()) if runs is None else [found[run.name] for run in runs if run.name in found]
 
     def _rows(self, question: str, *values: Any) -> list[Any]:
-        with self._saying_what_is_wrong():
+        with self._clear_errors():
             return self._connection.execute(question, values).fetchall()
 
     def _number(self, question: str) -> int:
@@ -183,27 +244,33 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it or nothing; only one process at a time."""
-        with self._saying_what_is_wrong():
+        """All statements are executed or none; only one process at a time can be in a transaction."""
+        with self._clear_errors():
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with self._commit_or_roll_back():
                 yield self._connection
-            except BaseException:
-                if self._connection.in_transaction:  # a full disk has rolled it back already
-                    self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
 
     @contextmanager
-    def _saying_what_is_wrong(self) -> Iterator[None]:
+    def _commit_or_roll_back(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:  # SQLite has already rolled back if the disk is full
+                self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        """Turn errors of SQLite and JSON into one line that names the file."""
         try:
             yield
         except json.JSONDecodeError as error:
-            raise ValueError(f"{self.path} is damaged, it holds a text that is no JSON: {error}") from error
+            raise ValueError(f"{self.path} is damaged: it contains text that is not JSON ({error})") from error
         except sqlite3.OperationalError as error:
-            raise OSError(f"{self.path}: {error}; what was there before is untouched") from error
+            raise OSError(f"{self.path}: {error}; the store was not changed") from error
         except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path} is damaged or no store ({error}); nothing was changed") from error
+            raise ValueError(f"{self.path} is damaged or not a store ({error}); nothing was changed") from error
 
 
 def _record(row: list[Any]) -> RunResult:
@@ -224,12 +291,8 @@ def _record(row: list[Any]) -> RunResult:
 
 
 def _float(value: float | None) -> float:
-    """SQLite keeps not-a-number as NULL."""
+    """Return NaN for NULL, which is how SQLite stores NaN."""
     return math.nan if value is None else value
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value)
 
 
 def _now() -> str:

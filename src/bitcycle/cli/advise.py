@@ -2,57 +2,72 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bitcycle.advice import advise as advice_on
-from bitcycle.cli.parameters import STORE
+from bitcycle._study.exports import json_text
+from bitcycle.advice import advise as advice_for
+from bitcycle.cli.parameters import STORE, Margin, complete_task, completion, json_option
 
-STEPS = 64_000  # the length of the paper's trainings on CIFAR
+STEPS = 64_000  # training steps of the paper on CIFAR
 
 
 def advise(
-    goal: Annotated[str, typer.Option(help="What matters most: 'cost', 'balance' or 'quality'.")] = "balance",
+    goal: Annotated[
+        str,
+        typer.Option(
+            help="What matters most: cost, balance or quality.",
+            autocompletion=completion(("cost", "balance", "quality")),
+        ),
+    ] = "balance",
     domain: Annotated[
-        str | None, typer.Option(help="image, detection, graph, language or entailment; leave out if none fits.")
+        str | None,
+        typer.Option(
+            help="image, detection, graph, language or entailment; default: none of them.", autocompletion=complete_task
+        ),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Steps of the whole training; 64,000 if nothing says, with a store those of its runs."),
+        typer.Option(help="Training steps; default: 64,000, or those of the runs in --store."),
     ] = None,
-    fine_tuning: Annotated[bool, typer.Option("--fine-tuning", help="A short fine-tuning, not from scratch.")] = False,
+    fine_tuning: Annotated[
+        bool, typer.Option("--fine-tuning", help="Fine-tuning of a pretrained model, not training from scratch.")
+    ] = False,
     bits: Annotated[
         tuple[int, int] | None,
-        typer.Option(help="q_min and q_max, if known: q_min from 'bitcycle range-test', q_max the static width."),
+        typer.Option(help="q_min (from 'bitcycle range-test') and q_max; default: by domain."),
     ] = None,
-    q_max: Annotated[int | None, typer.Option(help="q_max alone, 8 if not given; q_min is then by domain.")] = None,
-    save: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="A budget: save at least so much, as in --save 40.")
-    ] = None,
+    q_max: Annotated[int | None, typer.Option(help="q_max alone, with q_min by domain; default: 8.")] = None,
+    save: Annotated[float | None, typer.Option(metavar="PERCENT", help="The least saving, as in --save 40.")] = None,
     store: Annotated[
-        Path | None, typer.Option(help="A store of your own runs: then they decide, see 'bitcycle study'.")
+        Path | None, typer.Option(help="A store with your own runs, which then decide (see 'bitcycle study').")
     ] = None,
     study: Annotated[
-        str, typer.Option(help=f"Which study of the store ({STORE} if none is given); the latest if not given.")
+        str, typer.Option(help=f"A study of the store (default: {STORE}); default: the latest study.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    margin: Margin = None,
+    as_json: Annotated[
+        bool, json_option("an object with schedule, saving, reasons, cheaper, better, code, steps, q_max")
+    ] = False,
 ) -> None:
-    """Advise on a schedule: what to use, what it saves against static q_max, why, and what lies on both sides."""
+    """Recommend a schedule: what it saves against static q_max, why, and the next cheaper and better options."""
     if bits is not None and q_max is not None:
-        raise ValueError("q_max is given twice: by --bits and by --q-max; leave one of them out")
+        raise ValueError("q_max is given twice, by --bits and by --q-max: use one of them")
     if save is not None and not 0 < save < 100:
-        raise ValueError(f"--save is a percentage above 0 and below 100, not {save:g}")
+        raise ValueError(f"--save must be a percentage above 0 and below 100, got {save:g}")
+    if margin is not None and store is None and not study:
+        raise ValueError("--margin needs the runs of a study: add --store or --study")
     q_min, high = bits if bits is not None else (None, 8 if q_max is None else q_max)
     records = None
     if store is not None or study:
         from bitcycle._study.evidence import evidence_from
 
-        records, trained = evidence_from(store or STORE, study, domain)
-        steps = trained if steps is None else steps
-    advice = advice_on(
+        records, steps_of_runs = evidence_from(store or STORE, study, domain)
+        steps = steps_of_runs if steps is None else steps
+    options: dict[str, Any] = {} if margin is None else {"margin": margin}
+    advice = advice_for(
         goal,
         domain,
         STEPS if steps is None else steps,
@@ -61,5 +76,6 @@ def advise(
         q_min,
         None if save is None else save / 100,
         records=records,
+        **options,
     )
-    print(json.dumps(advice.as_dict(), indent=2) if as_json else advice)
+    print(json_text(advice.as_dict()) if as_json else advice)

@@ -1,9 +1,9 @@
-"""``bitcycle``: the commands put together, and how errors reach the user."""
+"""The ``bitcycle`` application: all commands, and how errors are shown."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bitcycle import __version__
 from bitcycle._support.extras import MissingExtraError, need
@@ -13,17 +13,34 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the command line: what the user got wrong is one line and exit code 2, not a traceback."""
+    """Run the command line. A mistake of the user gives one line on stderr and exit code 2, not a traceback."""
     try:
         need("typer", "cli", "the command line")
-        application()()
+        import typer
+
+        usage_error: Any = typer.BadParameter.__mro__[2]  # ClickException, which typer does not export
+        try:
+            code = application()(standalone_mode=False)
+        except usage_error as error:
+            _print_usage_error(error)
+            code = error.exit_code
     except (ValueError, OSError, MissingExtraError) as error:
         print(f"bitcycle: {error}", file=sys.stderr)
-        sys.exit(2)
+        code = 2
+    sys.exit(code)
+
+
+def _print_usage_error(error: Any) -> None:
+    message = error.format_message().rstrip(".").replace(": Value error, ", ": ")  # how typer shows a ValueError
+    if not message:  # no arguments were given, and the help has been printed
+        return
+    path = error.ctx.command_path.split() if error.ctx else []
+    command = " ".join(["bitcycle", *path[path.index("bitcycle") + 1 :]] if "bitcycle" in path else ["bitcycle"])
+    print(f"bitcycle: {message[0].lower()}{message[1:]}; see '{command} --help'", file=sys.stderr)
 
 
 def application() -> typer.Typer:
-    """All commands as one typer application."""
+    """Return the typer application with all commands."""
     import typer
 
     from bitcycle.cli.advise import advise
@@ -31,10 +48,12 @@ def application() -> typer.Typer:
     from bitcycle.cli.data import data
     from bitcycle.cli.deficit import deficit
     from bitcycle.cli.range_test import range_test
-    from bitcycle.cli.results import report, results
+    from bitcycle.cli.report import report
+    from bitcycle.cli.results import results
     from bitcycle.cli.schedules import schedules
     from bitcycle.cli.study import study
-    from bitcycle.cli.train import tasks, train
+    from bitcycle.cli.tasks import tasks
+    from bitcycle.cli.train import train
 
     app = typer.Typer(
         name="bitcycle",
@@ -56,15 +75,7 @@ def application() -> typer.Typer:
     ) -> None:
         """Numerical precision as a training schedule."""
 
-    app.command()(schedules)
-    app.command()(cost)
-    app.command()(tasks)
-    app.command()(train)
-    app.command()(study)
-    app.command()(deficit)
-    app.command()(results)
-    app.command()(report)
-    app.command()(range_test)
-    app.command()(advise)
+    for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise):
+        app.command()(command)
     app.add_typer(data, name="data")
     return app

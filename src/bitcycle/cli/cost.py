@@ -1,18 +1,22 @@
-"""``bitcycle cost``: what a model costs, layer by layer and over a whole training."""
+"""``bitcycle cost``."""
 
 from __future__ import annotations
 
 import importlib
-import json
+import inspect
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitcycle._study.exports import json_text
+from bitcycle.cli.parameters import COSTED_MODELS, complete_schedule, completion, json_option
 from bitcycle.schedules import DEFAULT_CYCLES, TEN, Schedule, complete
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from bitcycle._cost import Cost
 
 
@@ -20,39 +24,51 @@ def cost(
     model: Annotated[
         str,
         typer.Argument(
-            help="A built-in model such as cifar-resnet-20 (a wrong name lists them), or your own as "
-            "module:callable, which returns the model and example inputs."
+            help="A built-in model such as cifar-resnet-20, or module:callable, a function of yours without arguments "
+            "that returns a model and example inputs.",
+            autocompletion=completion(COSTED_MODELS),
         ),
     ],
-    schedule: Annotated[list[str] | None, typer.Option(help="A schedule to cost; may be given several times.")] = None,
-    schedules: Annotated[str | None, typer.Option(help="'all': the paper's ten side by side.")] = None,
-    bits: Annotated[tuple[int, int], typer.Option(help="q_min and q_max, for schedules that do not say their own.")] = (
+    schedule: Annotated[
+        list[str] | None, typer.Option(help="A schedule; repeatable; default: CR.", autocompletion=complete_schedule)
+    ] = None,
+    schedules: Annotated[str | None, typer.Option(help="'all' = the ten schedules of the paper.")] = None,
+    bits: Annotated[tuple[int, int], typer.Option(help="q_min and q_max, unless a schedule has its own.")] = (
         3,
         8,
     ),
-    cycles: Annotated[int, typer.Option(help="Number of cycles, likewise.")] = DEFAULT_CYCLES,
-    steps: Annotated[int, typer.Option(help="Steps of the whole training.")] = 64_000,
+    cycles: Annotated[int, typer.Option(help="Number of cycles, unless a schedule has its own.")] = DEFAULT_CYCLES,
+    steps: Annotated[int, typer.Option(help="Training steps.")] = 64_000,
     backward_bits: Annotated[
-        int | None, typer.Option(help="Width of the gradients; each schedule's q_max if not given.")
+        int | None, typer.Option(help="Bit-width of the gradients; default: q_max of each schedule.")
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Samples in a step, for the built-in models.")] = 1,
+    batch_size: Annotated[int, typer.Option(help="Samples per step, for built-in models.")] = 1,
     keep: Annotated[
-        list[str] | None, typer.Option(help="Layers that stay in full precision, by name; may be given several times.")
+        list[str] | None, typer.Option(help="Layers that stay in full precision, by name; repeatable.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="Keep what the paper keeps in a model family, such as cifar-resnet.")
+        str | None,
+        typer.Option(help="Keep what the paper keeps in full precision in a model family, such as cifar-resnet."),
     ] = None,
     aggregation: Annotated[str, typer.Option(help="Graph aggregation: 'full' or 'quantized'.")] = "full",
     convention: Annotated[
         str,
-        typer.Option(help="'exact'; 'paper': all layers at the schedule's bits; 'authors': as their tool counts."),
+        typer.Option(
+            help="'exact', 'paper' (all layers at the bits of the schedule) or 'authors' (as their tool counts)."
+        ),
     ] = "exact",
-    hardware: Annotated[str, typer.Option(help="The device of the estimated time ratio.")] = "a100",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    hardware: Annotated[str, typer.Option(help="The device for the estimated time ratio.")] = "a100",
+    as_json: Annotated[
+        bool,
+        json_option(
+            "an object with model, steps, convention, hardware, macs, rows (one per product) and schedules "
+            "(schedule, bitops, saving, saving_against_full_precision, estimated_time_ratio)"
+        ),
+    ] = False,
 ) -> None:
-    """What a model costs: multiply-accumulates by layer, BitOps of training, and what a schedule saves."""
+    """Count what a model costs: multiply-accumulates per layer, BitOps of training, and what a schedule saves."""
     if schedules not in (None, "all"):
-        raise ValueError(f"--schedules is 'all', not {schedules!r}; name single ones with --schedule")
+        raise ValueError(f"--schedules must be 'all', got {schedules!r}; use --schedule for single ones")
     specs = [*(schedule or []), *(TEN if schedules == "all" else [])] or ["CR"]
     chosen = [complete(spec, bits, cycles) for spec in specs]
     counted = _count(model, batch_size, keep, policy, aggregation)
@@ -60,7 +76,7 @@ def cost(
     totals = [_total(counted, s, steps, backward, convention, hardware) for s in chosen]
     if as_json:
         settings = {"model": model, "steps": steps, "convention": convention, "hardware": hardware}
-        print(json.dumps({**settings, **counted.as_dict(), "schedules": totals}, indent=2))
+        print(json_text({**settings, **counted.as_dict(), "schedules": totals}))
     else:
         _print(counted, totals, steps, convention, hardware)
 
@@ -69,24 +85,59 @@ def _count(name: str, batch_size: int, keep: list[str] | None, policy: str | Non
     import bitcycle as bc
     from bitcycle.experiments.models.catalogue import build
 
-    model, inputs = _load(name) if ":" in name else build(name, batch_size)
+    own = ":" in name
+    model, inputs = _load(name) if own else build(name, batch_size)
     recipe = bc.Recipe(aggregation=aggregation)  # type: ignore[arg-type]
     bc.quantize(model, recipe, keep=keep, policy=policy)
-    return bc.cost(model, inputs)
+    try:
+        return bc.cost(model, inputs)
+    except (RuntimeError, TypeError) as error:
+        if not own:
+            raise
+        raise ValueError(f"the model of {name} failed on its example inputs: {_one_line(error)}") from error
 
 
-def _load(name: str) -> tuple[Any, Any]:
-    """What a callable of the user's returns, from a module on the path or in the current folder."""
+def _load(name: str) -> tuple[nn.Module, Any]:
+    """Call a function of the user, from a module on the path or in the current folder."""
+    from torch import nn
+
     module, _, attribute = name.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        function = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"cannot load {name!r}: {error}") from error
-    made = function()
-    if not (isinstance(made, tuple) and len(made) == 2):
-        raise ValueError(f"{name} must return a model and example inputs, not {type(made).__name__}")
-    return made
+        imported = importlib.import_module(module)
+    except Exception as error:  # the module can raise anything
+        raise ValueError(f"cannot import the module of {name!r}: {_one_line(error)}") from error
+    if not hasattr(imported, attribute):
+        raise ValueError(f"cannot load {name!r}: the module {module} has no attribute {attribute!r}")
+    function = getattr(imported, attribute)
+    if not callable(function):
+        raise ValueError(f"{name} must be a function, got {type(function).__name__}")
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must be callable without arguments: {error}; write a function that returns the model and example "
+            f"inputs"
+        ) from None
+    except ValueError:  # a function without a signature, as some in C
+        pass
+    try:
+        returned = function()
+    except Exception as error:
+        raise ValueError(f"{name} raised {_one_line(error)}") from error
+    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], nn.Module)):
+        kinds = [type(each).__name__ for each in (returned if isinstance(returned, tuple) else [returned])]
+        raise ValueError(f"{name} must return a model and example inputs, got {', '.join(kinds)}")
+    return returned
+
+
+def _one_line(error: Exception) -> str:
+    """Return the type and message of an error in one line.
+
+    >>> _one_line(ValueError("two\\nlines"))
+    'ValueError: two lines'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _total(

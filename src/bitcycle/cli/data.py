@@ -1,4 +1,4 @@
-"""``bitcycle data``: official data sets into a cache folder, and what is in it."""
+"""``bitcycle data``."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from typing import Annotated
 
 import typer
 
-from bitcycle.experiments.data.official import OFFICIAL, Official, cache_folder, fetch, find_official, official_named
+from bitcycle.cli.parameters import completion
+from bitcycle.experiments.data.official import OFFICIAL, cache_folder, fetch, find_official, official_named
 from bitcycle.experiments.data.official.cache import is_cached
 
-data = typer.Typer(no_args_is_help=True, help="Fetch official data sets, and find them again.")
+data = typer.Typer(no_args_is_help=True, help="Download official data sets into a cache folder, and list them.")
 
 Folder = Annotated[
-    Path | None, typer.Option(help="The cache folder; $BITCYCLE_CACHE or the system's place for caches if not given.")
+    Path | None,
+    typer.Option(help="The cache folder; default: $BITCYCLE_CACHE, or the cache folder of the system."),
 ]
 
 
 @data.command()
 def get(
-    names: Annotated[list[str], typer.Argument(help="cifar10, cora, ...: see 'bitcycle data list'.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="cifar10, cora, ... ('bitcycle data list').", autocompletion=completion(OFFICIAL)),
+    ],
     folder: Folder = None,
     mirror: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Where the files lie under their own names; {name} in it stands for the data set."
-        ),
+        typer.Option(metavar="URL", help="Download from this address instead; {name} in it stands for the data set."),
     ] = None,
 ) -> None:
-    """Download data sets from their publishers, check them, and unpack them into the cache folder."""
+    """Download data sets from their publishers, verify their checksums and unpack them into the cache folder."""
     wanted = [official_named(name) for name in dict.fromkeys(names)]
     cache = _cache(folder)
     for official in wanted:
@@ -36,19 +39,19 @@ def get(
         with _Bar() as bar:
             fetched = fetch(official, cache, mirror, bar.update)
         if fetched.recorded:
-            print(f"no checksum to compare with ({official.checksum_source}); recorded for the next download:")
+            print(f"no checksum to compare with ({official.checksum_source}); recorded for later downloads:")
             for file, checksum in fetched.recorded.items():
                 print(f"  {checksum}  {file}")
         elif fetched.new and official.files[0].checksum:
-            print(f"checksums are right, as stated in {official.checksum_source}")
+            print(f"checksums match those in {official.checksum_source}")
         given = official.name if folder is None else fetched.path
-        print(f"{'fetched' if fetched.new else 'already there'}: {cache / official.name}")
+        print(f"{'downloaded' if fetched.new else 'already in the cache'}: {cache / official.name}")
         print(f"to use it: bitcycle train {official.task} --data {given}")
 
 
 @data.command("list")
 def show(folder: Folder = None) -> None:
-    """List the data sets that can be fetched: their task, size and licence, and whether they are there."""
+    """List the data sets with their task, size and licence, and whether they are in the cache."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -59,21 +62,20 @@ def show(folder: Folder = None) -> None:
         table.add_column(heading, no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column("licence", overflow="fold")
-    table.add_column("there")
+    table.add_column("cached")
     for official in OFFICIAL.values():
-        there = "[green]yes[/]" if is_cached(official, cache) else "[dim]no[/]"
-        table.add_row(official.name, official.task, _megabytes(official.size), official.licence, there)
+        cached = "[green]yes[/]" if is_cached(official, cache) else "[dim]no[/]"
+        table.add_row(official.name, official.task, _megabytes(official.size), official.licence, cached)
     Console(highlight=False).print(table)
 
 
 @data.command()
 def where(
-    name: Annotated[str, typer.Argument(help="A data set that was fetched.")],
+    name: Annotated[str, typer.Argument(help="A data set in the cache.", autocompletion=completion(OFFICIAL))],
     folder: Folder = None,
 ) -> None:
-    """Print the path of a data set in the cache, as '--data' takes it."""
-    official: Official = official_named(name)
-    print(find_official(official.name, _cache(folder)))
+    """Print the path of a data set in the cache."""
+    print(find_official(official_named(name).name, _cache(folder)))
 
 
 def _cache(folder: Path | None) -> Path:
@@ -81,7 +83,7 @@ def _cache(folder: Path | None) -> Path:
 
 
 def _megabytes(size: int) -> str:
-    """The size in steps that a human cares for.
+    """Return a size in megabytes.
 
     >>> _megabytes(1_480_993_786), _megabytes(572_444)
     ('1,481 MB', '0.6 MB')
@@ -90,7 +92,7 @@ def _megabytes(size: int) -> str:
 
 
 class _Bar:
-    """A live progress bar of the file that is being downloaded, where somebody can see it."""
+    """A progress bar of the current download, if stderr is a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -121,5 +123,5 @@ class _Bar:
     def update(self, name: str, done: int, total: int | None) -> None:
         if name != self.file:
             self.file = name
-            self.progress.reset(self.task, description=name)  # its speed is its own
+            self.progress.reset(self.task, description=name)  # so that the speed is that of this file
         self.progress.update(self.task, completed=done, total=total)

@@ -6,8 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from bitcycle._study.deficits import Recovery
+from bitcycle._study.engines import EngineKind
 from bitcycle.cli.parameters import (
     STORE,
+    STUDY_JSON,
     Address,
     BatchSize,
     Bits,
@@ -19,60 +22,71 @@ from bitcycle.cli.parameters import (
     Model,
     ReportFolder,
     RetryFailed,
-    Stored,
+    StorePath,
     TaskName,
     TaskOptions,
     Workers,
     WorkerThreads,
+    json_option,
     options_of,
 )  # fmt: skip
-from bitcycle.cli.study import carry_out, engine_of
-from bitcycle.cli.study_output import show
+from bitcycle.cli.study import engine_of, print_estimate, run_and_report
 
 
 def deficit(
     task: TaskName,
     bits: Bits = None,
-    steps: Annotated[int | None, typer.Option(help="Of a normal training; the task's own if not given.")] = None,
-    lengths: Annotated[str, typer.Option(help="Of initial deficits, in normal trainings.")] = "0,0.25,0.5,1,2",
-    window: Annotated[float, typer.Option(help="Length of the sliding window, likewise; 0: none.")] = 0.5,
-    starts: Annotated[str, typer.Option(help="Where the window begins, likewise.")] = "0,0.25,0.5,0.75",
-    recovery: Annotated[
-        str, typer.Option(help="After the window: the 'rest' of a normal training, or a 'whole' one.")
-    ] = ("rest"),
-    seeds: Annotated[int, typer.Option(help="How many seeds.")] = 5,
-    arms: Annotated[str, typer.Option(help="held, restarted (controls the learning rate), longer (no deficit).")] = (
-        "held,restarted,longer"
+    steps: Annotated[int | None, typer.Option(help="Steps of a normal training; default: those of the task.")] = None,
+    lengths: Annotated[str, typer.Option(help="Lengths of the initial deficit, in normal trainings.")] = (
+        "0,0.25,0.5,1,2"
     ),
-    measure: Annotated[bool, typer.Option(help="Fisher information, gradient noise and more along training.")] = True,
+    window: Annotated[
+        float, typer.Option(help="Length of the sliding window, in normal trainings; 0 = no sliding window.")
+    ] = 0.5,
+    starts: Annotated[str, typer.Option(help="Where the window begins, in normal trainings.")] = "0,0.25,0.5,0.75",
+    recovery: Annotated[
+        Recovery, typer.Option(help="After the window: the rest of the normal training, or a whole one.")
+    ] = Recovery.REST,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 5,
+    arms: Annotated[
+        str,
+        typer.Option(
+            help="held (learning rate held during the deficit), restarted (learning rate restarted after it), "
+            "longer (the control without a deficit)."
+        ),
+    ] = "held,restarted,longer",
+    diagnostics: Annotated[
+        bool, typer.Option(help="Measure Fisher information, gradient noise and more during training.")
+    ] = True,
     model: Model = "",
     data: Data = "",
     batch_size: BatchSize = 0,
     option: TaskOptions = None,
-    name: Annotated[str, typer.Option(help="Of the study; 'TASK-deficit' if not given.")] = "",
-    store: Stored = STORE,
+    name: Annotated[str, typer.Option(help="Name of the study; default: 'TASK-deficit'.")] = "",
+    store: StorePath = STORE,
     out: ReportFolder = None,
     workers: Workers = 0,
     threads: WorkerThreads = 0,
     device: Device = "cpu",
-    engine: EngineName = "local",
+    engine: EngineName = EngineKind.LOCAL,
     address: Address = "",
     gpus: Gpus = 0.0,
     retry_failed: RetryFailed = False,
     dry_run: DryRun = False,
+    as_json: Annotated[bool, json_option(STUDY_JSON)] = False,
 ) -> None:
-    """Probe critical learning periods: low precision early or late, with the controls a claim of damage needs."""
+    """Probe critical learning periods: low precision early or late in training, with the necessary controls."""
     from bitcycle._study.plan_file import plan_of
 
     values: dict[str, Any] = {
         "task": task,
-        "lengths": _numbers(lengths),
+        "lengths": _numbers(lengths, "--lengths"),
         "window": window,
-        "starts": _numbers(starts),
+        "starts": _numbers(starts, "--starts"),
         "recovery": recovery,
         "seeds": seeds,
         "arms": [arm.strip() for arm in arms.split(",")],
-        "diagnostics": measure,
+        "diagnostics": diagnostics,
         "model": model,
         "data": data,
         "batch_size": batch_size,
@@ -83,13 +97,13 @@ def deficit(
     plan.check()
     chosen = engine_of(engine, workers, threads, device, address, gpus)
     if dry_run:
-        show(plan, store, chosen)
+        print_estimate(plan, store, chosen, as_json)
     else:
-        carry_out(plan, store, chosen, retry_failed, out)
+        run_and_report(plan, store, chosen, retry_failed, out, None, as_json)
 
 
-def _numbers(text: str) -> list[float]:
+def _numbers(text: str, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"a list of numbers such as 0,0.5,1 was expected, not {text!r}") from None
+        raise ValueError(f"{option} must be a list of numbers such as 0,0.5,1, got {text!r}") from None

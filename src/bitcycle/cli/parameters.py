@@ -1,44 +1,114 @@
-"""Parameters that several commands share."""
+"""Parameters that several commands share, and what shell completion knows about them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-TaskName = Annotated[str, typer.Argument(help="image, graph, language, ...: see 'bitcycle tasks'.")]
-Bits = Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; the task's own if not given.")]
-Model = Annotated[str, typer.Option(help="One of the task's models; its first if not given.")]
-Data = Annotated[
-    str, typer.Option(help="A folder with official data, or a name from 'bitcycle data list'; else embedded.")
+from bitcycle._study.engines import EngineKind
+from bitcycle.experiments.data.official import OFFICIAL
+from bitcycle.schedules import TEN
+
+# Completion must answer at once, but the registries of tasks and models load torch. A test compares these copies of
+# their names with the registries.
+MODELS: dict[str, tuple[str, ...]] = {
+    "detection": ("retinanet-small", "retinanet-18", "retinanet-34", "retinanet-50", "retinanet-101"),
+    "entailment": ("bert-tiny", "bert-mini"),
+    "graph": ("gcn", "sage", "gat"),
+    "image": (
+        *(f"resnet-{depth}" for depth in (8, 20, 38, 74, 110, 152)),
+        *(f"imagenet-resnet-{depth}" for depth in (18, 34, 50, 101)),
+        "mobilenet-v2",
+    ),
+    "language": ("lstm", "lstm-2", "transformer"),
+}
+"""The models of each task."""
+COSTED_MODELS = (
+    *(f"cifar-resnet-{depth}" for depth in (8, 20, 38, 74, 110, 152)),
+    *(f"imagenet-resnet-{depth}" for depth in (18, 34, 50, 101)),
+    *("mobilenet-v2-cifar", "mobilenet-v2-imagenet"),
+    *(f"retinanet-{depth}" for depth in (18, 34, 50, 101)),
+    *("gcn-arxiv", "lstm-ptb"),
+)
+"""The models that ``bitcycle cost`` knows by name."""
+
+
+def completion(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a callback that completes one of these names.
+
+    >>> completion(["graph", "image"])("im")
+    ['image']
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def complete_model(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete a model of the task that is named on the command line, or of any task."""
+    task = context.params.get("task")
+    tasks = [task] if task in MODELS else list(MODELS)
+    return completion([model for name in tasks for model in MODELS[name]])(incomplete)
+
+
+def json_option(content: str) -> Any:
+    """Return the option ``--json`` with a help text that names the content of the document."""
+    return typer.Option("--json", help=f"Print one JSON document: {content}.")
+
+
+REPORT_JSON = "an object with study, planned, done, failures (run, reason), analyses, deficits and report (the page)"
+STUDY_JSON = f"{REPORT_JSON}; with --dry-run: runs, seconds and workers"
+
+complete_task = completion(MODELS)
+complete_schedule = completion((*TEN, "static:", "full"))
+
+TaskName = Annotated[
+    str, typer.Argument(help="The task: image, graph, language, ... ('bitcycle tasks').", autocompletion=complete_task)
 ]
-BatchSize = Annotated[int, typer.Option(help="0: the task's own.")]
-TaskOptions = Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an option of the task; can be repeated.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, ...")]
+Bits = Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; default: those of the task.")]
+Model = Annotated[str, typer.Option(help="A model of the task; default: its first.", autocompletion=complete_model)]
+Data = Annotated[
+    str,
+    typer.Option(
+        help="A folder with official data, or a name from 'bitcycle data list'; default: the embedded data.",
+        autocompletion=completion(OFFICIAL),
+    ),
+]
+BatchSize = Annotated[int, typer.Option(help="Samples per step; 0 = the default of the task.")]
+TaskOptions = Annotated[list[str] | None, typer.Option(help="An option of the task as NAME=VALUE; repeatable.")]
+Device = Annotated[str, typer.Option(help="The device to train on: cpu, cuda, ...")]
 
 STORE = Path("out/studies.sqlite")
-Stored = Annotated[Path, typer.Option("--store", help="The SQLite file with all runs.", envvar="BITCYCLE_STORE")]
-ReportFolder = Annotated[Path | None, typer.Option(help="Folder of the report; beside the store if not given.")]
-Workers = Annotated[int, typer.Option(help="Processes at once; 0: one a core.")]
-WorkerThreads = Annotated[int, typer.Option(help="Threads of each; 0: its share of the cores.")]
-EngineName = Annotated[str, typer.Option(help="'local', or 'ray' for a cluster.")]
-Address = Annotated[str, typer.Option(help="Of a Ray cluster; 'auto' finds it; empty starts one here.")]
-Gpus = Annotated[float, typer.Option(help="GPUs for each run on a cluster; may be a fraction.")]
-RetryFailed = Annotated[bool, typer.Option(help="Run again what failed before.")]
-DryRun = Annotated[bool, typer.Option(help="Show the runs, their cost and the estimated time; run nothing.")]
+StorePath = Annotated[Path, typer.Option("--store", help="The SQLite file with all results.", envvar="BITCYCLE_STORE")]
+ReportFolder = Annotated[Path | None, typer.Option(help="Folder for the report; default: beside the store.")]
+Margin = Annotated[
+    float | None,
+    typer.Option(help="The largest loss of quality that is acceptable, in units of the metric; default: automatic."),
+]
+Workers = Annotated[int, typer.Option(help="Worker processes; 0 = one per core.")]
+WorkerThreads = Annotated[int, typer.Option(help="Threads of each worker; 0 = its share of the cores.")]
+EngineName = Annotated[EngineKind, typer.Option(help="Train on this machine, or on a Ray cluster.")]
+Address = Annotated[str, typer.Option(help="Address of a Ray cluster; 'auto' finds one; default: start one here.")]
+Gpus = Annotated[float, typer.Option(help="GPUs for each run on a cluster; can be a fraction.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Train failed runs again.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the runs, their cost and the estimated time, then exit.")]
 
 
-def options_of(given: list[str] | None) -> dict[str, str]:
-    """Options from their form on the command line.
+def options_of(pairs: list[str] | None) -> dict[str, str]:
+    """Return the options that NAME=VALUE pairs describe.
 
     >>> options_of(["aggregation=quantized"])
     {'aggregation': 'quantized'}
     """
     options = {}
-    for text in given or []:
+    for text in pairs or []:
         name, sign, value = text.partition("=")
         if not (name and sign):
-            raise ValueError(f"an option is NAME=VALUE, not {text!r}")
+            raise ValueError(f"--option must be NAME=VALUE, got {text!r}")
         options[name] = value
     return options

@@ -1,14 +1,14 @@
-"""``bitcycle range-test``: find q_min for a task."""
+"""``bitcycle range-test``."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitcycle.cli.parameters import BatchSize, Data, Model, TaskName, TaskOptions, options_of
+from bitcycle._study.exports import json_text
+from bitcycle.cli.parameters import BatchSize, Data, Model, TaskName, TaskOptions, json_option, options_of
 
 if TYPE_CHECKING:
     from bitcycle._range_test import RangeTestResult
@@ -16,30 +16,35 @@ if TYPE_CHECKING:
 
 def range_test(
     task: TaskName,
-    levels: Annotated[tuple[int, int], typer.Option(help="The lowest and the highest width to test.")] = (2, 8),
+    levels: Annotated[tuple[int, int], typer.Option(help="The lowest and the highest bit-width to test.")] = (2, 8),
     iterations: Annotated[
-        int, typer.Option(help="Of each short training; doubled until full precision clearly learns.")
+        int, typer.Option(help="Steps of each short training; doubled until full precision clearly learns.")
     ] = 60,
-    longest: Annotated[int, typer.Option(help="The most iterations that doubling may lead to.")] = 480,
-    seeds: Annotated[int, typer.Option(help="Short trainings at each level.")] = 3,
+    longest: Annotated[int, typer.Option(help="The largest number of iterations after doubling.")] = 480,
+    seeds: Annotated[int, typer.Option(help="Short trainings at each level, each with its own seed.")] = 3,
     share: Annotated[
-        float, typer.Option(metavar="PERCENT", help="Of full precision's progress: what a level has to keep.")
+        float, typer.Option(metavar="PERCENT", help="The share of full precision's progress that a level must reach.")
     ] = 50,
     data: Data = "",
     model: Model = "",
     batch_size: BatchSize = 0,
     option: TaskOptions = None,
     backward_bits: Annotated[
-        int | None, typer.Option(help="Width of the gradients; the highest level if not given.")
+        int | None, typer.Option(help="Bit-width of the gradients; default: the highest level.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the evidence into a figure.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the evidence into this file.")] = None,
+    as_json: Annotated[
+        bool, json_option("an object with q_min, reason, iterations, seeds, share, evidence, reference")
+    ] = False,
 ) -> None:
-    """Find q_min of a task: the lowest width at which a short training works, with the evidence at each level."""
+    """Find q_min of a task: the lowest bit-width at which a short training works, with the evidence at each level."""
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
-        raise ValueError(f"a figure is a .png or .svg file, not {plot.name!r}")
+        raise ValueError(f"--plot must be a .png or .svg file, got {plot.name!r}")
     if levels[0] > levels[1]:
-        raise ValueError(f"--levels are the lowest and the highest, as in {levels[1]} {levels[0]}")
+        raise ValueError(
+            f"--levels must be the lowest and the highest in this order, got {levels[0]} {levels[1]}: "
+            f"use --levels {levels[1]} {levels[0]}"
+        )
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -79,18 +84,18 @@ def range_test(
     if plot is not None:
         test.plot(plot)
     if as_json:
-        print(json.dumps(test.as_dict(), indent=2))
+        print(json_text(test.as_dict()))
         return
     print(f"{task}: {seeds} seeds of {test.iterations} iterations at each level\n\n{test}")
-    print(_how_to_go_on(test, task, levels[1]))
+    print(_next_step(test, task, levels[1]))
     if plot is not None:
-        print(f"drawn: {plot}")
+        print(f"written: {plot}")
 
 
-def _how_to_go_on(test: RangeTestResult, task: str, q_max: int) -> str:
+def _next_step(test: RangeTestResult, task: str, q_max: int) -> str:
     if test.q_min is None:
-        return "Nothing to use yet."
+        return "No bit-width works yet: train with more bits or more iterations."
     if test.q_min == q_max:
-        return f"Only {q_max} bits work: train at --schedule static:{q_max}."
+        return f"Only {q_max} bits work: use --schedule static:{q_max}."
     bits = f"--bits {test.q_min} {q_max}"
     return f"Use {bits}, as in 'bitcycle train {task} {bits}' or 'bitcycle advise --domain {task} {bits}'."

@@ -1,13 +1,14 @@
-"""``bitcycle schedules``: the ten schedules, or any others, side by side."""
+"""``bitcycle schedules``."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bitcycle._study.exports import json_text
+from bitcycle.cli.parameters import complete_schedule, json_option
 from bitcycle.schedules import DEFAULT_CYCLES, TEN, complete
 from bitcycle.schedules.comparison import ScheduleSummary, compare
 
@@ -17,24 +18,27 @@ GROUP_STYLE = {"large": "green", "medium": "yellow", "small": "red", None: "dim"
 def schedules(
     specs: Annotated[
         list[str] | None,
-        typer.Argument(help="What to compare, such as CR or 'delay(0.1, RTH:4-8)'; the ten if none is named."),
+        typer.Argument(
+            help="Schedules to compare, such as CR or 'delay(0.1, RTH:4-8)'; default: the ten of the paper.",
+            autocompletion=complete_schedule,
+        ),
     ] = None,
-    bits: Annotated[
-        tuple[int, int], typer.Option(help="q_min and q_max, for the schedules that do not say their own.")
-    ] = (3, 8),
-    cycles: Annotated[int, typer.Option(help="Number of cycles, likewise.")] = DEFAULT_CYCLES,
-    steps: Annotated[int, typer.Option(help="Steps of the whole training.")] = 64_000,
+    bits: Annotated[tuple[int, int], typer.Option(help="q_min and q_max, unless a schedule has its own.")] = (3, 8),
+    cycles: Annotated[int, typer.Option(help="Number of cycles, unless a schedule has its own.")] = DEFAULT_CYCLES,
+    steps: Annotated[int, typer.Option(help="Training steps.")] = 64_000,
     backward_bits: Annotated[
-        int | None, typer.Option(help="Width of the gradients; each schedule's q_max if not given.")
+        int | None, typer.Option(help="Bit-width of the gradients; default: q_max of each schedule.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[
+        bool, json_option("a list of objects with schedule, mean_bits, saving, mean_bits_first_tenth and group")
+    ] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the curves of all of them into a figure.")
+        Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the schedules into this file.")
     ] = None,
 ) -> None:
-    """Compare schedules: mean bits, saving against static q_max, early precision.
+    """Compare schedules: mean bits, saving against static q_max, and bits early in training.
 
-    The group follows from the saving: large, medium or small names how much of the possible saving is reached.
+    The group (large, medium or small) says how much of the possible saving a schedule reaches.
     """
     compared = (complete(spec, bits, cycles) for spec in specs or TEN)
     rows = compare(compared, steps, "max" if backward_bits is None else backward_bits)
@@ -46,11 +50,11 @@ def schedules(
         plot.parent.mkdir(parents=True, exist_ok=True)
         draw_schedules(rows, steps, plot)
     if as_json:
-        print(json.dumps([row.as_dict() for row in rows], indent=2))
+        print(json_text([row.as_dict() for row in rows]))
     else:
         _print_table(rows, steps)
         if plot is not None:
-            print(f"drawn: {plot}")
+            print(f"written: {plot}")
 
 
 def _print_table(rows: list[ScheduleSummary], steps: int) -> None:

@@ -1,16 +1,23 @@
-"""``bitcycle study``."""
+"""``bitcycle study``, and how a plan is run with a progress bar."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitcycle._study.engines import EngineKind
+from bitcycle._study.exports import json_text
+from bitcycle._study.plan import BASELINES, GROUPS
+from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import (
+    MODELS,
     STORE,
+    STUDY_JSON,
     Address,
     BatchSize,
     Bits,
@@ -19,49 +26,74 @@ from bitcycle.cli.parameters import (
     DryRun,
     EngineName,
     Gpus,
+    Margin,
     Model,
     ReportFolder,
     RetryFailed,
-    Stored,
+    StorePath,
     TaskOptions,
     Workers,
     WorkerThreads,
+    completion,
+    json_option,
     options_of,
 )  # fmt: skip
-from bitcycle.cli.study_bar import StudyBar
-from bitcycle.cli.study_output import print_report, report_folder, show
+from bitcycle.cli.report import report_folder, write_and_print
+from bitcycle.schedules import TEN
 
 if TYPE_CHECKING:
-    from bitcycle._study.driver import Engine
+    from bitcycle._study.driver import Engine, StudyProgress
     from bitcycle._study.plan import Plan
 
 
+def _complete_subject(incomplete: str) -> list[str]:
+    """Complete a task or the name of a plan file."""
+    plans = sorted(str(path) for path in Path().glob("*.toml"))
+    return completion([*MODELS, *plans])(incomplete)
+
+
 def study(
-    what: Annotated[str, typer.Argument(metavar="TASK|PLAN", help="A task (see 'bitcycle tasks') or a plan.toml.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK|PLAN", help="A task ('bitcycle tasks') or a plan.toml.", autocompletion=_complete_subject
+        ),
+    ],
     schedules: Annotated[
-        list[str] | None, typer.Option(help="Names, specs, 'ten', 'baselines' or 'all' (the default); repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="A name, a spec, 'ten', 'baselines' or 'all' (the default); repeatable.",
+            autocompletion=completion((*TEN, *BASELINES, *GROUPS)),
+        ),
     ] = None,
     bits: Bits = None,
-    cycles: Annotated[list[int] | None, typer.Option(help="Number of cycles; can be repeated.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds; 3 if nothing says.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of each run; the task's own if not given.")] = None,
+    cycles: Annotated[
+        list[int] | None, typer.Option(help="Number of cycles; repeatable; default: that of the task.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 3.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of each run; default: those of the task.")] = None,
     model: Model = "",
     data: Data = "",
     batch_size: BatchSize = 0,
     option: TaskOptions = None,
-    name: Annotated[str, typer.Option(help="Of the study; the task's or the plan's if not given.")] = "",
-    store: Stored = STORE,
+    name: Annotated[str, typer.Option(help="Name of the study; default: that of the task or plan.")] = "",
+    store: StorePath = STORE,
     out: ReportFolder = None,
+    margin: Margin = None,
     workers: Workers = 0,
     threads: WorkerThreads = 0,
     device: Device = "cpu",
-    engine: EngineName = "local",
+    engine: EngineName = EngineKind.LOCAL,
     address: Address = "",
     gpus: Gpus = 0.0,
     retry_failed: RetryFailed = False,
     dry_run: DryRun = False,
+    as_json: Annotated[bool, json_option(STUDY_JSON)] = False,
 ) -> None:
-    """Run a study: schedules, baselines and seeds in parallel; resumable; ends in a report."""
+    """Compare schedules: train all schedules and baselines on several seeds in parallel, then write a report.
+
+    A study that was stopped resumes with the same command.
+    """
     given = {
         "schedules": schedules,
         "bits": list(bits) if bits else None,
@@ -73,70 +105,178 @@ def study(
         "batch_size": batch_size or None,
         "options": options_of(option) or None,
     }
-    plan = _plan(what, {key: value for key, value in given.items() if value is not None}, name)
+    plan = _plan(task, {key: value for key, value in given.items() if value is not None}, name)
     plan.check()
     chosen = engine_of(engine, workers, threads, device, address, gpus)
     if dry_run:
-        show(plan, store, chosen)
+        print_estimate(plan, store, chosen, as_json)
     else:
-        carry_out(plan, store, chosen, retry_failed, out)
+        run_and_report(plan, store, chosen, retry_failed, out, margin, as_json)
 
 
-def carry_out(plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: Path | None) -> None:
-    """Run a plan with a progress bar, write its report, and say what came of it."""
-    from bitcycle._study.driver import run_study
-    from bitcycle._study.store import Store
-
-    command = shlex.join(["bitcycle", *sys.argv[1:]])
-    with Store(store) as opened:
-        with StudyBar() as bar:
-            try:
-                run_study(plan, opened, engine, command, retry_failed, bar.update)
-            except KeyboardInterrupt:
-                bar.close()
-                print(f"stopped: {bar.said}. The same command goes on from here.", file=sys.stderr)
-                raise typer.Exit(130) from None
-        failed = opened.failures(plan.runs())
-        print(bar.said)
-        folder = out or report_folder(store, plan.name)
-        print_report(opened, plan.name, folder)
-    for failure in failed:
-        print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
-    if failed:
-        where = "" if store == STORE else f" --store {shlex.quote(str(store))}"
-        print(
-            f"'bitcycle results --failed{where}' shows the tracebacks; --retry-failed runs them again", file=sys.stderr
-        )
-        raise typer.Exit(1)
-
-
-def _plan(what: str, given: dict[str, Any], name: str) -> Plan:
-    """The plan of a task, or of a file; what the command line gives holds for every part and every deficit."""
-    from dataclasses import replace
-
+def _plan(subject: str, given: dict[str, Any], name: str) -> Plan:
+    """Return the plan of a task or of a file; values from the command line apply to all its parts."""
     from bitcycle._study.plan_file import plan_of, read_plan
 
-    path = Path(what)
+    path = Path(subject)
     if path.suffix != ".toml":
-        return plan_of({"task": what, **given}, name or what)
+        return plan_of({"task": subject, **given}, name or subject)
     if not path.exists():
-        raise ValueError(f"there is no plan {what}")
+        raise ValueError(f"there is no plan {subject}")
     plan = read_plan(path, given)
     return replace(plan, name=name) if name else plan
 
 
-def engine_of(kind: str, workers: int, threads: int, device: str, address: str, gpus: float) -> Engine:
-    """The engine that the command line asks for."""
-    if kind == "ray":
+def engine_of(kind: EngineKind, workers: int, threads: int, device: str, address: str, gpus: float) -> Engine:
+    """Return the engine that the options of the command line describe."""
+    # Engines and devices are imported here because they load ray and torch.
+    if kind is EngineKind.RAY:
         from bitcycle._study.engines.cluster import RayEngine
 
         return RayEngine(address, max(1, threads), gpus)
-    if kind != "local":
-        raise ValueError(f"an engine is 'local' or 'ray', not {kind!r}")
     if address or gpus:
-        raise ValueError("--address and --gpus are for --engine ray")
+        raise ValueError("--address and --gpus need --engine ray")
     from bitcycle._study.engines.local import LocalEngine
     from bitcycle.experiments.training import check_device
 
     check_device(device)
     return LocalEngine(workers, threads, device)
+
+
+def run_and_report(
+    plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: Path | None, margin: float | None, as_json: bool
+) -> None:
+    """Run a plan with a progress bar, write its report and print the results; exit with 1 if a run failed."""
+    from bitcycle._study.driver import run_study
+    from bitcycle._study.store import Store
+
+    command = shlex.join(["bitcycle", *sys.argv[1:]])
+    with Store(store) as opened:
+        with _Bar() as bar:
+            try:
+                run_study(plan, opened, engine, command, retry_failed, bar.update)
+            except KeyboardInterrupt:
+                bar.close()
+                print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
+                raise typer.Exit(130) from None
+        print(bar.status, file=sys.stderr if as_json else sys.stdout)
+        write_and_print(opened, plan.name, out or report_folder(store, plan.name), margin, as_json)
+        failures = opened.failures(plan.runs())
+    for failure in failures:
+        print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
+    if failures:
+        where = "" if store == STORE else f" --store {shlex.quote(str(store))}"
+        print(
+            f"'bitcycle results --failed{where}' shows the tracebacks; --retry-failed trains these runs again",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+
+
+def print_estimate(plan: Plan, path: Path, engine: Engine, as_json: bool) -> None:
+    """Print the runs of a plan, what each costs and how long it takes."""
+    import torch
+
+    from bitcycle._study.estimate import estimate
+    from bitcycle._study.store import Store
+
+    workers = engine.worker_count or 1
+    torch.set_num_threads(engine.thread_count)  # as in a worker
+    done: set[str] = set()
+    if path.exists():
+        with Store(path) as store:
+            done = store.done()
+    estimates = estimate(plan.runs())
+    missing = [each for each in estimates if each.run.name not in done]
+    seconds = sum(each.seconds for each in missing) / min(workers, max(1, len(missing)))
+    if as_json:
+        described = [
+            {
+                **{key: getattr(each.run, key) for key in ("name", "task", "schedule", "seed", "steps")},
+                "bitops": each.bitops,
+                "seconds": each.seconds,
+                "done": each.run.name in done,
+            }
+            for each in estimates
+        ]
+        print(json_text({"runs": described, "seconds": seconds, "workers": workers}))
+        return
+    rows = [
+        [
+            *(each.run.name, each.run.task, each.run.schedule, str(each.run.seed), str(each.run.steps)),
+            *(f"{short(each.bitops // 32**2)}", f"{each.seconds:.0f} s"),
+            "done" if each.run.name in done else "",
+        ]
+        for each in estimates
+    ]
+    print(table(["run", "task", "schedule", "seed", "steps", "effective MACs", "time", ""], rows))
+    print(f"{len(rows)} runs, {len(missing)} missing: about {_duration(seconds)} with {workers} workers")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+class _Bar:
+    """A progress bar on stderr; if that is not a terminal, one line for each run that ends."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        console = Console(stderr=True)
+        self.progress = Progress(
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("elapsed"),
+            TimeElapsedColumn(),
+            TextColumn("remaining"),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task("starting", total=None)
+        self.status = "no run is done"
+        self.latest: object = None
+
+    def __enter__(self) -> _Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.progress.stop()
+
+    def update(self, now: StudyProgress) -> None:
+        before = f" ({now.done_before} before)" if now.done_before else ""
+        failed = f", {now.failed} failed" if now.failed else ""
+        self.status = f"{now.done} of {now.planned_runs} runs done{before}{failed}"
+        # Runs that were done before take no time, so they do not count in the estimate of the remaining time.
+        self.progress.update(
+            self.task,
+            total=now.planned_steps - now.finished_steps_before,
+            completed=now.current_steps - now.finished_steps_before,
+            description=self.status,
+        )
+        if now.latest is not None and now.latest is not self.latest:
+            self.latest = now.latest
+            run = now.latest.run
+            outcome = f"{now.latest.test:.4f}" if hasattr(now.latest, "test") else "failed"
+            self.progress.console.print(
+                f"{now.done + now.failed:>4}/{now.planned_runs}  {run.task} {run.schedule} seed {run.seed}: {outcome}",
+                highlight=False,
+                markup=False,
+            )

@@ -1,8 +1,7 @@
-"""``bitcycle train`` and ``bitcycle tasks``."""
+"""``bitcycle train``."""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -10,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitcycle.cli.parameters import BatchSize, Data, Device, Model, TaskName, TaskOptions, options_of
+from bitcycle._study.exports import json_text
+from bitcycle.cli.parameters import (
+    BatchSize,
+    Data,
+    Device,
+    Model,
+    TaskName,
+    TaskOptions,
+    complete_schedule,
+    completion,
+    json_option,
+    options_of,
+)
 from bitcycle.schedules import complete
 from bitcycle.schedules.base import positive
 
@@ -18,35 +29,56 @@ if TYPE_CHECKING:
     from bitcycle.experiments.result import RunResult
     from bitcycle.experiments.training import TrainingProgress
 
-ENOUGH = 5  # steps after which the time of a training can be estimated
+ENOUGH = 5  # progress updates after which the remaining time can be estimated
 
 
 def train(
     task: TaskName,
-    schedule: Annotated[str, typer.Option(help="A precision schedule, by name or as a spec.")] = "CR",
+    schedule: Annotated[
+        str, typer.Option(help="A precision schedule, by name or as a spec.", autocompletion=complete_schedule)
+    ] = "CR",
     bits: Annotated[
-        tuple[int, int] | None, typer.Option(help="q_min and q_max if the schedule does not say; else the task's own.")
+        tuple[int, int] | None,
+        typer.Option(help="q_min and q_max, unless the schedule has its own; default: those of the task."),
     ] = None,
-    cycles: Annotated[int | None, typer.Option(help="Number of cycles, likewise.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of training; the task's own if not given.")] = None,
-    preset: Annotated[str, typer.Option(help="Settings by name, such as 'paper': see 'bitcycle tasks'.")] = "",
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    cycles: Annotated[
+        int | None, typer.Option(help="Number of cycles, unless the schedule has its own; default: that of the task.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps; default: those of the task.")] = None,
+    preset: Annotated[str, typer.Option(help="Named settings, such as 'paper' ('bitcycle tasks').")] = "",
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     data: Data = "",
     model: Model = "",
-    backward_bits: Annotated[int | None, typer.Option(help="Width of the gradients; q_max if not given.")] = None,
+    backward_bits: Annotated[int | None, typer.Option(help="Bit-width of the gradients; default: q_max.")] = None,
     batch_size: BatchSize = 0,
     option: TaskOptions = None,
     out: Annotated[
-        Path | None, typer.Option(help="A folder for checkpoints and the result; the same command goes on from there.")
+        Path | None,
+        typer.Option(help="Folder for checkpoints and the result; the same command resumes from the last checkpoint."),
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     device: Device = "cpu",
-    autocast: Annotated[bool, typer.Option(help="Sums and everything else in bfloat16.")] = False,
-    compiled: Annotated[bool, typer.Option("--compile", help="Train the model by torch.compile.")] = False,
-    log: Annotated[list[str] | None, typer.Option(help="tensorboard, mlflow or wandb; can be repeated.")] = None,
-    threads: Annotated[int, typer.Option(help="Threads of torch; 0 leaves its own choice.")] = 0,
+    autocast: Annotated[
+        bool, typer.Option("--autocast", help="Accumulate and compute everything else in bfloat16.")
+    ] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Log to tensorboard, mlflow or wandb; repeatable.",
+            autocompletion=completion(("tensorboard", "mlflow", "wandb")),
+        ),
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Threads; 0 = the default of torch.")] = 0,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "an object with run (its configuration), metric, higher_is_better, test, validation, best_step, bitops, "
+            "seconds, extra (further metrics), curve and versions, as in result.json"
+        ),
+    ] = False,
 ) -> None:
-    """Train a task on a precision schedule, with a live progress bar, a result line and a results file."""
+    """Train a task on a precision schedule."""
     import torch
 
     from bitcycle.experiments.data.official import located
@@ -61,13 +93,13 @@ def train(
     if preset:
         chosen = preset_named(task, preset)
         if not data:
-            print(f"the preset is for {chosen.about}; without --data it trains on {kind.embedded}", file=sys.stderr)
+            print(f"the preset is for {chosen.about}; without --data the data is {kind.embedded}", file=sys.stderr)
         bits, cycles = bits or chosen.bits, chosen.cycles if cycles is None else cycles
         options = {**chosen.options, **options}
         model, batch_size = model or chosen.model, batch_size or chosen.batch_size
         if steps is None and not chosen.steps:
-            once = RunConfig(task, "full", 1, model=model, data=data, batch_size=batch_size, options=options)
-            steps = chosen.epochs * kind.prepare(once).steps_per_epoch
+            one_step = RunConfig(task, "full", 1, model=model, data=data, batch_size=batch_size, options=options)
+            steps = chosen.epochs * kind.prepare(one_step).steps_per_epoch
         steps = chosen.steps if steps is None else steps
     spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     backward = "max" if backward_bits is None else backward_bits
@@ -89,42 +121,15 @@ def train(
             result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or ())
         except KeyboardInterrupt:
             bar.progress.stop()
-            again = "the same command goes on from its checkpoint" if out else "with --out FOLDER it could be resumed"
-            print(f"stopped after step {bar.step} of {run.steps}; {again}", file=sys.stderr)
+            hint = "run the same command again to resume" if out else "use --out FOLDER to be able to resume"
+            print(f"stopped after step {bar.step} of {run.steps}; {hint}", file=sys.stderr)
             raise typer.Exit(130) from None
-    print(_line(result))
+    text = json_text(result)
+    print(text if as_json else _line(result))
     if out is not None:
         path = out / "result.json"
-        path.write_text(json.dumps(result.as_dict(), indent=2) + "\n")
-        print(f"written: {path}")
-
-
-def tasks() -> None:
-    """List the tasks: their models, their metric, the embedded data and the official data they read."""
-    from rich.console import Console
-
-    from bitcycle.experiments.data.official import OFFICIAL
-    from bitcycle.experiments.tasks import TASKS, task_named
-    from bitcycle.experiments.tasks.presets import PRESETS
-
-    def fetched_for(name: str) -> str:
-        return ", ".join(official.name for official in OFFICIAL.values() if official.task == name)
-
-    console = Console(highlight=False)
-    for name in sorted(TASKS):
-        task = task_named(name)
-        better = "higher" if task.higher_is_better else "lower"
-        console.print(f"[bold]{name}[/]: {task.about}; {task.metric}, {better} is better")
-        for heading, text in (
-            ("models", ", ".join(task.models)),
-            *(("option", f"{key}={o.default}: {o.about}") for key, o in task.options.items()),
-            ("embedded data", task.embedded),
-            ("with --data FOLDER", task.official),
-            ("with --data NAME", f"{fetched_for(name)} (first: bitcycle data get NAME)"),
-            *(("preset", f"{key}: {preset.about}") for key, preset in PRESETS.get(name, {}).items()),
-            ("default", f"{task.steps} steps, {task.bits[0]}-{task.bits[1]} bits, {task.cycles} cycles"),
-        ):
-            console.print(f"  {heading + ':':19} {text}", soft_wrap=True)
+        path.write_text(text + "\n")
+        print(f"written: {path}", file=sys.stderr if as_json else sys.stdout)
 
 
 def _line(result: RunResult) -> str:
@@ -137,20 +142,24 @@ def _line(result: RunResult) -> str:
 
 
 class _Bar:
-    """A live progress bar with loss, metric, bits and cost so far."""
+    """A progress bar with loss, metric, bits and cost, if stderr is a terminal."""
 
     def __init__(self, steps: int, metric: str) -> None:
+        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.metric = metric
-        self.seen: list[tuple[float, int]] = []
+        self.timed: list[tuple[float, int]] = []
         self.step = 0
+        console = Console(stderr=True)
         self.progress = Progress(
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self.task = self.progress.add_task("", total=steps)
 
@@ -162,16 +171,16 @@ class _Bar:
         self.progress.stop()
 
     def _estimate(self, steps: int) -> None:
-        (begun, first), (ended, last) = self.seen[0], self.seen[-1]
-        minutes = (ended - begun) / (last - first) * (steps - last) / 60
+        (start, first), (end, last) = self.timed[0], self.timed[-1]
+        minutes = (end - start) / (last - first) * (steps - last) / 60
         if minutes >= 1:
             self.progress.console.print(f"estimated time: {minutes / 60:.1f} hours ({steps:,} steps)")
 
     def update(self, now: TrainingProgress) -> None:
         self.step = now.step
-        if len(self.seen) < ENOUGH:
-            self.seen.append((time.monotonic(), now.step))
-            if len(self.seen) == ENOUGH:
+        if len(self.timed) < ENOUGH:
+            self.timed.append((time.monotonic(), now.step))
+            if len(self.timed) == ENOUGH:
                 self._estimate(now.steps)
         metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
         bits = "full" if now.bits is None else f"{now.bits} bits"

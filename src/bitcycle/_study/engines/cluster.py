@@ -1,52 +1,72 @@
-"""The engine for a cluster: the same runs as tasks of Ray, which moves them elsewhere when a node dies."""
+"""The engine for a cluster: each run is a Ray task, which Ray moves to another node when its node fails."""
 
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bitcycle._study.engines.worker import work
 from bitcycle._study.store import Store
 from bitcycle._support.extras import need
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
-PAUSE = 0.5  # seconds between two looks at the cluster
+PAUSE = 0.5  # seconds between two checks of the cluster
 
 
 @dataclass(frozen=True)
 class RayEngine:
-    """A Ray cluster, or this machine as one.
+    """A Ray cluster, or this machine as a cluster of one node.
 
-    Checkpoints lie beside the store where a node sees that folder (a shared file system); a node that does not keeps
-    its own, and a run that moves away from it starts anew. The records come home to the store either way.
+    Checkpoints are beside the store if the node can see that folder (a shared file system). Otherwise the node keeps
+    its own checkpoints, and a run that moves to another node starts from scratch. Results always reach the store.
     """
 
     address: str = ""
-    """Of a running cluster; ``auto`` finds the one of this machine; empty starts one here."""
+    """The address of a running cluster; ``auto`` finds the one of this machine; empty starts one on this machine."""
     cpus: float = 1
+    """CPUs for each run."""
     gpus: float = 0
-    """For each run; several share a GPU by fractions."""
+    """GPUs for each run; a fraction lets several runs share a GPU."""
     retries: int = 3
-    """When the node of a run dies."""
+    """How often a run is started again when its node fails."""
+
+    @property
+    def worker_count(self) -> int | None:
+        """How many runs fit on the cluster at once; None before it is connected."""
+        ray = need("ray", "ray", "running on a cluster")
+        if not ray.is_initialized():
+            return None
+        resources = ray.cluster_resources()
+        wanted = {"CPU": self.cpus, "GPU": self.gpus}
+        return min(int(resources.get(name, 0) / amount) for name, amount in wanted.items() if amount)
+
+    @property
+    def thread_count(self) -> int:
+        """Threads of each run."""
+        return max(1, int(self.cpus))
 
     def outcomes(
         self, runs: Iterable[RunConfig], store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[RunResult | RunFailure]:
-        """What comes of the runs, in the order in which they end; ``watch`` hears how far those under way are."""
+        """Train the runs and yield their outcomes; see :meth:`bitcycle._study.driver.Engine.outcomes`."""
         ray = need("ray", "ray", "running on a cluster")
-        begun_here = not ray.is_initialized()
-        if begun_here:
+        started_here = not ray.is_initialized()
+        if started_here:
             self._connect(ray)
         waiting: dict[Any, RunConfig] = {}
         try:
             board = _board(ray)
-            do = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(_work)
+            task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(_work)
             store.checkpoints.mkdir(parents=True, exist_ok=True)
             folder = store.checkpoints.absolute()
-            waiting.update({do.remote(run, str(folder), board, int(self.cpus), self.gpus > 0): run for run in runs})
+            waiting.update(
+                {task.remote(run, str(folder), board, self.thread_count, self.gpus > 0): run for run in runs}
+            )
             while waiting:
                 done, _ = ray.wait(list(waiting), num_returns=1, timeout=PAUSE)
                 watch(ray.get(board.read.remote()))
@@ -57,7 +77,7 @@ class RayEngine:
         finally:
             for reference in waiting:
                 ray.cancel(reference, force=True)
-            if begun_here:
+            if started_here:
                 ray.shutdown()
 
     def _connect(self, ray: Any) -> None:
@@ -70,7 +90,7 @@ class RayEngine:
 
 
 def _outcome(ray: Any, reference: Any, run: RunConfig) -> RunResult | RunFailure:
-    """What the task returned; a full disk stops the study, a node that dies too often fails the run."""
+    """Return the outcome of a Ray task; a full disk stops the study, a node that fails too often fails the run."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -80,42 +100,38 @@ def _outcome(ray: Any, reference: Any, run: RunConfig) -> RunResult | RunFailure
 
 
 def _work(run: RunConfig, checkpoints: str, board: Any, threads: int, gpu: bool) -> RunResult | RunFailure:
-    """On a node of the cluster."""
-    import warnings
-
-    import torch
-
-    from bitcycle._study.engines.worker import work
+    """Train a run on a node of the cluster."""
+    import torch  # only nodes need it
 
     warnings.simplefilter("ignore")
-    torch.set_num_threads(max(1, threads))
+    torch.set_num_threads(threads)
     device = "cuda" if gpu else "cpu"
 
-    def tell(step: int) -> None:
+    def report(step: int) -> None:
         board.write.remote(run.name, step)
 
     if Path(checkpoints).is_dir():
-        return work(run, Path(checkpoints) / run.name, device, tell)
+        return work(run, Path(checkpoints) / run.name, device, report)
     with tempfile.TemporaryDirectory(prefix="bitcycle-") as folder:
-        return work(run, Path(folder) / run.name, device, tell)
+        return work(run, Path(folder) / run.name, device, report)
 
 
 class Board:
-    """How far the runs under way are; it lives on the node of the study itself."""
+    """The current step of each run in progress, kept by a Ray actor on the node of the driver."""
 
     def __init__(self) -> None:
         self._steps: dict[str, int] = {}
 
     def write(self, name: str, step: int) -> None:
-        """Note the step of a run."""
+        """Write the current step of a run."""
         self._steps[name] = step
 
     def clear(self, name: str) -> None:
-        """Forget a run."""
+        """Remove a run that has ended."""
         self._steps.pop(name, None)
 
     def read(self) -> dict[str, int]:
-        """The steps of all runs under way."""
+        """Return the current step of each run."""
         return self._steps
 
 

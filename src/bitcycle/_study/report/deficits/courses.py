@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle._study.deficits import Cell
+from bitcycle._study.deficits import Arm, Cell
+from bitcycle._study.deficits import Experiment as Kind
 from bitcycle._study.report.curve_data import USUAL, Points, mean_course
 from bitcycle._study.report.deficits.facts import Experiment, experiments_of, place_words
 from bitcycle._study.report.deficits.meanings import MEANINGS
@@ -54,14 +55,14 @@ def _numbered(
 ) -> list[Trained]:
     lines = []
     by_length = experiment.name == "length"
-    none = Cell("length", 0, "longer")
+    none = Cell(Kind.LENGTH, 0, Arm.LONGER)
     if by_length and none in found:
         lines.append(("no deficit: the normal training", "0", CONTROL, 0, found[none]))
     for point, shade in zip(held, shades(len(held)), strict=True):
         label = f"held, {place_words(analysis, experiment, point)}"
         ends = point.place + (0 if by_length else analysis.window)
         lines.append((label, f"{point.share:.3g}", shade, ends, found[_cell(experiment, point)]))
-    control = Cell(experiment.name, held[-1].place, "longer")
+    control = Cell(Kind(experiment.name), held[-1].place, Arm.LONGER)
     if control in found:
         label = "longer (control)" + (": as many steps as with the longest deficit" if by_length else "")
         lines.append((label, "longer (control)", LONG_CONTROL, 0, found[control]))
@@ -79,7 +80,7 @@ def cells_of(analysis: DeficitAnalysis, records: Sequence[RunResult]) -> Found:
 
 
 def _cell(experiment: Experiment, point: DeficitPoint) -> Cell:
-    return Cell(experiment.name, point.place, point.arm)
+    return Cell(Kind(experiment.name), point.place, Arm(point.arm))
 
 
 def measured(lines: Sequence[Trained]) -> list[str]:

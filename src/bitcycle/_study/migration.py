@@ -1,0 +1,81 @@
+"""Upgrade a store of version 1 (bitcycle 0.1) to version 2.
+
+Version 2 renames three fields of a run configuration, so the names of the runs that use them change, and records how
+many workers a study had and when it ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from bitcycle.experiments.run_config import RunConfig, upgraded
+
+
+def migrate(connection: sqlite3.Connection, checkpoints: Path) -> None:
+    """Upgrade the tables within the caller's transaction, and rename the checkpoint folders of unfinished runs.
+
+    Folders are renamed before the transaction ends. If it fails, the next migration finds them renamed already.
+    """
+    for table in ("records", "failures"):
+        for name, text in connection.execute(f"SELECT name, run FROM {table}").fetchall():
+            run = RunConfig.from_dict(upgraded(json.loads(text)))
+            connection.execute(
+                f"UPDATE {table} SET name = ?, run = ? WHERE name = ?", (run.name, json.dumps(run.as_dict()), name)
+            )
+    for study, place, text in connection.execute("SELECT study, place, run FROM members").fetchall():
+        values = json.loads(text)
+        run = RunConfig.from_dict(upgraded(values))
+        connection.execute(
+            "UPDATE members SET run = ? WHERE study = ? AND place = ?", (json.dumps(run.as_dict()), study, place)
+        )
+        _rename_folder(checkpoints / version_1_name(values), checkpoints / run.name)
+    connection.execute("ALTER TABLE studies ADD COLUMN workers INTEGER")
+    connection.execute("ALTER TABLE studies ADD COLUMN ended TEXT")
+    for study, plan, begun in connection.execute("SELECT name, plan, begun FROM studies").fetchall():
+        connection.execute(
+            "UPDATE studies SET plan = ?, ended = ? WHERE name = ?",
+            (upgraded_plan(plan), _end_of(connection, study, begun), study),
+        )
+
+
+def version_1_name(values: dict[str, Any]) -> str:
+    """Return the name that version 1 gave to a run: the hash of every value that differs from its default."""
+    default = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
+    changed = {key: value for key, value in values.items() if value != default[_new_key(key)]}
+    text = json.dumps(changed, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def upgraded_plan(text: str) -> str:
+    """Rename the keys of a stored plan, which has one ``key = value`` per line.
+
+    >>> upgraded_plan('task = "image"\\nkeep = "best"\\n')
+    'task = "image"\\ntest_weights = "best"\\n'
+    """
+    return re.sub(r"^(\w+)(?= = )", lambda key: _new_key(key[1]), text, flags=re.MULTILINE)
+
+
+def _new_key(key: str) -> str:
+    [renamed] = upgraded({key: None})
+    return renamed
+
+
+def _rename_folder(old: Path, new: Path) -> None:
+    if old != new and old.is_dir() and not new.exists():
+        old.rename(new)
+
+
+def _end_of(connection: sqlite3.Connection, study: str, begun: str) -> str | None:
+    """Return when the last run of a study was written, or None if some runs are missing."""
+    written = dict(connection.execute("SELECT name, written FROM records UNION SELECT name, written FROM failures"))
+    members = connection.execute("SELECT run FROM members WHERE study = ?", (study,)).fetchall()
+    names = [RunConfig.from_dict(json.loads(text)).name for (text,) in members]
+    if not all(name in written for name in names):
+        return None
+    return max([begun, *(written[name] for name in names)])

@@ -1,0 +1,107 @@
+"""``bitcycle report``, and what the commands that run studies print at their end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bitcycle._study.exports import json_text
+from bitcycle._support.text import table
+from bitcycle.cli.parameters import REPORT_JSON, STORE, Margin, ReportFolder, StorePath, json_option
+
+if TYPE_CHECKING:
+    from bitcycle._study.analysis import DeficitAnalysis
+    from bitcycle._study.reporting import Reported
+    from bitcycle._study.store import Store
+
+
+def report(
+    study: Annotated[str, typer.Argument(help="The study; default: the latest.")] = "",
+    store: StorePath = STORE,
+    out: ReportFolder = None,
+    margin: Margin = None,
+    as_json: Annotated[bool, json_option(REPORT_JSON)] = False,
+) -> None:
+    """Write the report of a study: an HTML page, figures, tables and a Markdown summary."""
+    from bitcycle._study.store import Store
+
+    with Store(store, must_exist=True) as opened:
+        names = opened.studies()
+        if not names:
+            raise ValueError(f"{store} has no study yet")
+        name = study or names[-1]
+        write_and_print(opened, name, out or report_folder(store, name), margin, as_json)
+
+
+def report_folder(store: Path, name: str) -> Path:
+    """Return the folder beside the store that is named after the study, with characters that are safe in a path."""
+    return store.parent / (re.sub(r"[^\w.-]+", "-", name).strip(".-") or "study")
+
+
+def write_and_print(store: Store, name: str, folder: Path, margin: float | None, as_json: bool) -> None:
+    """Write the report of a study and print its main results."""
+    from bitcycle._study.reporting import report
+
+    options: dict[str, Any] = {} if margin is None else {"margin": margin}
+    reported = report(store, name, folder, **options)
+    if as_json:
+        print(json_text(_document(store, name, folder, reported)))
+    else:
+        _print(reported)
+        print(f"\nreport: {folder / 'report.html'}")
+
+
+def _document(store: Store, name: str, folder: Path, reported: Reported) -> dict[str, Any]:
+    runs = store.study(name).runs
+    return {
+        "study": name,
+        "planned": len(runs),
+        "done": len(store.done() & {run.name for run in runs}),
+        "failures": [{"run": failure.run, "reason": failure.reason} for failure in store.failures(runs)],
+        "analyses": reported.analyses,
+        "deficits": reported.deficits,
+        "report": str(folder / "report.html"),
+    }
+
+
+def _print(reported: Reported) -> None:
+    for analysis in reported.analyses:
+        sign = "higher" if analysis.higher_is_better else "lower"
+        print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")
+        rows = [
+            [
+                setting.label,
+                f"{setting.quality.mean:.4f}",
+                f"[{setting.quality.low:.4f}, {setting.quality.high:.4f}]",
+                f"{100 * (1 - setting.relative_cost):.1f} %",
+                str(setting.group or ""),
+                setting.against.verdict if setting.against else "the baseline" if setting.baseline else "",
+            ]
+            for setting in analysis.settings
+        ]
+        print(table(["setting", "mean", "95 % interval", "saving", "group", "against the baseline"], rows))
+        for claim in analysis.claims:
+            print(f"- {claim.text} ({claim.verdict})")
+    for deficit in reported.deficits:
+        _print_deficit(deficit)
+
+
+def _print_deficit(analysis: DeficitAnalysis) -> None:
+    sign = "higher" if analysis.higher_is_better else "lower"
+    print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")
+    for heading, points in (("length", analysis.lengths), ("begins at", analysis.positions)):
+        rows = [
+            [
+                *(f"{point.place:,} steps", point.arm, f"{point.quality.mean:.4f}"),
+                f"[{point.quality.low:.4f}, {point.quality.high:.4f}]",
+                point.loss.verdict if point.loss else "the control",
+            ]
+            for point in points
+        ]
+        if rows:
+            print(table([heading, "arm", "mean", "95 % interval", "against the control"], rows))
+    for claim in analysis.claims:
+        print(f"- {claim.text} ({claim.verdict})")

@@ -1,0 +1,70 @@
+"""``bitcycle tasks``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from bitcycle._study.exports import json_text
+from bitcycle.cli.parameters import json_option
+
+
+def tasks(
+    as_json: Annotated[
+        bool,
+        json_option(
+            "a list of objects with name, about, metric, higher_is_better, models, options, embedded_data, "
+            "official_data, data_sets, presets, steps, bits and cycles"
+        ),
+    ] = False,
+) -> None:
+    """List the tasks with their models, metric, options, presets and data."""
+    from bitcycle.experiments.tasks import TASKS
+
+    described = [_described(name) for name in sorted(TASKS)]
+    if as_json:
+        print(json_text(described))
+    else:
+        for task in described:
+            _print(task)
+
+
+def _described(name: str) -> dict[str, Any]:
+    from bitcycle.experiments.data.official import OFFICIAL
+    from bitcycle.experiments.tasks import task_named
+    from bitcycle.experiments.tasks.presets import PRESETS
+
+    task = task_named(name)
+    return {
+        "name": name,
+        "about": task.about,
+        "metric": task.metric,
+        "higher_is_better": task.higher_is_better,
+        "models": task.models,
+        "options": task.options,
+        "embedded_data": task.embedded,
+        "official_data": task.official,
+        "data_sets": [official.name for official in OFFICIAL.values() if official.task == name],
+        "presets": PRESETS.get(name, {}),
+        "steps": task.steps,
+        "bits": task.bits,
+        "cycles": task.cycles,
+    }
+
+
+def _print(task: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    better = "higher" if task["higher_is_better"] else "lower"
+    console.print(f"[bold]{task['name']}[/]: {task['about']}; {task['metric']}, {better} is better")
+    low, high = task["bits"]
+    for heading, text in (
+        ("models", ", ".join(task["models"])),
+        *(("option", f"{key}={option.default}: {option.about}") for key, option in task["options"].items()),
+        ("embedded data", task["embedded_data"]),
+        ("with --data FOLDER", task["official_data"]),
+        ("with --data NAME", f"{', '.join(task['data_sets'])} (download with: bitcycle data get NAME)"),
+        *(("preset", f"{key}: {preset.about}") for key, preset in task["presets"].items()),
+        ("default", f"{task['steps']} steps, {low}-{high} bits, {task['cycles']} cycles"),
+    ):
+        console.print(f"  {heading + ':':19} {text}", soft_wrap=True)

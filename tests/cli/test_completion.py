@@ -1,0 +1,60 @@
+"""Shell completion knows names, and answers without torch."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bitcycle.cli.parameters import COSTED_MODELS, MODELS
+
+
+def completed(*words):
+    """What bash is offered for the last word."""
+    script = (
+        "import sys; sys.argv = ['bitcycle']\n"
+        "from bitcycle.cli import main\n"
+        "try: main()\n"
+        "finally: assert 'torch' not in sys.modules\n"
+    )
+    environment = {
+        **os.environ,
+        "_BITCYCLE_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("bitcycle", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert "Error" not in done.stderr, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("train", "im"), ["image"]),
+        (("study", "la"), ["language"]),
+        (("train", "image", "--schedule", "RT"), ["RTH", "RTV"]),
+        (("schedules", "E"), ["ER", "ETH", "ETV"]),
+        (("study", "image", "--schedules", "base"), ["baselines"]),
+        (("study", "image", "--engine", "r"), ["ray"]),
+        (("train", "graph", "--model", "g"), ["gcn", "gat"]),
+        (("study", "language", "--model", "l"), ["lstm", "lstm-2"]),
+        (("train", "graph", "--data", "cor"), ["cora"]),
+        (("data", "get", "cifar"), ["cifar10", "cifar100"]),
+        (("cost", "gcn"), ["gcn-arxiv"]),
+        (("advise", "--goal", "q"), ["quality"]),
+        (("deficit", "image", "--recovery", "w"), ["whole"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_names(words, names):
+    assert completed(*words) == names
+
+
+def test_the_names_are_those_of_the_registries():
+    from bitcycle.experiments.models.catalogue import CATALOGUE
+    from bitcycle.experiments.tasks import TASKS
+
+    built_in = {name: task for name, task in TASKS.items() if task.__module__.startswith("bitcycle.")}
+    assert {name: task.models for name, task in built_in.items()} == MODELS
+    assert tuple(CATALOGUE) == COSTED_MODELS
