@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from bitcycle._study.statistics.estimates import estimate
+from bitcycle._study.statistics.front import on_front
+from bitcycle._study.statistics.resampling import RESAMPLES, counted, drawn, tail
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
 from bitcycle._study.statistics.comparisons import compare, corrected, holm, largest_loss, paired_p
-from bitcycle._study.statistics.estimates import estimate
-from bitcycle._study.statistics.front import on_front
-from bitcycle._study.statistics.resampling import RESAMPLES, counted, drawn, tail
 
 VALUES = st.floats(-1e6, 1e6).map(lambda value: round(value, 4))
 PROBABILITIES = st.lists(st.floats(0, 1), max_size=20)

@@ -23,6 +23,7 @@ def report_folder(store: Path, name: str) -> Path:
 def print_report(store: Store, name: str, folder: Path) -> None:
     """Analyse a study, write its report, say what came out and where it is."""
     from bitcycle._study.reporting import report
+    from bitcycle._study.wording import details
 
     reported = report(store, name, folder)
     for analysis in reported.analyses:
@@ -35,19 +36,21 @@ def print_report(store: Store, name: str, folder: Path) -> None:
                 f"[{setting.quality.low:.4f}, {setting.quality.high:.4f}]",
                 f"{100 * (1 - setting.relative_cost):.1f} %",
                 str(setting.group or ""),
-                setting.against.verdict if setting.against else "the baseline" if setting.baseline else "",
+                setting.against.outcome if setting.against else "the baseline" if setting.baseline else "",
             ]
             for setting in analysis.settings
         ]
         print(table(["setting", "mean", "95 % interval", "saving", "group", "against the baseline"], rows))
         for claim in analysis.claims:
-            print(f"- {claim.text} ({claim.verdict})")
+            print(f"- {details(claim, analysis)} ({claim.verdict})")
     for deficit in reported.deficits:
         _print_deficit(deficit)
     print(f"\nreport: {folder / 'report.html'}")
 
 
 def _print_deficit(found: DeficitAnalysis) -> None:
+    from bitcycle._study.wording import details
+
     sign = "higher" if found.higher_is_better else "lower"
     print(f"\n{found.title}: {found.metric}, {sign} is better")
     for heading, points in (("length", found.lengths), ("begins at", found.positions)):
@@ -55,14 +58,14 @@ def _print_deficit(found: DeficitAnalysis) -> None:
             [
                 *(f"{point.place:,} steps", point.arm, f"{point.quality.mean:.4f}"),
                 f"[{point.quality.low:.4f}, {point.quality.high:.4f}]",
-                point.loss.verdict if point.loss else "the control",
+                point.loss.outcome if point.loss else "the control",
             ]
             for point in points
         ]
         if rows:
             print(table([heading, "arm", "mean", "95 % interval", "against the control"], rows))
     for claim in found.claims:
-        print(f"- {claim.text} ({claim.verdict})")
+        print(f"- {details(claim, found)} ({claim.verdict})")
 
 
 def show(plan: Plan, path: Path, engine: Engine) -> None:
