@@ -50,7 +50,5 @@ def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[Eviden
         raise ValueError(f"the study has no runs of the task {task!r}; {hint}")
     chosen = [record for record in records if record.run.task == task]
     if len({record.question for record in chosen}) > 1:
-        raise ValueError(
-            f"the runs of {task} differ in model, steps or options, so they cannot be compared"
-        )
+        raise ValueError(f"the runs of {task} differ in model, steps or options, so they cannot be compared")
     return [evidence_of(record) for record in chosen], chosen[0].run.steps

@@ -10,6 +10,7 @@ from bitcycle._study.analysis import (
     Analysis,
     Arm,
     Claim,
+    Comparison,
     Correlation,
     DeficitAnalysis,
     Interval,
@@ -151,12 +152,17 @@ def _change(found: Interval) -> str:
     return f"{number(found.mean)} (95 % interval {number(found.low)} to {number(found.high)})"
 
 
-def _short_change(found: Interval) -> str:
+def _metric_change(found: Interval, analysis: DeficitAnalysis) -> str:
+    """The change of the metric itself, so with the opposite sign where a lower metric is better."""
     if not math.isfinite(found.mean):
         return "a run diverged"
-    if math.isnan(found.low):
-        return f"{found.mean:+.3g} (no interval)"
-    return f"{found.mean:+.3g} ({interval(found.low, found.high)})"
+    mean, low, high = (found.mean, found.low, found.high)
+    if not analysis.higher_is_better:
+        mean, low, high = -mean, -high, -low
+    if math.isnan(low):
+        return f"{analysis.metric} {mean:+.2g} (no interval)"
+    mean_text, low_text, high_text = aligned([mean, low, high], 2, signed=True)
+    return f"{analysis.metric} {mean_text} ({low_text} to {high_text})"
 
 
 def _by_sign(found: Interval, up: str, down: str, neither: str) -> str:
@@ -250,8 +256,10 @@ def _(claim: SchedulesAgainstBaseline, analysis: Analysis) -> str:
         return f"Every schedule is worse than {claim.baseline} ({schedules} of {schedules})"
     if not _tested(claim):
         return f"No schedule could be tested against {claim.baseline}: {_untested(claim)}"
-    worse = len(claim.labels.get(Outcome.WORSE, ()))
-    return f"No schedule is significantly better than {claim.baseline}, and {worse} of {schedules} are worse"
+    if worse := len(claim.labels.get(Outcome.WORSE, ())):
+        return f"No schedule is significantly better than {claim.baseline}, and {worse} of {schedules} are worse"
+    tested = len(claim.labels[Outcome.NO_DIFFERENCE])
+    return f"No schedule differs significantly from {claim.baseline} ({tested} of {schedules} tested)"
 
 
 @details.register
@@ -289,6 +297,8 @@ def _untested(claim: SchedulesAgainstBaseline) -> str:
 def _(claim: CheapestAcceptable, analysis: Analysis) -> str:
     chosen, base = analysis.setting(claim.label), analysis.setting(claim.baseline)
     if chosen is None or claim.test is None or base is None:
+        if claim.verdict == Verdict.CONTRADICTED:
+            return f"No cheaper setting is as good as {claim.baseline}: {_why_none(claim)}"
         return f"No cheaper setting is shown to be as good as {claim.baseline}: {_why_none(claim)}"
     quality, base_quality = aligned([chosen.quality.mean, base.quality.mean], 3)
     return (
@@ -382,7 +392,9 @@ def _(claim: EarlyPrecision, analysis: Analysis) -> str:
 
 @headline.register
 def _(claim: HighStart, analysis: Analysis) -> str:
-    pairs = ", ".join(f"{high} against {low} {c.difference.mean:+.2g}" for high, low, c in claim.pairs[:2])
+    if OpenReason.TOO_FEW_SEEDS in claim.reasons:
+        return "Whether starting at high precision pays at equal cost cannot be tested: too few shared seeds"
+    pairs = ", ".join(_pair(*pair) for pair in claim.pairs[:2])
     return {
         Verdict.SUPPORTED: f"Starting at high precision is better at equal cost: {pairs}",
         Verdict.CONTRADICTED: f"Starting at high precision is worse at equal cost: {pairs}",
@@ -393,7 +405,7 @@ def _(claim: HighStart, analysis: Analysis) -> str:
 @details.register
 def _(claim: HighStart, analysis: Analysis) -> str:
     shown = claim.pairs if len(claim.pairs) <= MANY else claim.pairs[:MANY]
-    each = listed([f"{high} against {low} {c.difference.mean:+.3g} ({c.outcome})" for high, low, c in shown])
+    each = listed([f"{_pair(high, low, comparison)} ({comparison.outcome})" for high, low, comparison in shown])
     each += f"; {count(len(claim.pairs) - len(shown), 'more pair')} not listed" if len(shown) < len(claim.pairs) else ""
     if claim.verdict == Verdict.OPEN:
         return f"Whether it pays to start at high precision is open for the pairs of equal cost: {each}."
@@ -401,6 +413,12 @@ def _(claim: HighStart, analysis: Analysis) -> str:
     matching = sum(comparison.outcome == outcome for _, _, comparison in claim.pairs)
     where = f"In {matching} of {len(claim.pairs)} pairs of equal cost" if len(claim.pairs) > 1 else "At equal cost"
     return f"{where} the schedule that starts at high precision is {outcome}: {each}."
+
+
+def _pair(high: str, low: str, comparison: Comparison) -> str:
+    if not comparison.pairs:
+        return f"{high} shares no seed with {low}"
+    return f"{high} {_ahead(comparison.difference.mean)} {low}"
 
 
 @headline.register
@@ -498,8 +516,8 @@ def _seeds(claim: FewSeeds) -> str:
 def _(claim: GrowingDamage, analysis: DeficitAnalysis) -> str:
     change = _by_sign(claim.slope, "rises", "falls", "does not change significantly")
     return (
-        f"Final quality {change} with the length of an initial deficit: {_short_change(claim.slope)} in "
-        f"{analysis.metric} per normal training of deficit"
+        f"Final quality {change} with the length of an initial deficit: {_metric_change(claim.slope, analysis)} per "
+        "normal training of deficit"
     )
 
 
@@ -515,7 +533,7 @@ def _(claim: GrowingDamage, analysis: DeficitAnalysis) -> str:
 @headline.register
 def _(claim: LastingDamage, analysis: DeficitAnalysis) -> str:
     return (
-        f"{_lasting(claim)}: {_short_change(claim.difference)} in {analysis.metric} after a deficit of "
+        f"{_lasting(claim)}: {_metric_change(claim.difference, analysis)} after an initial deficit of "
         f"{count(claim.steps, 'step')} and a whole normal training"
     )
 
@@ -538,8 +556,8 @@ def _lasting(claim: LastingDamage) -> str:
 def _(claim: RestartHelps, analysis: DeficitAnalysis) -> str:
     effect = _by_sign(claim.gain, "helps", "hurts", "has no significant effect")
     return (
-        f"Restarting the learning rate after the longest initial deficit {effect}: {_short_change(claim.gain)} in "
-        f"{analysis.metric}"
+        f"Restarting the learning rate after the longest initial deficit {effect}: "
+        f"{_metric_change(claim.gain, analysis)}"
     )
 
 
@@ -558,9 +576,10 @@ def _(claim: RestartHelps, analysis: DeficitAnalysis) -> str:
 
 @headline.register
 def _(claim: LaterHurtsLess, analysis: DeficitAnalysis) -> str:
+    effect = _by_sign(claim.slope, "hurts less", "hurts more", "hurts neither significantly less nor more")
     return (
-        f"{_later(claim)}: {_short_change(claim.slope)} in {analysis.metric} per normal training that the deficit is "
-        "moved"
+        f"A later deficit {effect} (learning rate {claim.arm}): {_metric_change(claim.slope, analysis)} per normal "
+        "training later"
     )
 
 
@@ -627,7 +646,8 @@ def _summary(label: str, analysis: Analysis) -> str:
         Outcome.NO_DIFFERENCE: "not significantly different from",
     }
     outcome = setting.against.outcome if setting.against is not None else Outcome.TOO_FEW_SEEDS
-    compared = f"{phrase.get(outcome, 'not tested against')} {number(base.quality.mean)} of {base.label}"
+    base_quality = f"{number(base.quality.mean)} of {base.label}" if math.isfinite(base.quality.mean) else base.label
+    compared = f"{phrase.get(outcome, 'not tested against')} {base_quality}"
     return f"{cost_phrase(setting.relative_cost)}, {quality}, {compared}"
 
 
