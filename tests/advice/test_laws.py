@@ -69,4 +69,4 @@ def test_in_a_short_training_a_budget_is_still_a_minimum(save, steps):
     advice = advise(save=save, q_min=3, steps=steps)
     assert advice.saving >= save
     overshoots = advice.saving > save + 0.01
-    assert overshoots == any("none is found that comes nearer" in reason for reason in advice.reasons)
+    assert overshoots == any("no schedule comes closer to the budget" in reason for reason in advice.reasons)

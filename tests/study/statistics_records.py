@@ -3,6 +3,7 @@
 import numpy as np
 
 from bitcycle._study.statistics import analyse
+from bitcycle._study.wording import details
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import TEN, schedule
@@ -48,9 +49,9 @@ def noise(scale, seed=0):
     return lambda: float(generator.normal(0, scale))
 
 
-def only(records):
+def only(records, margin=None):
     """The analysis of the one question that the records are about."""
-    [analysis] = analyse(records)
+    [analysis] = analyse(records, margin)
     return analysis
 
 
@@ -60,7 +61,16 @@ def setting(analysis, label):
     return found
 
 
-def claim(analysis, *words):
-    """The one claim that has all of these words."""
-    [found] = [claim for claim in analysis.claims if all(word in claim.text for word in words)]
+def claim(analysis, kind, **values):
+    """The one claim of a kind, whose fields have these values."""
+    [found] = [
+        claim
+        for claim in analysis.claims
+        if isinstance(claim, kind) and all(getattr(claim, name) == value for name, value in values.items())
+    ]
     return found
+
+
+def said(analysis, kind):
+    """The details of the one claim of a kind."""
+    return details(claim(analysis, kind), analysis)

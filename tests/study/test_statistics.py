@@ -7,9 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bitcycle._study.claims import (
+    CheapestAcceptable,
+    PrecisionMatters,
+    QualityFollowsCost,
+    SchedulesAgainstBaseline,
+)
 from bitcycle._study.statistics import analyse
+from bitcycle._study.wording import recommendations
 from bitcycle.schedules import schedule
-from tests.study.statistics_records import SPECS, claim, noise, only, record, rising, setting, study
+from tests.study.statistics_records import SPECS, claim, noise, only, record, rising, said, setting, study
 
 
 def same(one, other):
@@ -75,7 +82,7 @@ def test_the_same_record_twice_counts_once_and_other_results_are_refused():
     assert same(analyse(records), analyse([*records, records[3]]))
     lost = record("CR:3-8", 0, math.nan)
     assert same(analyse([lost]), analyse([lost, lost]))
-    with pytest.raises(ValueError, match="static:8 with seed 3 is there twice, with different results: accuracy"):
+    with pytest.raises(ValueError, match="two results for the run static:8 with seed 3: accuracy"):
         analyse([*records, replace(records[3], test=0.1)])
 
 
@@ -131,7 +138,8 @@ def test_the_baseline_is_trained_in_the_plain_way():
 
 def test_quality_that_rises_with_cost_is_supported():
     found = only(rising())
-    assert claim(found, "Quality rises with cost").verdict == "supported"
+    assert claim(found, QualityFollowsCost).verdict == "supported"
+    assert said(found, QualityFollowsCost).startswith("Quality rises with cost: Spearman's correlation is 0.")
     assert all(c.low > 0 for c in found.correlations)
     assert [(c.kind, c.over, c.count) for c in found.correlations] == [
         ("Spearman", "settings", 12),
@@ -139,37 +147,49 @@ def test_quality_that_rises_with_cost_is_supported():
         ("Pearson", "settings", 12),
         ("Pearson", "runs", 60),
     ]
-    assert claim(found, "Precision matters here: static 3 is worse").verdict == "supported"
-    assert "RR" in claim(found, "beat").text
+    assert claim(found, PrecisionMatters, lowest="static 3", outcome="worse").verdict == "supported"
+    assert said(found, PrecisionMatters).startswith("Precision matters here: static 3 is 0.0")
+    assert "RR" in claim(found, SchedulesAgainstBaseline).labels["worse"]
+    assert "RR" in said(found, SchedulesAgainstBaseline)
 
 
 def test_quality_that_falls_with_cost_is_contradicted():
     noisy = noise(0.002)
     found = only(study(lambda s, cost, seed: 0.9 - 0.1 * cost + noisy()))
-    assert claim(found, "Quality falls as cost rises").verdict == "contradicted"
-    assert claim(found, "Some schedules beat static 8").verdict == "supported"
-    assert claim(found, "Low precision does no harm").verdict == "contradicted"
-    assert claim(found, "The cheapest setting that its own test").verdict == "supported"
-    assert "no room for a loss" in claim(found, "cheapest setting").text
-    assert found.advice[-1] == "The cheapest setting also has the best mean: there is no trade-off to make here."
+    assert claim(found, QualityFollowsCost).verdict == "contradicted"
+    assert said(found, QualityFollowsCost).startswith("Quality falls as cost rises")
+    assert claim(found, SchedulesAgainstBaseline).verdict == "supported"
+    assert said(found, SchedulesAgainstBaseline).startswith("Some schedules beat static 8")
+    assert claim(found, PrecisionMatters).verdict == "contradicted"
+    assert said(found, PrecisionMatters).startswith("Low precision does no harm")
+    cheapest = claim(found, CheapestAcceptable)
+    assert (cheapest.verdict, cheapest.label) == ("supported", "static 3")
+    assert cheapest.test.lower > 0
+    assert recommendations(found)[-1] == "The cheapest setting also has the best mean: there is no trade-off here."
 
 
 def test_no_relation_is_open_and_no_difference_is_not_called_equality():
-    noisy = noise(0.01)
+    noisy = noise(0.01, seed=1)
     found = only(study(lambda s, cost, seed: 0.9 + noisy()))
     assert {c.verdict for c in found.claims} == {"open"}
-    assert "Whether quality rises with cost is open" in claim(found, "rises with cost").text
-    assert "which is not to say equal" in claim(found, "No schedule was shown to beat static 8").text
-    cheapest = claim(found, "does not show to be worse than static 8, and that loses no more than seeds scatter, is")
-    low = setting(found, "static 3").against
-    loss = 2.7764 * low.difference.error - low.difference.mean  # t of four degrees of freedom
-    assert f"still allows a loss of {loss:.3g}" in cheapest.text
-    assert f"scatter by {np.std(list(setting(found, 'static 8').qualities.values()), ddof=1):.3g}" in cheapest.text
-    assert "Whether precision matters here is open" in claim(found, "precision matters").text
+    assert claim(found, QualityFollowsCost).reasons == ("the interval includes zero",)
+    assert said(found, QualityFollowsCost).startswith("No clear relation between quality and cost")
+    against = claim(found, SchedulesAgainstBaseline)
+    assert (against.reasons, set(against.labels)) == (("no significant difference",), {"no significant difference"})
+    assert said(found, SchedulesAgainstBaseline).startswith("No schedule is shown to beat static 8")
+    cheapest = claim(found, CheapestAcceptable)
+    assert (cheapest.label, cheapest.reasons) == (None, ("a loss beyond the margin is not excluded",))
+    low = setting(found, "static 3")
+    bound = low.against.difference.mean - 2.1318 * low.against.difference.error  # t of four degrees of freedom
+    assert low.acceptable.lower == pytest.approx(bound, abs=1e-6)
+    assert low.acceptable.margin == pytest.approx(0.01 * setting(found, "static 8").quality.mean)
+    assert bound < -low.acceptable.margin
+    assert f"within a margin of {low.acceptable.margin:.3g} in accuracy" in said(found, CheapestAcceptable)
+    assert said(found, PrecisionMatters).startswith("No significant effect of precision here")
 
 
-def test_a_correction_does_not_make_a_cheap_setting_hold():
-    """Of twelve settings one is a bit worse: not shown so after Holm's correction, but by its own test."""
+def test_a_correction_does_not_make_a_cheap_setting_acceptable():
+    """Of twelve settings one is a bit worse: not significantly so after Holm's correction, but by its own test."""
     offsets = [0.002, -0.001, 0.0, 0.001, -0.002]
 
     def quality(spec, cost, seed):
@@ -177,22 +197,30 @@ def test_a_correction_does_not_make_a_cheap_setting_hold():
             return 0.9 + 0.01 * seed
         return 0.9 + 0.01 * seed + offsets[seed] - (0.002 if spec == schedule("static:3") else 0)
 
-    found = only(study(quality))
-    lowest = setting(found, "static 3").against
-    assert (lowest.verdict, lowest.p < 0.05) == ("no difference shown", True)
-    assert "static 3" not in claim(found, "The cheapest setting that its own test").text
+    found = only(study(quality), margin=0.003)
+    lowest = setting(found, "static 3")
+    assert (lowest.against.outcome, lowest.against.p < 0.05) == ("no significant difference", True)
+    assert lowest.acceptable.judgement == "worse"
+    cheapest = claim(found, CheapestAcceptable)
+    assert (cheapest.verdict, cheapest.label) == ("supported", found.settings[1].label)
+    assert found.cheapest_acceptable is found.settings[1]
+    assert "static 3" not in said(found, CheapestAcceptable)
+    assert only(study(quality)).cheapest_acceptable.label == "static 3"  # the default margin is wider
 
 
 def test_two_costs_tell_of_no_trade_off():
     specs = [f"deficit(3@{start}..{start + 10}, static:8)" for start in (0, 20, 40, 60, 80)]
     records = [record(spec, seed, 0.8 + 0.01 * seed) for spec in specs for seed in range(3)]
     found = only([*records, *(record("static:8", seed, 0.9) for seed in range(3))])
-    assert claim(found, "the settings have only 2 different costs").verdict == "open"
+    assert claim(found, QualityFollowsCost, different_costs=2).verdict == "open"
+    assert "the settings have only 2 different costs" in said(found, QualityFollowsCost)
 
 
 def test_everything_cheaper_is_worse():
     noisy = noise(0.001)
     found = only(study(lambda s, cost, seed: 0.8 + 0.1 * cost + noisy()))
-    assert claim(found, "No schedule beats static 8").verdict == "contradicted"
-    assert claim(found, "Every setting that is cheaper than static 8 is worse.").verdict == "contradicted"
-    assert [a.split(":")[0] for a in found.advice] == ["Lowest cost", "Balance", "Best quality"]
+    assert claim(found, SchedulesAgainstBaseline).verdict == "contradicted"
+    assert said(found, SchedulesAgainstBaseline).startswith("No schedule beats static 8")
+    cheapest = claim(found, CheapestAcceptable)
+    assert (cheapest.verdict, set(cheapest.judged)) == ("contradicted", {"worse"})
+    assert [a.split(":")[0] for a in recommendations(found)] == ["Lowest cost", "Balance", "Best quality"]

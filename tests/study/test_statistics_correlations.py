@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from bitcycle._study.statistics.bootstrap import tail
 from bitcycle._study.statistics.correlations import Table, correlation, weighted_ranks
-from bitcycle._study.statistics.resampling import tail
-from bitcycle._study.statistics.rounding import significant
+from bitcycle._support.rounding import significant
 
 
 def table(x, y):

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from bitcycle._study.claims import EarlyPrecision, HighStart
 from bitcycle._study.statistics.equal_cost import page_p
-from tests.study.statistics_records import SPECS, TEN_SPECS, claim, noise, only, record, study
+from tests.study.statistics_records import SPECS, TEN_SPECS, claim, noise, only, record, said, study
 
 ORDER = ["RTV", "CT", "LT", "LR", "CR", "ETV"]
 
@@ -27,25 +28,31 @@ def test_planted_early_precision_is_found():
     assert found.reversed_p > 0.99
     assert found.spearman.value > 0.8
     assert 0 < found.spread < 0.05
-    assert claim(analysis, "At equal cost (RTV, CT, LT, LR, CR and ETV").verdict == "supported"
-    assert [(high, low, c.verdict) for high, low, c in found.pairs] == [
+    assert claim(analysis, EarlyPrecision, labels=tuple(ORDER)).verdict == "supported"
+    assert said(analysis, EarlyPrecision).startswith("At equal cost (RTV, CT, LT, LR, CR and ETV")
+    assert [(high, low, c.outcome) for high, low, c in found.pairs] == [
         ("RTH", "RR", "better"),
         ("ETH", "ER", "better"),
     ]
-    assert claim(analysis, "the schedule that starts at high precision is better").verdict == "supported"
+    assert claim(analysis, HighStart).verdict == "supported"
+    assert "the schedule that starts at high precision is better" in said(analysis, HighStart)
 
 
 def test_the_opposite_contradicts():
     analysis = only(by_early_bits(-0.02))
     assert analysis.equal_cost.reversed_p < 0.001
-    assert claim(analysis, "quality falls with the bits of the first tenth").verdict == "contradicted"
-    assert claim(analysis, "the schedule that starts at high precision is worse").verdict == "contradicted"
+    assert claim(analysis, EarlyPrecision).verdict == "contradicted"
+    assert "quality falls with the bits of the first tenth" in said(analysis, EarlyPrecision)
+    assert claim(analysis, HighStart).verdict == "contradicted"
+    assert "the schedule that starts at high precision is worse" in said(analysis, HighStart)
 
 
 def test_nothing_planted_is_open():
     analysis = only(by_early_bits(0.0))
-    assert claim(analysis, "quality rises with the bits of the first tenth of training is open").verdict == "open"
-    assert claim(analysis, "Whether it pays to start at high precision is open").verdict == "open"
+    assert claim(analysis, EarlyPrecision).verdict == "open"
+    assert "quality rises with the bits of the first tenth of training is open" in said(analysis, EarlyPrecision)
+    assert claim(analysis, HighStart).verdict == "open"
+    assert said(analysis, HighStart).startswith("Whether it pays to start at high precision is open")
 
 
 def test_p_is_that_of_page():
@@ -81,7 +88,8 @@ def test_page_is_undefined_for_too_little():
 def test_lower_is_better_turns_the_order():
     noisy = noise(0.1)
     records = study(lambda s, cost, seed: 90 - 2 * s.mean_bits(160, 0.1) + noisy(), higher_is_better=False)
-    assert claim(only(records), "At equal cost", "quality rises").verdict == "supported"
+    assert claim(only(records), EarlyPrecision).verdict == "supported"
+    assert "quality rises" in said(only(records), EarlyPrecision)
 
 
 def test_only_equal_costs_take_part():
@@ -129,5 +137,5 @@ def test_short_trainings_whose_cycles_round_to_other_costs_are_not_equal():
 
 def test_a_single_seed_is_open():
     analysis = only(by_early_bits(0.02, seeds=1))
-    assert "the test needs two seeds" in claim(analysis, "first tenth").text
-    assert {c.verdict for _, _, c in analysis.equal_cost.pairs} == {"too few seeds"}
+    assert "the test needs two seeds" in said(analysis, EarlyPrecision)
+    assert {c.outcome for _, _, c in analysis.equal_cost.pairs} == {"too few seeds"}

@@ -1,19 +1,84 @@
-"""What the statistics of a study say: plain values, made by ``bitcycle._study.statistics``, shown by the report.
+"""The results of a study's statistics as plain values; ``bitcycle._study.wording`` puts them into words.
 
-Quality is the test metric; where a lower metric is better, differences are turned so that positive is better.
+Quality is the metric on the test set. Differences are signed so that positive is better, also where a lower metric is
+better.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
+from bitcycle._study.deficits import Arm
+from bitcycle.advice.non_inferiority import NonInferiority
 from bitcycle.experiments.run_config import RunConfig
+
+
+class Verdict(StrEnum):
+    """What the runs say about a claim."""
+
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    OPEN = "open"
+
+
+class Outcome(StrEnum):
+    """The outcome of a comparison, by the corrected p-value at 5 %."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NO_DIFFERENCE = "no significant difference"
+    TOO_FEW_SEEDS = "too few seeds"
+    DIVERGED = "diverged"
+    """The metric of a run is not a finite number."""
+
+
+class OpenReason(StrEnum):
+    """Why a claim is open."""
+
+    INCLUDES_ZERO = "the interval includes zero"
+    BEYOND_MARGIN = "a loss beyond the margin is not excluded"
+    NOT_SIGNIFICANT = "no significant difference"
+    ONE_SETTING = "there is only one setting"
+    EQUAL_QUALITY = "every run has the same quality"
+    EQUAL_MEANS = "all settings have the same mean quality"
+    EQUAL_COST = "all settings cost the same"
+    FEW_COSTS = "the settings have too few different costs"
+    FEW_SETTINGS = "there are too few settings for an interval"
+    TOO_FEW_SEEDS = "too few seeds"
+    DIVERGED = "runs diverged"
+    BASELINE_DIVERGED = "runs of the baseline diverged"
+    CONFLICTING = "some comparisons are better and others worse"
+
+
+class CorrelationKind(StrEnum):
+    """The two coefficients of correlation."""
+
+    SPEARMAN = "Spearman"
+    PEARSON = "Pearson"
+
+
+class Over(StrEnum):
+    """What a correlation is taken over."""
+
+    SETTINGS = "settings"
+    """The means of the settings."""
+    RUNS = "runs"
+
+
+class Role(StrEnum):
+    """What a setting is recommended for."""
+
+    LOWEST_COST = "lowest cost"
+    BALANCE = "balance"
+    BEST_QUALITY = "best quality"
+    ONLY_CHOICE = "only choice"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds with its standard error and a 95 % bootstrap interval; all three NaN for a single seed."""
+    """A mean over seeds, its standard error and a 95 % bootstrap interval; NaN except for the mean with one seed."""
 
     mean: float
     error: float
@@ -22,8 +87,17 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """A mean over seeds with the 95 % interval of Student's t; the bounds are NaN where there is no interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """A setting against the baseline, paired over the seeds they share."""
+    """A setting against the baseline, paired over the seeds that both share."""
 
     difference: Estimate
     """Positive: the setting is better than the baseline."""
@@ -31,10 +105,8 @@ class Comparison:
     p: float
     """Two-sided paired t test; NaN with fewer than two pairs."""
     corrected: float
-    """The same after Holm's correction for all settings of the question."""
-    verdict: str
-    """``better``, ``worse``, ``no difference shown`` (corrected p at 5 %), ``too few seeds``, or ``diverged`` where the
-    metric of a run is not a finite number."""
+    """The same with Holm's correction for all settings of the question."""
+    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -42,7 +114,7 @@ class Setting:
     """All runs of one schedule."""
 
     run: RunConfig
-    """With the seed left out (0)."""
+    """With seed 0."""
     label: str
     """A short name, unique in the study: ``CR``, ``static 8``, ``full``; with bits or cycles where those differ."""
     group: str | None
@@ -58,22 +130,22 @@ class Setting:
     bitops: float
     """Mean cost."""
     relative_cost: float
-    """Cost over that of the baseline."""
+    """Cost divided by the cost of the baseline."""
     seconds: float
     on_front: bool
-    """No other setting costs no more, is no worse in the mean, and is ahead in one of the two."""
+    """Whether no other setting is at least as cheap and at least as good, and ahead in one of the two."""
     against: Comparison | None
-    """None for the baseline itself, and where there is none."""
+    """Two-sided comparison with the baseline; None for the baseline itself, and if there is no baseline."""
+    acceptable: NonInferiority | None = None
+    """Whether it is as good as the baseline, within the margin; None where ``against`` is."""
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Of quality (positive is better) with cost."""
+    """Correlation of quality (positive is better) with cost."""
 
-    kind: str
-    """``Pearson`` or ``Spearman``."""
-    over: str
-    """``settings`` (their means) or ``runs``."""
+    kind: CorrelationKind
+    over: Over
     value: float
     low: float
     high: float
@@ -96,16 +168,16 @@ class EqualCost:
     reversed_p: float = math.nan
     """Page's test of the opposite order: quality rises along the labels."""
     spread: float = math.nan
-    """By what part the dearest of the labels costs more than the cheapest."""
+    """How much more the most expensive of the labels costs than the cheapest, as a share."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence worded by what the intervals allow."""
+    """A statement that the runs support, contradict or leave open; its kinds are in ``bitcycle._study.claims``."""
 
-    text: str
-    verdict: str
-    """``supported``, ``contradicted`` or ``open``."""
+    verdict: Verdict
+    reasons: tuple[OpenReason, ...]
+    """Why the verdict is open; empty otherwise."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +193,23 @@ class Analysis:
     settings: list[Setting]
     """By cost, the cheapest first."""
     correlations: list[Correlation]
-    """Over the schedules and static baselines; full precision is left out, its cost being of another kind."""
+    """Over the schedules and static baselines; without full precision, whose cost is of another kind."""
     equal_cost: EqualCost | None
     claims: list[Claim]
-    advice: list[str]
-    """What it means for the reader's choice: sentences."""
+    advice: dict[Role, str]
+    """The label of the setting for each role; empty if every setting diverged."""
+
+    def setting(self, label: str | None) -> Setting | None:
+        """Return the setting of a label, or None."""
+        return next((setting for setting in self.settings if setting.label == label), None)
+
+    @property
+    def cheapest_acceptable(self) -> Setting | None:
+        """The cheapest setting that costs less than the baseline and is as good, within the margin."""
+        return next(
+            (s for s in self.settings if s.relative_cost < 1 and s.acceptable is not None and s.acceptable.accepted),
+            None,
+        )
 
 
 @dataclass(frozen=True)
@@ -135,16 +219,15 @@ class DeficitPoint:
     place: int
     """Steps of the deficit, or the step at which it begins."""
     share: float
-    """The same in normal trainings."""
-    arm: str
-    """``held``, ``restarted`` or ``longer`` (the control without a deficit)."""
+    """The same as a share of a normal training."""
+    arm: Arm
     quality: Estimate
     qualities: dict[int, float]
     """The test metric by seed."""
     loss: Comparison | None
     """Against the control of the same length or position, positive is better; None for the control itself."""
     runs: tuple[RunConfig, ...]
-    """The finished ones, by seed."""
+    """The finished runs, by seed."""
 
 
 @dataclass(frozen=True)

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from bitcycle._study.store import Store
 from bitcycle._support.names import nearest
+from bitcycle.advice import Evidence
+from bitcycle.experiments.result import RunResult
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """A finished run as :func:`bitcycle.advise` takes it."""
+def evidence_of(record: RunResult) -> Evidence:
+    """Return a finished run as :func:`bitcycle.advise` takes it: its quality is signed so that higher is better.
 
-    schedule: str
-    seed: int
-    quality: float
-    """Higher is better: a metric of which less is better is turned."""
-    cost: float
+    >>> from bitcycle.experiments.run_config import RunConfig
+    >>> evidence_of(RunResult(RunConfig("language", "CR:3-8", 400, 7), "perplexity", False, 99.5, 99.0, 400, 640, 1.0))
+    Evidence(schedule='CR:3-8', seed=7, quality=-99.5, cost=640.0)
+    """
+    quality = record.test if record.higher_is_better else -record.test
+    return Evidence(record.run.schedule, record.run.seed, quality, float(record.bitops))
 
 
 def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[Evidence], int]:
-    """The runs of a study (the latest if none is named) on one task, and the steps they trained for."""
+    """Read the runs of a study on one task from a store.
+
+    Args:
+        path: The store.
+        study: Name of the study; the latest if empty.
+        task: Name of the task; may be None if the study has only one.
+
+    Returns:
+        The runs, and the number of steps they trained for.
+
+    Raises:
+        ValueError: If the store has no such study or task, no run is finished, or the runs cannot be compared.
+    """
     with Store(path, must_exist=True) as store:
         names = store.studies()
         if not names:
             raise ValueError(f"{path} has no study yet")
         records = store.records(store.study(study or names[-1]).runs)
     if not records:
-        raise ValueError(f"none of the study's runs is done yet: {path} has nothing to go by")
+        raise ValueError(f"no run of the study in {path} is finished yet")
     tasks = sorted({record.run.task for record in records})
     if task is None and len(tasks) == 1:
         [task] = tasks
     if task not in tasks:
-        hint = f"name one of {', '.join(tasks)} by --domain" if task is None else nearest(task, tasks)
+        hint = f"name one of {', '.join(tasks)} with --domain" if task is None else nearest(task, tasks)
         raise ValueError(f"the study has no runs of the task {task!r}; {hint}")
     chosen = [record for record in records if record.run.task == task]
     if len({record.question for record in chosen}) > 1:
-        raise ValueError(f"the study asks several questions about {task} (models, steps, options): make one of each")
-    return [
-        Evidence(
-            record.run.schedule,
-            record.run.seed,
-            record.test if record.higher_is_better else -record.test,
-            float(record.bitops),
-        )
-        for record in chosen
-    ], chosen[0].run.steps
+        raise ValueError(f"the runs of {task} differ in model, steps or options, so they cannot be compared")
+    return [evidence_of(record) for record in chosen], chosen[0].run.steps

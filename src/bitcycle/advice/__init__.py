@@ -1,9 +1,9 @@
-"""Advice on which schedule to use, with reasons: by the paper's rules, by a budget, or by one's own runs."""
+"""Advice on which schedule to use, with reasons: by the paper's rules, by a budget, or by your own runs."""
 
 from __future__ import annotations
 
 from bitcycle.advice.advisor import advise
-from bitcycle.advice.answer import Advice, Option
-from bitcycle.advice.comparison import Record
+from bitcycle.advice.answer import Advice, Alternative
+from bitcycle.advice.evidence import Evidence
 
-__all__ = ["Advice", "Option", "Record", "advise"]
+__all__ = ["Advice", "Alternative", "Evidence", "advise"]

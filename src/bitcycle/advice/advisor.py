@@ -1,19 +1,17 @@
-"""The question and the answer put together."""
+"""``bc.advise``: which schedule to use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bitcycle.advice.answer import Advice, Option
-from bitcycle.advice.budget import meet, share_to_save
-from bitcycle.advice.comparison import Record
-from bitcycle.advice.evidence import advise_by_evidence
-from bitcycle.advice.scale import about_start, place, scale
-from bitcycle.advice.setting import FoundLevel, check_domain, lowest_allowed, setting_for
+from bitcycle.advice.answer import Advice, Alternative
+from bitcycle.advice.budget import checked_saving, meet
+from bitcycle.advice.evidence import Evidence, advise_by_evidence
+from bitcycle.advice.rules import FoundLevel, check_domain, lowest_allowed, position, scale, search_space, start_reasons
 from bitcycle.schedules.base import positive
 
 APART = 0.001
-"""Of savings: options nearer to each other are no alternatives."""
+"""Schedules whose savings are closer than this are no alternatives to each other."""
 
 
 def advise(
@@ -25,49 +23,72 @@ def advise(
     q_min: int | None = None,
     save: float | None = None,
     range_test: FoundLevel | None = None,
-    records: Iterable[Record] | None = None,
+    records: Iterable[Evidence] | None = None,
+    margin: float | None = None,
 ) -> Advice:
-    """Which schedule to use, what it saves, and why.
+    """Say which schedule to use, what it saves, and why.
 
-    ``goal`` is ``cost``, ``balance`` or ``quality``; ``domain`` is ``image``, ``detection``, ``graph``, ``language`` or
-    ``entailment``. ``q_min`` is the lowest width that may be used: given, or from a ``range_test``, or what the paper
-    used in the domain. ``save`` asks for a share of the cost of static q_max, as in ``save=0.4``, and decides in the
-    place of the goal. ``records`` are runs of one task with ``schedule``, ``seed``, ``quality`` (higher is better) and
-    ``cost``; they decide in the place of all rules, but never go below a q_min that is given or found. The saving
-    is that of the schedule itself, with all products at its bits; ``bc.cost(model, inputs).saving(...)`` tells
-    that of a model.
+    The saving is that of the schedule, with all products at its bits; ``bc.cost(model, inputs).saving(...)`` is that
+    of a model.
 
-    >>> advice = advise(goal="cost", domain="graph")
-    >>> advice.spec, round(advice.saving, 3), advice.better.spec
-    ('RTH:3-8:cycles=8', 0.601, 'delay(0.1, RTH:3-8:cycles=8)')
-    >>> print(advise(save=0.4, q_min=3).spec)
-    delay(0.334, RTH:3-8:cycles=8)
+    Args:
+        goal: ``cost``, ``balance`` or ``quality``.
+        domain: ``image``, ``detection``, ``graph``, ``language`` or ``entailment``; None if none of them fits.
+        steps: Number of training steps.
+        fine_tuning: Whether this is a short fine-tuning rather than training from scratch.
+        q_max: The static bit-width that you would train at.
+        q_min: The lowest bit-width that may be used; by default the one that the paper used in the domain.
+        save: Share of the cost of static q_max to save, such as 0.4; replaces the goal.
+        range_test: Result of ``bc.range_test``; sets ``q_min``.
+        records: Your own runs of one task, as :class:`Evidence` or any objects with its four attributes. They replace
+            the paper's rules: the answer is the cheapest setting that is as good as static q_max, by the test of
+            :func:`~bitcycle.advice.non_inferiority.non_inferiority`. A ``q_min`` that is given or found still holds.
+        margin: With records, the loss of quality that is still acceptable, as an absolute difference in the metric's
+            units; by default 1 % of the baseline's mean metric.
+
+    Returns:
+        The schedule with its saving, its reasons, and the alternatives on both sides of it.
+
+    Raises:
+        ValueError: If the question is not valid, or if no schedule meets the budget.
+
+    Example:
+        >>> advice = advise(goal="cost", domain="graph")
+        >>> advice.spec, round(advice.saving, 3), advice.better.spec
+        ('RTH:3-8:cycles=8', 0.601, 'delay(0.1, RTH:3-8:cycles=8)')
+        >>> print(advise(save=0.4, q_min=3).spec)
+        delay(0.334, RTH:3-8:cycles=8)
     """
     check_domain(domain)
-    at, reasons = place(goal, domain)
+    at, reasons = position(goal, domain)
     if records is not None:
-        lowest = lowest_allowed(q_min, range_test)
-        wanted = None if save is None else share_to_save(save)
         return advise_by_evidence(
-            records, positive(steps, "the number of steps"), positive(q_max, "q_max"), wanted, lowest
+            records,
+            positive(steps, "the number of steps"),
+            positive(q_max, "q_max"),
+            save=None if save is None else checked_saving(save),
+            lowest=lowest_allowed(q_min, range_test),
+            margin=margin,
         )
-    setting = setting_for(domain, steps, fine_tuning, q_max, q_min, range_test)
-    options = scale(setting)
+    if margin is not None:
+        raise ValueError(f"margin applies to records of your own runs only, got margin={margin!r} without records")
+    space = search_space(domain, steps, fine_tuning, q_max, q_min, range_test)
+    alternatives = scale(space)
     if save is None:
-        chosen = options[at]
-        reasons += about_start(at, setting, chosen)
+        chosen = alternatives[at]
+        reasons += start_reasons(at, space, chosen)
     else:
-        solution = meet(save, setting)
-        chosen = Option(solution.schedule, solution.saving, "")
+        solution = meet(save, space)
+        chosen = Alternative(solution.schedule, solution.saving, "")
         reasons = list(solution.reasons)
-    more = [option for option in options.values() if option.saving > chosen.saving + APART]
-    less = [option for option in options.values() if option.saving < chosen.saving - APART]
+    cheaper = [each for each in alternatives.values() if each.saving > chosen.saving + APART]
+    better = [each for each in alternatives.values() if each.saving < chosen.saving - APART]
     return Advice(
         chosen.schedule,
         chosen.saving,
-        [*reasons, *setting.reasons],
-        min(more, key=lambda option: option.saving, default=None),
-        max(less, key=lambda option: option.saving, default=None),
-        setting.steps,
-        setting.q_max,
+        [*reasons, *space.reasons],
+        min(cheaper, key=lambda each: each.saving, default=None),
+        max(better, key=lambda each: each.saving, default=None),
+        space.steps,
+        space.q_max,
     )

@@ -1,4 +1,4 @@
-"""What advice consists of, and how it reads."""
+"""The answer of ``bc.advise``: the schedule to use, its reasons and its alternatives."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ LINE = 100
 
 
 @dataclass(frozen=True)
-class Option:
-    """A schedule that one could use, what it saves against static q_max, and why one would use it."""
+class Alternative:
+    """Another schedule that could be used, what it saves against static q_max, and when to use it."""
 
     schedule: Schedule
     saving: float
@@ -21,35 +21,38 @@ class Option:
 
     @property
     def spec(self) -> str:
+        """The schedule as a spec."""
         return str(self.schedule)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, for JSON."""
         return {"schedule": self.spec, "saving": self.saving, "reason": self.reason}
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The schedule to use, with everything that speaks for it, and what lies on both sides of it."""
+    """The schedule to use, the reasons for it, and the alternatives on both sides of it."""
 
     schedule: Schedule
     saving: float
-    """The share of static q_max's cost that is saved, from 0 to 1."""
+    """Share of the cost of static q_max that it saves, from 0 to 1."""
     reasons: list[str]
-    """Sentences, each of which begins with its source."""
-    cheaper: Option | None
-    """The next option that saves more; ``None`` at the end of the scale."""
-    better: Option | None
-    """The next option that saves less and has more precision; ``None`` at the end of the scale."""
+    """Sentences; each begins with its source."""
+    cheaper: Alternative | None
+    """The next schedule that saves more; ``None`` at the end of the scale."""
+    better: Alternative | None
+    """The next schedule that has more precision and saves less; ``None`` at the end of the scale."""
     steps: int
     q_max: int
 
     @property
     def spec(self) -> str:
+        """The schedule as a spec."""
         return str(self.schedule)
 
     @property
     def code(self) -> str:
-        """Three lines for an existing training loop."""
+        """Three lines to add to a training loop."""
         return (
             "bc.quantize(model)\n"
             f'precision = bc.PrecisionScheduler(model, "{self.spec}", total_steps={self.steps}, '
@@ -58,7 +61,7 @@ class Advice:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """Return all of it as plain values, for JSON."""
         return {
             "schedule": self.spec,
             "saving": self.saving,
@@ -73,12 +76,12 @@ class Advice:
     def __str__(self) -> str:
         lines = [f"use {self.spec}: saves {percent(self.saving)} of the cost of static {self.q_max} bits", "", "why"]
         lines += [_paragraph(f"- {reason}") for reason in self.reasons]
-        lines += ["", _alternative("cheaper", self.cheaper), _alternative("better", self.better)]
+        lines += ["", _line("cheaper", self.cheaper), _line("better", self.better)]
         return "\n".join([*lines, "", "code", textwrap.indent(self.code, "    ")])
 
 
 def percent(share: float) -> str:
-    """A share as people read it.
+    """Format a share as a percentage.
 
     >>> percent(0.3666)
     '36.7 %'
@@ -88,10 +91,10 @@ def percent(share: float) -> str:
     return f"{round(100 * share, 1):g} %"
 
 
-def _alternative(kind: str, option: Option | None) -> str:
-    if option is None:
+def _line(kind: str, alternative: Alternative | None) -> str:
+    if alternative is None:
         return f"{kind}: nothing, this is the end of the scale"
-    return _paragraph(f"{kind}: {option.spec} saves {percent(option.saving)}. {option.reason}")
+    return _paragraph(f"{kind}: {alternative.spec} saves {percent(alternative.saving)}. {alternative.reason}")
 
 
 def _paragraph(text: str) -> str:

@@ -68,6 +68,8 @@ def _document(store: Store, name: str, folder: Path, reported: Reported) -> dict
 
 
 def _print(reported: Reported) -> None:
+    from bitcycle._study.wording import cost_phrase, headline
+
     for analysis in reported.analyses:
         sign = "higher" if analysis.higher_is_better else "lower"
         print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")
@@ -76,20 +78,22 @@ def _print(reported: Reported) -> None:
                 setting.label,
                 f"{setting.quality.mean:.4f}",
                 f"[{setting.quality.low:.4f}, {setting.quality.high:.4f}]",
-                f"{100 * (1 - setting.relative_cost):.1f} %",
+                cost_phrase(setting.relative_cost),
                 str(setting.group or ""),
-                setting.against.verdict if setting.against else "the baseline" if setting.baseline else "",
+                setting.against.outcome if setting.against else "the baseline" if setting.baseline else "",
             ]
             for setting in analysis.settings
         ]
-        print(table(["setting", "mean", "95 % interval", "saving", "group", "against the baseline"], rows))
+        print(table(["setting", "mean", "95 % interval", "cost", "group", "against the baseline"], rows))
         for claim in analysis.claims:
-            print(f"- {claim.text} ({claim.verdict})")
+            print(f"- {headline(claim, analysis)} ({claim.verdict})")
     for deficit in reported.deficits:
         _print_deficit(deficit)
 
 
 def _print_deficit(analysis: DeficitAnalysis) -> None:
+    from bitcycle._study.wording import headline
+
     sign = "higher" if analysis.higher_is_better else "lower"
     print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")
     for heading, points in (("length", analysis.lengths), ("begins at", analysis.positions)):
@@ -97,11 +101,11 @@ def _print_deficit(analysis: DeficitAnalysis) -> None:
             [
                 *(f"{point.place:,} steps", point.arm, f"{point.quality.mean:.4f}"),
                 f"[{point.quality.low:.4f}, {point.quality.high:.4f}]",
-                point.loss.verdict if point.loss else "the control",
+                point.loss.outcome if point.loss else "the control",
             ]
             for point in points
         ]
         if rows:
             print(table([heading, "arm", "mean", "95 % interval", "against the control"], rows))
     for claim in analysis.claims:
-        print(f"- {claim.text} ({claim.verdict})")
+        print(f"- {headline(claim, analysis)} ({claim.verdict})")

@@ -78,7 +78,7 @@ def _pair_words(analysis: Analysis, first: str, second: str, comparison: Compari
         words.fixed(comparison.difference.mean, places, signed=True),
         words.interval(comparison.difference, places, signed=True),
         words.p_value(comparison.corrected),
-        comparison.verdict,
+        comparison.outcome,
     ]
 
 

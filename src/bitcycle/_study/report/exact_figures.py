@@ -23,7 +23,7 @@ def figures(qualities: Mapping[int, float], quality: Estimate, comparison: Compa
     if comparison is None:
         return [*own, *[""] * 6]
     found = comparison.difference
-    return [*own, found.mean, found.low, found.high, comparison.p, comparison.corrected, comparison.verdict]
+    return [*own, found.mean, found.low, found.high, comparison.p, comparison.corrected, comparison.outcome]
 
 
 def csv_of(heads: Sequence[str], lines: Iterable[Sequence[object]]) -> str:

@@ -66,7 +66,7 @@ def against_words(analysis: Analysis, setting: Setting) -> str:
     """The verdict against the baseline."""
     if setting.label == analysis.baseline:
         return "the baseline"
-    return setting.against.verdict if setting.against else words.NONE
+    return setting.against.outcome if setting.against else words.NONE
 
 
 def better_words(analysis: Analysis | DeficitAnalysis) -> str:
@@ -95,7 +95,7 @@ def tip_lines(analysis: Analysis, setting: Setting) -> list[str]:
     bits = "32-bit floats" if kind.name == "full" else f"{setting.mean_bits:.2f} bits on average"
     lines.append(bits if setting.baseline else f"{bits}, {setting.early_bits:.2f} in the first tenth")
     if setting.against:
-        lines.append(f"against {baseline_words(analysis)}: {setting.against.verdict}")
+        lines.append(f"against {baseline_words(analysis)}: {setting.against.outcome}")
     return lines
 
 

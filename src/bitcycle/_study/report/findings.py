@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bitcycle._study.analysis import Analysis, Claim, DeficitAnalysis
 from bitcycle._study.report.markup import Markup, tag
+from bitcycle._study.wording import details
 
 ICONS = {"supported": "✓", "contradicted": "✗", "open": "?"}
 MAIN = 2  # of each question, where there are several: the others stand in its section
@@ -23,20 +24,20 @@ def main_findings(analyses: Sequence[Analysis], deficits: Sequence[DeficitAnalys
         if not question.claims:
             continue
         if len(questions) == 1:
-            groups.append(claims_list(question.claims))
+            groups.append(claims_list(question.claims, question))
             continue
         title = tag("h3", tag("a", question.title, href=address))
-        groups.append(title + claims_list(question.claims[:most]))
+        groups.append(title + claims_list(question.claims[:most], question))
     return tag("div", tag("h2", "What was found"), *groups, class_="findings") if groups else Markup("")
 
 
-def claims_list(claims: Sequence[Claim]) -> Markup:
+def claims_list(claims: Sequence[Claim], analysis: Analysis | DeficitAnalysis) -> Markup:
     """Claims under one another."""
-    return tag("ul", *(_claim(claim) for claim in claims), class_="claims")
+    return tag("ul", *(_claim(claim, analysis) for claim in claims), class_="claims")
 
 
-def _claim(claim: Claim) -> Markup:
-    verdict = claim.verdict if claim.verdict in ICONS else "open"
+def _claim(claim: Claim, analysis: Analysis | DeficitAnalysis) -> Markup:
+    verdict = claim.verdict
     icon = tag("span", ICONS[verdict], class_="icon", aria_hidden="true")
     badge = tag("span", icon, claim.verdict, class_=f"verdict {verdict}")
-    return tag("li", badge, tag("span", claim.text))
+    return tag("li", badge, tag("span", details(claim, analysis)))

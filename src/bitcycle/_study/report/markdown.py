@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from bitcycle._study.analysis import Claim
+from bitcycle._study.analysis import Analysis, Claim, DeficitAnalysis
 from bitcycle._study.report.findings import ICONS
 from bitcycle._study.report.markup import clean
+from bitcycle._study.wording import details
 
 # Letters that mean something to Markdown within a line.
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#$&])")
@@ -22,13 +23,9 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(clean(text).split()))
 
 
-def claims_of(claims: Sequence[Claim]) -> str:
-    """Claims under one another, each with its verdict.
-
-    >>> claims_of([Claim("It helps.", "open")])
-    '- ? **open**: It helps.'
-    """
-    return "\n".join(f"- {ICONS.get(c.verdict, '?')} **{plain(c.verdict)}**: {plain(c.text)}" for c in claims)
+def claims_of(claims: Sequence[Claim], analysis: Analysis | DeficitAnalysis) -> str:
+    """List claims under one another, each with its verdict."""
+    return "\n".join(f"- {ICONS[c.verdict]} **{plain(c.verdict)}**: {plain(details(c, analysis))}" for c in claims)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:

@@ -16,6 +16,7 @@ from bitcycle._study.report.markup import Markup, join, tag
 from bitcycle._study.report.schedule_plot import schedule_plots
 from bitcycle._study.report.settings_table import settings_table
 from bitcycle._study.report.svg import mark
+from bitcycle._study.wording import recommendations
 from bitcycle.experiments.result import RunResult
 
 
@@ -29,7 +30,7 @@ def section(number: int, analysis: Analysis, records: Sequence[RunResult], alone
         tag("h2", analysis.title),
         tag("p", question_words(analysis) + ".", class_="lead"),
         _warnings(analysis),
-        "" if alone or not analysis.claims else _part("What was found", "", claims_list(analysis.claims)),
+        "" if alone or not analysis.claims else _part("What was found", "", claims_list(analysis.claims, analysis)),
         _chips(analysis),
         _part("Quality against cost", "", cost_plot(analysis), cost_key(analysis)),
         _advice(analysis),
@@ -87,9 +88,7 @@ def _warnings(analysis: Analysis) -> Markup:
 
 
 def _advice(analysis: Analysis) -> Markup:
-    if not analysis.advice:
-        return Markup("")
-    items = [tag("li", sentence) for sentence in analysis.advice]
+    items = [tag("li", sentence) for sentence in recommendations(analysis)]
     return tag("div", tag("h3", "What it means for your choice"), tag("ul", *items), class_="part advice")
 
 

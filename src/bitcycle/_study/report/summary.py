@@ -13,6 +13,7 @@ from bitcycle._study.report.info import StudyInfo
 from bitcycle._study.report.markdown import claims_of, fenced, plain, table
 from bitcycle._study.report.page import what_was_run
 from bitcycle._study.report.settings_table import columns
+from bitcycle._study.wording import recommendations
 
 SHOWN = 11
 """The first so many columns of the table on the page; the rest is in the CSV file."""
@@ -46,7 +47,7 @@ def _question(analysis: Analysis, figures: Sequence[str]) -> list[str]:
     blocks = [f"## {plain(analysis.title)}"]
     blocks.append(plain(f"{question_words(analysis)}; {analysis.metric} on the test part, {better_words(analysis)}."))
     if analysis.claims:
-        blocks.append(claims_of(analysis.claims))
+        blocks.append(claims_of(analysis.claims, analysis))
     blocks += [f"![{plain(analysis.title)}: {_kind(address)}]({address})" for address in figures]
     shown = columns(analysis)[:SHOWN]
     rows = [[column.cell(setting) for column in shown] for setting in analysis.settings]
@@ -58,9 +59,8 @@ def _question(analysis: Analysis, figures: Sequence[str]) -> list[str]:
         heads = ["at equal cost", "better by", "95 % interval", "p (Holm)", "verdict on the first"]
         rows = pair_rows(analysis, analysis.equal_cost)
         blocks.append(table(heads, rows, [False, True, True, True, False]))
-    if analysis.advice:
-        blocks.append("What it means for the choice:")
-        blocks.append("\n".join(f"- {plain(sentence)}" for sentence in analysis.advice))
+    blocks.append("What it means for the choice:")
+    blocks.append("\n".join(f"- {plain(sentence)}" for sentence in recommendations(analysis)))
     return blocks
 
 

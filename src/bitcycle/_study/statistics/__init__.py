@@ -1,4 +1,4 @@
-"""Statistics of a study: records in, one :class:`~bitcycle._study.analysis.Analysis` for every question out."""
+"""Statistics of a study: from records to one :class:`~bitcycle._study.analysis.Analysis` for every question."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bitcycle._study.analysis import Analysis
-from bitcycle._study.statistics.advice import advice
-from bitcycle._study.statistics.claims import claims
 from bitcycle._study.statistics.correlations import Table, correlations
 from bitcycle._study.statistics.equal_cost import equal_cost
-from bitcycle._study.statistics.reading import schedule_of
+from bitcycle._study.statistics.findings import advice, claims
+from bitcycle._study.statistics.labels import schedule_of
 from bitcycle._study.statistics.settings import baseline_of, by_setting, describe
+from bitcycle.advice.non_inferiority import checked_margin
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import Constant
@@ -20,29 +20,43 @@ from bitcycle.schedules import Constant
 __all__ = ["analyse"]
 
 
-def analyse(records: Iterable[RunResult]) -> list[Analysis]:
-    """Everything that finished runs say, question by question; their order does not matter.
+def analyse(records: Iterable[RunResult], margin: float | None = None) -> list[Analysis]:
+    """Analyse finished runs, question by question.
 
-    >>> def record(spec, seed, accuracy, bitops):
-    ...     run = RunConfig("graph", spec, 150, seed)
-    ...     return RunResult(run, "accuracy", True, accuracy, accuracy, 150, bitops, 1.0)
-    >>> static = [record("static:8", seed, 0.90 + 0.01 * seed, 1000) for seed in range(5)]
-    >>> cyclic = [record("CR:3-8:cycles=8", seed, 0.91 + 0.012 * seed, 630) for seed in range(5)]
-    >>> [found] = analyse(static + cyclic)
-    >>> found.title, found.baseline, [(s.label, s.relative_cost) for s in found.settings]
-    ('graph, 150 steps', 'static 8', [('CR', 0.63), ('static 8', 1.0)])
-    >>> found.settings[0].against.verdict
-    'better'
+    Args:
+        records: Results of runs, in any order.
+        margin: The loss of quality that is still acceptable, as an absolute difference in the metric's units; by
+            default 1 % of the baseline's mean metric. See :mod:`bitcycle.advice.non_inferiority`.
+
+    Returns:
+        One analysis for every question, sorted by title.
+
+    Raises:
+        ValueError: If runs of one question have different metrics, or one run has two results.
+
+    Example:
+        >>> def record(spec, seed, accuracy, bitops):
+        ...     run = RunConfig("graph", spec, 150, seed)
+        ...     return RunResult(run, "accuracy", True, accuracy, accuracy, 150, bitops, 1.0)
+        >>> static = [record("static:8", seed, 0.90 + 0.01 * seed, 1000) for seed in range(5)]
+        >>> cyclic = [record("CR:3-8:cycles=8", seed, 0.91 + 0.012 * seed, 630) for seed in range(5)]
+        >>> [found] = analyse(static + cyclic)
+        >>> found.title, found.baseline, [(s.label, s.relative_cost) for s in found.settings]
+        ('graph, 150 steps', 'static 8', [('CR', 0.63), ('static 8', 1.0)])
+        >>> str(found.settings[0].against.outcome), str(found.settings[0].acceptable.judgement)
+        ('better', 'accepted')
     """
+    if margin is not None:
+        margin = checked_margin(margin)
     questions: dict[RunConfig, list[RunResult]] = {}
     for record in records:
         questions.setdefault(record.question, []).append(record)
     ordered = sorted(questions, key=lambda question: (title(question), question.name))
-    return [_analysis(question, questions[question]) for question in ordered]
+    return [_analysis(question, questions[question], margin) for question in ordered]
 
 
 def title(question: RunConfig) -> str:
-    """What a question is about, in a line.
+    """Describe a question in one line.
 
     >>> title(RunConfig("graph", "", 150, model="gcn", options={"aggregation": "quantized"}))
     'graph, model gcn, 150 steps, aggregation=quantized'
@@ -59,19 +73,19 @@ def title(question: RunConfig) -> str:
     return ", ".join(parts)
 
 
-def _analysis(question: RunConfig, records: list[RunResult]) -> Analysis:
+def _analysis(question: RunConfig, records: list[RunResult], margin: float | None) -> Analysis:
     metrics = {(record.metric, record.higher_is_better) for record in records}
     if len(metrics) > 1:
         names = " and ".join(sorted({metric for metric, _ in metrics}))
         raise ValueError(f"the runs of {title(question)} have no metric in common: {names}")
     [(metric, higher_is_better)] = metrics
     sign = 1 if higher_is_better else -1
-    found = by_setting(records)
-    baseline = baseline_of(found)
-    settings = describe(found, baseline, sign)
+    groups = by_setting(records)
+    baseline = baseline_of(groups)
+    settings = describe(groups, baseline, sign, margin)
     related = [s for s in settings if math.isfinite(s.quality.mean) and schedule_of(s.run) != Constant(None)]
     table = Table.of(
-        [{seed: float(record.bitops) for seed, record in found[s.run].items()} for s in related],
+        [{seed: float(record.bitops) for seed, record in groups[s.run].items()} for s in related],
         [{seed: sign * value for seed, value in s.qualities.items()} for s in related],
     )
     analysis = Analysis(
@@ -84,6 +98,6 @@ def _analysis(question: RunConfig, records: list[RunResult]) -> Analysis:
         correlations=correlations(table),
         equal_cost=equal_cost(settings, sign),
         claims=[],
-        advice=[],
+        advice={},
     )
     return replace(analysis, claims=claims(analysis), advice=advice(analysis))

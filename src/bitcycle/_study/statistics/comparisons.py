@@ -1,4 +1,4 @@
-"""Settings against the baseline: a paired t test over seeds, and Holm's correction for the number of settings."""
+"""Settings against the baseline: a paired t test over seeds, with Holm's correction for the number of settings."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitcycle._study.analysis import Comparison
-from bitcycle._study.statistics.estimates import estimate
-from bitcycle._study.statistics.resampling import LEVEL
-from bitcycle._study.statistics.rounding import NOISE, Floats, scaled
-from bitcycle._study.statistics.scipy_stats import stats
+from bitcycle._study.analysis import Comparison, Interval, Outcome
+from bitcycle._study.statistics.bootstrap import LEVEL, estimate, stats
+from bitcycle._support.rounding import NOISE, Floats, scaled
 
 
 def compare(setting: Mapping[int, float], baseline: Mapping[int, float], sign: int) -> Comparison:
-    """One setting's metric by seed against the baseline's; ``sign`` is -1 where a lower metric is better.
+    """Compare one setting's metric by seed with the baseline's; ``sign`` is -1 where a lower metric is better.
 
-    The p-value is that of the paired t test; see :func:`paired_p`. It is corrected, and the verdict given, by
-    :func:`corrected`, for which all comparisons of a question are needed.
+    The p-value is that of the paired t test, see :func:`paired_p`. The outcome is that of a single comparison;
+    :func:`corrected` takes all comparisons of a question into account.
 
     >>> found = compare({0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.6, 2: 0.4, 3: 0.1}, sign=1)
     >>> round(found.difference.mean, 3), found.pairs, round(found.p, 4)
@@ -28,17 +26,18 @@ def compare(setting: Mapping[int, float], baseline: Mapping[int, float], sign: i
     seeds = sorted(setting.keys() & baseline.keys())
     ours = sign * np.array([setting[seed] for seed in seeds], dtype=np.float64)
     theirs = sign * np.array([baseline[seed] for seed in seeds], dtype=np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity: not a number, and so it stays
+    with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity stays NaN
         difference = estimate(ours - theirs)
-    return Comparison(difference, len(seeds), paired_p(ours, theirs), math.nan, "")
+    [found] = corrected([Comparison(difference, len(seeds), paired_p(ours, theirs), math.nan, Outcome.TOO_FEW_SEEDS)])
+    return found
 
 
 def paired_p(ours: Floats, theirs: Floats) -> float:
-    """The two-sided p-value of ``t = mean(d) / (sd(d) / sqrt(n))`` for the differences d.
+    """Return the two-sided p-value of ``t = mean(d) / (sd(d) / sqrt(n))`` for the differences d.
 
-    NaN for fewer than two pairs, and for values that are not finite. Without any difference it is 1. Where all
-    differences are the same the t test would divide by zero and be certain of an effect that two runs of a coarse
-    metric may well show by chance; the sign test takes its place, ``p = 2^(1-n)``.
+    NaN for fewer than two pairs, and for values that are not finite; 1 if there is no difference at all. Where all
+    differences are equal the t test would divide by zero, and be certain of an effect that two runs of a coarse metric
+    may well show by chance; the sign test replaces it, ``p = 2^(1-n)``.
 
     >>> paired_p(np.array([0.3, 0.4]), np.array([0.3, 0.4])), paired_p(np.array([0.3, 0.4]), np.array([0.2, 0.3]))
     (1.0, 0.5)
@@ -57,7 +56,7 @@ def paired_p(ours: Floats, theirs: Floats) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values corrected for their number by Holm's method; undefined ones (NaN) stay, and do not count.
+    """Correct p-values for their number by Holm's method; undefined ones (NaN) stay undefined and do not count.
 
     With ``p_1 <= ... <= p_m``, the i-th becomes ``max over j <= i of min(1, (m - j + 1) p_j)``.
 
@@ -74,35 +73,39 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The same comparisons with Holm's correction over all of them, and with verdicts."""
+    """Apply Holm's correction over all comparisons, and set their outcomes by it."""
     raised = holm([comparison.p for comparison in comparisons])
     return [
-        replace(comparison, corrected=p, verdict=_verdict(comparison, p))
+        replace(comparison, corrected=p, outcome=_outcome(comparison, p))
         for comparison, p in zip(comparisons, raised, strict=True)
     ]
 
 
-def _verdict(comparison: Comparison, p: float) -> str:
+def _outcome(comparison: Comparison, p: float) -> Outcome:
     if comparison.pairs and not math.isfinite(comparison.difference.mean):
-        return "diverged"
+        return Outcome.DIVERGED
     if math.isnan(p):
-        return "too few seeds"
+        return Outcome.TOO_FEW_SEEDS
     if p >= LEVEL:
-        return "no difference shown"
-    return "better" if comparison.difference.mean > 0 else "worse"
+        return Outcome.NO_DIFFERENCE
+    return Outcome.BETTER if comparison.difference.mean > 0 else Outcome.WORSE
 
 
-def largest_loss(comparison: Comparison) -> float:
-    """The largest loss inside the 95 % interval of the paired t test: ``max(0, t * error - mean)``.
+def t_interval(comparison: Comparison | None) -> Interval:
+    """Return the mean difference with the 95 % interval of the paired t test, which can exceed the differences seen.
 
-    It is this interval rather than the bootstrap's that belongs to the verdict, and that reaches beyond the few
-    differences seen.
-
-    >>> round(largest_loss(compare({0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.6, 2: 0.4}, sign=1)), 3)
-    0.048
+    >>> found = t_interval(compare({0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.6, 2: 0.4}, sign=1))
+    >>> round(found.mean, 3), round(found.low, 3), round(found.high, 3)
+    (0.2, -0.048, 0.448)
     """
+    if comparison is None:
+        return Interval(math.nan, math.nan, math.nan)
+    found = comparison.difference
     if comparison.pairs < 2:
-        return math.nan
-    t = float(stats().t.isf(LEVEL / 2, comparison.pairs - 1))
-    bound = t * comparison.difference.error - comparison.difference.mean
-    return bound if math.isnan(bound) else max(0.0, bound)
+        return Interval(found.mean, math.nan, math.nan)
+    reach = float(stats().t.isf(LEVEL / 2, comparison.pairs - 1)) * found.error
+    low, high = found.mean - reach, found.mean + reach
+    if comparison.p >= LEVEL and not low <= 0 <= high:
+        # Where all seeds differ by the same amount the interval has no width; the p-value accounts for that.
+        return Interval(0.0, 0.0, 0.0) if comparison.p == 1 else Interval(found.mean, math.nan, math.nan)
+    return Interval(found.mean, low, high)

@@ -1,68 +1,81 @@
-"""What the deficit experiments say: does low precision early do damage that lasts, and is it the learning rate's?
+"""Deficit experiments: does low precision early do lasting damage, and does the learning rate play a part in it?
 
 Every arm is compared with the control of the same length or position, paired by seed; the p-values of an experiment
-are corrected together.
+are corrected together. Slopes are fitted seed by seed, ``quality - quality of the control = a + slope * share``, and
+averaged; the interval of their mean is that of Student's t over seeds. Neither differences between seeds nor the effect
+of longer training blur the effect of the deficit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
-from bitcycle._study.analysis import Comparison, DeficitAnalysis, DeficitPoint
-from bitcycle._study.deficits import ARMS, Cell, DeficitPart
-from bitcycle._study.statistics.comparisons import compare, corrected
-from bitcycle._study.statistics.deficit_claims import length_claims, position_claims
-from bitcycle._study.statistics.estimates import estimate
+from bitcycle._study.analysis import (
+    Claim,
+    Comparison,
+    DeficitAnalysis,
+    DeficitPoint,
+    Interval,
+    OpenReason,
+)
+from bitcycle._study.claims import GrowingDamage, LastingDamage, LaterHurtsLess, RestartHelps
+from bitcycle._study.deficits import Arm, Cell, DeficitPart, Experiment
+from bitcycle._study.statistics.bootstrap import estimate
+from bitcycle._study.statistics.comparisons import compare, corrected, t_interval
+from bitcycle._study.statistics.findings import CONTRADICTED, SUPPORTED, Decision, open_because
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
 
-Found = dict[Cell, list[RunResult]]
+CellRecords = dict[Cell, list[RunResult]]
 
 
 def analyse_deficits(part: DeficitPart, records: Iterable[RunResult]) -> DeficitAnalysis | None:
-    """Everything that the finished runs of the experiments say; None if nothing is finished."""
+    """Analyse the finished runs of the experiments; None if no run is finished."""
     by_run = {record.run: record for record in records}
-    found: Found = {}
+    finished: CellRecords = {}
     for cell, run in part.cells():
         if run in by_run:
-            found.setdefault(cell, []).append(by_run[run])
-    if not found:
+            finished.setdefault(cell, []).append(by_run[run])
+    if not finished:
         return None
-    some = by_run[next(run for _, run in part.cells() if run in by_run)]
-    sign = 1 if some.higher_is_better else -1
-    lengths, positions = (_points(found, kind, part.steps, sign) for kind in ("length", "position"))
+    example = next(iter(finished.values()))[0]
+    sign = 1 if example.higher_is_better else -1
+    lengths, positions = (_points(finished, experiment, part.steps, sign) for experiment in Experiment)
     return DeficitAnalysis(
         task=part.task,
-        title=_title(part, some.run),
-        metric=some.metric,
-        higher_is_better=some.higher_is_better,
+        title=_title(part, example.run),
+        metric=example.metric,
+        higher_is_better=example.higher_is_better,
         bits=part.bits,
         steps=part.steps,
         window=round(part.window * part.steps),
         seeds=len(part.seeds),
         lengths=lengths,
         positions=positions,
-        claims=[*length_claims(lengths, sign, some.metric), *position_claims(positions, sign, some.metric)],
+        claims=[*length_claims(lengths, sign), *position_claims(positions, sign)],
         recovery=part.recovery,
     )
 
 
 def _title(part: DeficitPart, run: RunConfig) -> str:
-    named = [part.task, *([f"model {run.model}"] if run.model else []), *([f"data {run.data}"] if run.data else [])]
-    whole = ", and a whole normal training after it" if part.recovery == "whole" else ""
-    return f"{', '.join(named)}: {part.bits[0]} instead of {part.bits[1]} bits for a stretch of training{whole}"
+    names = [part.task, *([f"model {run.model}"] if run.model else []), *([f"data {run.data}"] if run.data else [])]
+    whole = ", followed by a whole normal training" if part.recovery == "whole" else ""
+    return f"{', '.join(names)}: {part.bits[0]} instead of {part.bits[1]} bits for part of training{whole}"
 
 
-def _points(found: Found, experiment: str, steps: int, sign: int) -> list[DeficitPoint]:
+def _points(finished: CellRecords, experiment: Experiment, steps: int, sign: int) -> list[DeficitPoint]:
+    arms = list(Arm)
     cells = sorted(
-        (cell for cell in found if cell.experiment == experiment), key=lambda c: (ARMS.index(c.arm), c.place)
+        (cell for cell in finished if cell.experiment == experiment),
+        key=lambda cell: (arms.index(cell.arm), cell.place),
     )
-    qualities = {cell: {record.run.seed: record.test for record in found[cell]} for cell in cells}
-    control = {cell.place: qualities[cell] for cell in cells if cell.arm == "longer"}
+    qualities = {cell: {record.run.seed: record.test for record in finished[cell]} for cell in cells}
+    control = {cell.place: qualities[cell] for cell in cells if cell.arm == Arm.LONGER}
     losses: dict[Cell, Comparison] = {
         cell: compare(qualities[cell], control[cell.place], sign)
         for cell in cells
-        if cell.arm != "longer" and cell.place in control
+        if cell.arm != Arm.LONGER and cell.place in control
     }
     losses = dict(zip(losses, corrected(list(losses.values())), strict=True))
     return [
@@ -73,7 +86,79 @@ def _points(found: Found, experiment: str, steps: int, sign: int) -> list[Defici
             quality=estimate(qualities[cell].values()),
             qualities=qualities[cell],
             loss=losses.get(cell),
-            runs=tuple(record.run for record in found[cell]),
+            runs=tuple(record.run for record in finished[cell]),
         )
         for cell in cells
     ]
+
+
+def length_claims(points: Sequence[DeficitPoint], sign: int) -> list[Claim]:
+    """Does an initial deficit do damage that grows and lasts, and does a restart of the learning rate repair it?"""
+    held, restarted, longer = (_of_arm(points, arm) for arm in Arm)
+    without_deficit = [point for point in longer if point.place == 0]  # a deficit of no length is the control itself
+    claims: list[Claim] = []
+    slope = _slope([*without_deficit, *held], longer, sign)
+    if slope is not None:
+        claims.append(GrowingDamage(*_decision(slope, expected=-1), slope))
+    compared = [point for point in held if point.loss is not None and point.loss.pairs]
+    if compared:
+        difference = t_interval(compared[-1].loss)
+        claims.append(LastingDamage(*_decision(difference, expected=-1), compared[-1].place, difference))
+    restarted_at = {point.place: point for point in restarted}
+    both = [
+        (point, other)
+        for point in held
+        if (other := restarted_at.get(point.place)) is not None and point.qualities.keys() & other.qualities.keys()
+    ]
+    if both:
+        longest, after_restart = both[-1]
+        gain = t_interval(compare(after_restart.qualities, longest.qualities, sign))
+        gap, remaining = t_interval(longest.loss), t_interval(after_restart.loss)
+        claims.append(RestartHelps(*_decision(gain, expected=1), gain, gap, remaining))
+    return claims
+
+
+def position_claims(points: Sequence[DeficitPoint], sign: int) -> list[Claim]:
+    """Does a deficit hurt less if it comes later?"""
+    control = _of_arm(points, Arm.LONGER)
+    slopes = {arm: _slope(_of_arm(points, arm), control, sign) for arm in (Arm.HELD, Arm.RESTARTED)}
+    return [
+        LaterHurtsLess(*_decision(slope, expected=1), arm, slope) for arm, slope in slopes.items() if slope is not None
+    ]
+
+
+def _of_arm(points: Sequence[DeficitPoint], arm: Arm) -> list[DeficitPoint]:
+    return [point for point in points if point.arm == arm]
+
+
+def _slope(points: Sequence[DeficitPoint], control: Sequence[DeficitPoint], sign: int) -> Interval | None:
+    """Return the mean over seeds of the slope of the difference to the control, along lengths or positions.
+
+    A slope is a difference of two weighted sums of qualities, so it is compared as two settings are, which separates
+    rounding from an effect. Seeds that lack a run are left out, and so are points without a control.
+    """
+    control_at = {point.place: point.qualities for point in control}
+    points = [point for point in points if point.place in control_at]
+    if len({point.place for point in points}) < 2:
+        return None
+    middle = math.fsum(point.share for point in points) / len(points)
+    scale = math.fsum((point.share - middle) ** 2 for point in points)
+    seeds = set.intersection(*(point.qualities.keys() & control_at[point.place].keys() for point in points))
+    rising, falling = dict.fromkeys(seeds, 0.0), dict.fromkeys(seeds, 0.0)
+    for point in points:
+        weight = (point.share - middle) / scale
+        for seed in seeds:
+            ours, theirs = (abs(weight) * qualities[seed] for qualities in (point.qualities, control_at[point.place]))
+            rising[seed] += ours if weight > 0 else theirs
+            falling[seed] += theirs if weight > 0 else ours
+    return t_interval(compare(rising, falling, sign)) if seeds else None
+
+
+def _decision(found: Interval, expected: int) -> Decision:
+    """Decide by the interval; ``expected`` is the sign that the claim expects."""
+    if not math.isfinite(found.mean):
+        return open_because(OpenReason.DIVERGED)
+    if math.isnan(found.low):
+        return open_because(OpenReason.TOO_FEW_SEEDS)
+    low, high = (found.low, found.high) if expected > 0 else (-found.high, -found.low)
+    return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else open_because(OpenReason.INCLUDES_ZERO)

@@ -1,39 +1,41 @@
 """At equal cost, does precision early in training make the difference?
 
-The schedules of the medium group cost the same, yet spend from few to nearly all of their bits on the first tenth of
-training. Page's test asks whether quality follows that order in the same way for every seed: with the rank ``r`` of
-a schedule within a seed, and its place ``k`` in the order of early bits, it is large where ``L = sum k * r`` is.
-RTH with RR and ETH with ER are pairs of the same kind.
+The schedules of the medium group cost the same, but their bits in the first tenth of training differ widely. Page's
+test asks whether quality follows the order of early bits for every seed: with the rank ``r`` of a schedule within a
+seed, and its position ``k`` in the order of early bits, the statistic is ``L = sum k * r``. RTH with RR, and ETH with
+ER, are pairs of the same kind.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from bitcycle._study.analysis import Comparison, EqualCost, Setting
+from bitcycle._study.analysis import Comparison, CorrelationKind, EqualCost, Over, Setting
+from bitcycle._study.statistics.bootstrap import stats
 from bitcycle._study.statistics.comparisons import compare, corrected
 from bitcycle._study.statistics.correlations import Table, correlation
-from bitcycle._study.statistics.reading import gradient_bits, schedule_of
-from bitcycle._study.statistics.rounding import significant
-from bitcycle._study.statistics.scipy_stats import stats
+from bitcycle._study.statistics.labels import gradient_bits, schedule_of
+from bitcycle._support.rounding import significant
+from bitcycle.schedules.base import Bits
 
 EQUAL = 0.05
-"""Costs within 5 % of each other count as equal: the paper's are within 1.5 %, short trainings round their cycles."""
+"""Costs within 5 % of each other count as equal: the paper's are within 1.5 %, but short runs round their cycles."""
 
 FEWEST = 3
-"""Schedules that make an order."""
+"""With fewer schedules there is no order to test."""
 
 PAIRS = (("RTH", "RR"), ("ETH", "ER"))
-"""Schedules of the same cost, of which the first starts high and the second low."""
+"""Schedules of the same cost; the first starts high, the second low."""
 
 
 def equal_cost(settings: Iterable[Setting], sign: int) -> EqualCost | None:
-    """The test of the medium group and of the pairs, or None if there are neither; diverged settings are left out."""
+    """Test the medium group and the pairs; None if there are neither. Settings with diverged runs do not take part."""
     usable = [setting for setting in settings if math.isfinite(setting.quality.mean)]
-    medium = sorted(equally_dear(usable), key=lambda setting: (-setting.early_bits, setting.label))
+    medium = sorted(equally_expensive(usable), key=lambda setting: (-setting.early_bits, setting.label))
     pairs = _pairs(usable, sign)
     if not medium and not pairs:
         return None
@@ -46,7 +48,7 @@ def equal_cost(settings: Iterable[Setting], sign: int) -> EqualCost | None:
     cheapest = min(costs, default=0.0)
     return EqualCost(
         labels=[setting.label for setting in medium],
-        spearman=correlation("Spearman", "settings", Table.of(early, qualities)),
+        spearman=correlation(CorrelationKind.SPEARMAN, Over.SETTINGS, Table.of(early, qualities)),
         p=page_p(blocks, bits),
         pairs=pairs,
         reversed_p=page_p(-blocks, bits),
@@ -54,21 +56,30 @@ def equal_cost(settings: Iterable[Setting], sign: int) -> EqualCost | None:
     )
 
 
-def equally_dear(settings: Sequence[Setting]) -> list[Setting]:
-    """The most schedules of the medium group that cost the same and are trained alike; none if fewer than three."""
+def equally_expensive(settings: Sequence[Setting]) -> list[Setting]:
+    """Return the largest set of medium schedules that cost the same and are trained alike; empty if below three."""
+    medium = sorted((s for s in settings if s.group == "medium"), key=_order)
+    alike: dict[tuple[str, Bits | str], list[Setting]] = {}
+    for setting in medium:
+        alike.setdefault(_training(setting), []).append(setting)
     best: list[Setting] = []
-    medium = sorted((s for s in settings if s.group == "medium"), key=lambda s: (s.bitops, s.label))
-    for first in medium:
-        together = [s for s in medium if _alike(s, first) and first.bitops <= s.bitops <= first.bitops * (1 + EQUAL)]
-        if len(together) > len(best):
-            best = together
+    for members in alike.values():
+        costs = [member.bitops for member in members]
+        for start, cost in enumerate(costs):
+            stop = bisect_right(costs, cost * (1 + EQUAL))
+            if stop - start > len(best) or (stop - start == len(best) and _order(members[start]) < _order(best[0])):
+                best = members[start:stop]
     return best if len(best) >= FEWEST else []
 
 
-def page_p(blocks: np.ndarray[tuple[int, int], np.dtype[np.float64]], early_bits: Sequence[float]) -> float:
-    """The p-value of Page's test that quality rises with early bits: seeds as rows, schedules as columns.
+def _order(setting: Setting) -> tuple[float, str]:
+    return setting.bitops, setting.label
 
-    Schedules with the same early bits are put in the order that speaks least for a trend. NaN for fewer than two seeds
+
+def page_p(blocks: np.ndarray[tuple[int, int], np.dtype[np.float64]], early_bits: Sequence[float]) -> float:
+    """Return the p-value of Page's test that quality rises with early bits; rows are seeds, columns are schedules.
+
+    Schedules with the same early bits are put in the order that favours a trend least. NaN for fewer than two seeds
     or three schedules, or where early bits do not differ.
 
     >>> seeds = np.array([[0.9, 0.8, 0.7], [0.8, 0.7, 0.6], [0.9, 0.7, 0.8]])
@@ -85,22 +96,27 @@ def page_p(blocks: np.ndarray[tuple[int, int], np.dtype[np.float64]], early_bits
 
 
 def _pairs(settings: Sequence[Setting], sign: int) -> list[tuple[str, str, Comparison]]:
-    """The pairs of equal cost, compared, and corrected for their number."""
-    named = [(str(s).partition(":"), setting) for setting in settings if (s := schedule_of(setting.run)) is not None]
-    found = [
-        (high, low)
-        for high_name, low_name in PAIRS
-        for (name, _, details), high in named
-        for (other, _, other_details), low in named
-        if (name, other) == (high_name, low_name)
-        and details == other_details
-        and _alike(high, low)
-        and max(high.bitops, low.bitops) <= min(high.bitops, low.bitops) * (1 + EQUAL)
-    ]
-    comparisons = corrected([compare(high.qualities, low.qualities, sign) for high, low in found])
-    return [(high.label, low.label, c) for (high, low), c in zip(found, comparisons, strict=True)]
+    """Compare the pairs of equal cost, with a correction for their number."""
+    named: dict[str, list[tuple[str, Setting]]] = {}
+    for setting in settings:
+        if (s := schedule_of(setting.run)) is not None:
+            name, _, details = str(s).partition(":")
+            named.setdefault(name, []).append((details, setting))
+    pairs = []
+    for high_name, low_name in PAIRS:
+        partners: dict[tuple[str, str, Bits | str], list[Setting]] = {}
+        for details, low in named.get(low_name, []):
+            partners.setdefault((details, *_training(low)), []).append(low)
+        pairs += [
+            (high, low)
+            for details, high in named.get(high_name, [])
+            for low in partners.get((details, *_training(high)), [])
+            if max(high.bitops, low.bitops) <= min(high.bitops, low.bitops) * (1 + EQUAL)
+        ]
+    comparisons = corrected([compare(high.qualities, low.qualities, sign) for high, low in pairs])
+    return [(high.label, low.label, each) for (high, low), each in zip(pairs, comparisons, strict=True)]
 
 
-def _alike(one: Setting, other: Setting) -> bool:
-    """Whether two settings differ by their schedule alone."""
-    return one.run.learning_rate == other.run.learning_rate and gradient_bits(one.run) == gradient_bits(other.run)
+def _training(setting: Setting) -> tuple[str, Bits | str]:
+    """What settings that differ by their schedule alone have in common."""
+    return setting.run.learning_rate, gradient_bits(setting.run)

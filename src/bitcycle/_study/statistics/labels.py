@@ -1,12 +1,12 @@
-"""Short labels of settings, unique within a question.
+"""What the text of a run means, and short labels of settings that are unique within a question.
 
-| setting                                | label                                                                     |
-|----------------------------------------|---------------------------------------------------------------------------|
-| ``static:8``, ``full``                 | ``static 8``, ``full``                                                    |
-| ``CR:3-8:cycles=8``                    | ``CR``; ``CR 3-8`` and ``CR n=8`` where bits and cycles need to be told   |
-| ``RR:3-8:cycles=8:constant=0.5``       | ``RR constant=0.5``                                                       |
-| any other schedule                     | its spec                                                                  |
-| gradients on other bits, another rate  | ``CR gradients 6``, ``CR restart@100``, where settings differ in it       |
+| setting                                | label                                                               |
+|----------------------------------------|---------------------------------------------------------------------|
+| ``static:8``, ``full``                 | ``static 8``, ``full``                                              |
+| ``CR:3-8:cycles=8``                    | ``CR``; ``CR 3-8`` and ``CR n=8`` where bits and cycles differ      |
+| ``RR:3-8:cycles=8:constant=0.5``       | ``RR constant=0.5``                                                 |
+| any other schedule                     | its spec                                                            |
+| other gradient bits or learning rates  | ``CR gradients 6``, ``CR restart@100``, where settings differ in it |
 """
 
 from __future__ import annotations
@@ -14,13 +14,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from bitcycle._study.statistics.reading import gradient_bits, schedule_of
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant, Cyclic, Schedule
+from bitcycle.schedules import Constant, Cyclic, Schedule, schedule
+from bitcycle.schedules.base import Bits
+
+
+def schedule_of(run: RunConfig) -> Schedule | None:
+    """Return the schedule of a run, or None for a user's function that is not known in this process."""
+    try:
+        return schedule(run.schedule)
+    except ValueError:
+        if "call:" in run.schedule:
+            return None
+        raise
+
+
+def gradient_bits(run: RunConfig) -> Bits | str:
+    """Return the bits of a run's gradients: given, or the largest of its schedule; ``max`` if that is not known.
+
+    >>> gradient_bits(RunConfig("graph", "CR:3-8", 150))
+    8
+    >>> gradient_bits(RunConfig("graph", "CR:3-8", 150, backward_bits=6))
+    6
+    """
+    if run.backward_bits != "max" or (s := schedule_of(run)) is None:
+        return run.backward_bits
+    return s.limits(run.steps)[1]
 
 
 def labels(settings: Sequence[RunConfig]) -> list[str]:
-    """One label for each setting of a question.
+    """Return one label for each setting of a question.
 
     >>> specs = ["static:8", "CR:3-8:cycles=8", "CR:3-8:cycles=2", "LR:3-8:cycles=8", "delay(0.5, LR:3-8:cycles=4)"]
     >>> labels([RunConfig("graph", spec, 150) for spec in specs])
@@ -28,64 +51,72 @@ def labels(settings: Sequence[RunConfig]) -> list[str]:
     """
     schedules = [schedule_of(run) for run in settings]
     cyclic = [s for s in schedules if isinstance(s, Cyclic)]
-    tell_bits, tell_cycles = _needs_telling(cyclic, _bits), _needs_telling(cyclic, _cycles)
+    shows_bits, shows_cycles = _distinguishes(cyclic, _bits), _distinguishes(cyclic, _cycles)
+    several_rates = len({run.learning_rate for run in settings}) > 1
     short = []
-    for run, found in zip(settings, schedules, strict=True):
-        parts = [_name(run, found)]
-        if isinstance(found, Cyclic):
-            parts += [_bits(found)] if tell_bits(found) else []
-            parts += [_cycles(found)] if tell_cycles(found) else []
-            parts += [f"{key}={value:g}" for key, value in found.profile.changed().items()]
-        parts += [run.learning_rate] if len({other.learning_rate for other in settings}) > 1 else []
+    for run, s in zip(settings, schedules, strict=True):
+        parts = [_name(run, s)]
+        if isinstance(s, Cyclic):
+            parts += [_bits(s)] if shows_bits(s) else []
+            parts += [_cycles(s)] if shows_cycles(s) else []
+            parts += [f"{key}={value:g}" for key, value in s.profile.changed().items()]
+        parts += [run.learning_rate] if several_rates else []
         short.append(" ".join(part for part in parts if part))
     return _made_unique(_with_gradients(short, settings), settings)
 
 
-def _name(run: RunConfig, found: Schedule | None) -> str:
-    if isinstance(found, Constant):
-        return "full" if found.bits is None else f"static {found.bits}"
-    if isinstance(found, Cyclic):
-        return str(found).partition(":")[0]
-    return run.schedule if found is None else str(found)
+def _name(run: RunConfig, s: Schedule | None) -> str:
+    if isinstance(s, Constant):
+        return "full" if s.bits is None else f"static {s.bits}"
+    if isinstance(s, Cyclic):
+        return _family(s)
+    return run.schedule if s is None else str(s)
 
 
-def _bits(found: Cyclic) -> str:
-    return f"{found.q_min}-{found.q_max}"
+def _family(s: Cyclic) -> str:
+    return str(s).partition(":")[0]
 
 
-def _cycles(found: Cyclic) -> str:
-    return "" if found.shape.startswith("fall") else f"n={found.cycles}"
+def _bits(s: Cyclic) -> str:
+    return f"{s.q_min}-{s.q_max}"
 
 
-def _needs_telling(schedules: Sequence[Cyclic], detail: Callable[[Cyclic], str]) -> Callable[[Cyclic], bool]:
-    """Whether to tell a detail: where schedules of one name differ in it, or where it is not what most have."""
+def _cycles(s: Cyclic) -> str:
+    return "" if s.shape.startswith("fall") else f"n={s.cycles}"
+
+
+def _distinguishes(schedules: Sequence[Cyclic], detail: Callable[[Cyclic], str]) -> Callable[[Cyclic], bool]:
+    """Return whether to show a detail: where schedules of one name differ in it, or where it is unusual."""
     by_name: dict[str, set[str]] = {}
-    for found in schedules:
-        by_name.setdefault(str(found).partition(":")[0], set()).add(detail(found))
-    counts = Counter(text for found in schedules if (text := detail(found)))
-    most = [text for text, count in counts.items() if count == max(counts.values())]
+    for s in schedules:
+        by_name.setdefault(_family(s), set()).add(detail(s))
+    counts = Counter(text for s in schedules if (text := detail(s)))
+    most = max(counts.values(), default=0)
+    usual = [text for text, count in counts.items() if count == most]
 
-    def tell(found: Cyclic) -> bool:
-        return len(by_name[str(found).partition(":")[0]]) > 1 or most != [detail(found)]
+    def shown(s: Cyclic) -> bool:
+        return len(by_name[_family(s)]) > 1 or usual != [detail(s)]
 
-    return tell
+    return shown
 
 
 def _with_gradients(short: list[str], settings: Sequence[RunConfig]) -> list[str]:
-    """The bits of gradients are told where nothing else tells settings apart, and where a run sets unusual ones."""
+    """Add the bits of gradients where settings differ in nothing else, and where a run sets unusual ones."""
     widths = [gradient_bits(run) for run in settings]
     usual = Counter(widths).most_common(1)[0][0]
-    told = []
-    for label, run, width in zip(short, settings, widths, strict=True):
-        others = {other for same, other in zip(short, widths, strict=True) if same == label}
-        if len(others) > 1 or (run.backward_bits != "max" and width != usual):
-            label += f" gradients {'full' if width is None else width}"
-        told.append(label)
-    return told
+    widths_of: dict[str, set[Bits | str]] = {}
+    for label, width in zip(short, widths, strict=True):
+        widths_of.setdefault(label, set()).add(width)
+    return [
+        f"{label} gradients {'full' if width is None else width}"
+        if len(widths_of[label]) > 1 or (run.backward_bits != "max" and width != usual)
+        else label
+        for label, run, width in zip(short, settings, widths, strict=True)
+    ]
 
 
 def _made_unique(short: list[str], settings: Sequence[RunConfig]) -> list[str]:
-    """Labels that still coincide, such as those of one schedule spelt in two ways, get the run's name added."""
+    """Add the run's name to labels that still coincide, such as those of one schedule spelt in two ways."""
     counts = Counter(short)
     return [
         label if counts[label] == 1 else f"{label} ({run.name})" for label, run in zip(short, settings, strict=True)

@@ -1,47 +1,49 @@
-"""Records gathered into settings, each with its figures and its place beside the baseline."""
+"""Records gathered into settings, each with its numbers and its comparison with the baseline."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
+import numpy as np
+
 from bitcycle._study.analysis import Comparison, Setting
+from bitcycle._study.statistics.bootstrap import estimate
 from bitcycle._study.statistics.comparisons import compare, corrected
-from bitcycle._study.statistics.estimates import estimate
-from bitcycle._study.statistics.front import on_front
-from bitcycle._study.statistics.labels import labels
-from bitcycle._study.statistics.reading import gradient_bits, schedule_of
+from bitcycle._study.statistics.labels import gradient_bits, labels, schedule_of
+from bitcycle._support.rounding import significant
+from bitcycle.advice.non_inferiority import non_inferiority
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import Constant
 from bitcycle.schedules.comparison import EARLY
 
 Records = dict[int, RunResult]
-"""Of one setting, by seed."""
+"""The records of one setting, by seed."""
 
 
 def by_setting(records: Iterable[RunResult]) -> dict[RunConfig, Records]:
-    """Records of one question by setting and seed, in an order that does not depend on theirs."""
-    found: dict[RunConfig, Records] = {}
+    """Group the records of one question by setting and seed, in an order that does not depend on theirs."""
+    groups: dict[RunConfig, Records] = {}
     for record in records:
-        of_setting = found.setdefault(record.run.setting, {})
-        twin = of_setting.setdefault(record.run.seed, record)
+        group = groups.setdefault(record.run.setting, {})
+        twin = group.setdefault(record.run.seed, record)
         if not _same(twin, record):
             raise ValueError(
-                f"the run {record.run.schedule} with seed {record.run.seed} is there twice, with different results: "
+                f"two results for the run {record.run.schedule} with seed {record.run.seed}: "
                 f"{twin.metric} {twin.test:g} and {record.metric} {record.test:g}"
             )
     return {
-        run: dict(sorted(of_setting.items()))
-        for run, of_setting in sorted(found.items(), key=lambda item: _place(*item))
+        run: dict(sorted(group.items()))
+        for run, group in sorted(groups.items(), key=lambda item: _cost_and_name(*item))
     }
 
 
 def baseline_of(settings: Iterable[RunConfig]) -> RunConfig | None:
-    """The setting that others are compared with: the widest static one, else full precision, else none.
+    """Choose the setting that others are compared with: the widest static one, else full precision, else none.
 
-    Of several, the one with the task's own learning rate and gradients on the same bits is taken.
+    Among several, the one with the task's own learning rate and with gradients at the same bits is chosen.
 
     >>> runs = [RunConfig("graph", spec, 150) for spec in ("full", "static:3", "CR:3-8:cycles=8", "static:8")]
     >>> baseline_of(runs).schedule, baseline_of(runs[:1]).schedule, baseline_of(runs[2:3])
@@ -56,17 +58,25 @@ def baseline_of(settings: Iterable[RunConfig]) -> RunConfig | None:
     )[0]
 
 
-def describe(found: Mapping[RunConfig, Records], baseline: RunConfig | None, sign: int) -> list[Setting]:
-    """The settings with all their figures, the cheapest first; ``sign`` is -1 where a lower metric is better."""
-    runs = list(found)
-    qualities = [{seed: record.test for seed, record in found[run].items()} for run in runs]
-    estimates = [estimate(of_setting.values()) for of_setting in qualities]
-    bitops = [fmean(record.bitops for record in found[run].values()) for run in runs]
-    front = on_front(bitops, [sign * quality.mean for quality in estimates])
-    unit = math.nan if baseline is None else bitops[runs.index(baseline)]
-    against = _against(dict(zip(runs, qualities, strict=True)), baseline, sign)
+def describe(
+    groups: Mapping[RunConfig, Records], baseline: RunConfig | None, sign: int, margin: float | None
+) -> list[Setting]:
+    """Return the settings with all their numbers, the cheapest first.
+
+    Args:
+        groups: Records by setting and seed.
+        baseline: The setting that the others are compared with.
+        sign: -1 where a lower metric is better.
+        margin: The acceptable loss; see :func:`~bitcycle.advice.non_inferiority.non_inferiority`.
+    """
+    qualities = {run: {seed: record.test for seed, record in group.items()} for run, group in groups.items()}
+    estimates = {run: estimate(of_run.values()) for run, of_run in qualities.items()}
+    bitops = {run: fmean(record.bitops for record in group.values()) for run, group in groups.items()}
+    front = on_front(list(bitops.values()), [sign * each.mean for each in estimates.values()])
+    unit = math.nan if baseline is None else bitops[baseline]
+    against = _against(qualities, baseline, sign)
     settings = []
-    for i, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
+    for run, label, in_front in zip(groups, labels(list(groups)), front, strict=True):
         schedule = schedule_of(run)
         constant = isinstance(schedule, Constant)
         settings.append(
@@ -77,16 +87,39 @@ def describe(found: Mapping[RunConfig, Records], baseline: RunConfig | None, sig
                 baseline=constant,
                 mean_bits=schedule.mean_bits(run.steps) if schedule else math.nan,
                 early_bits=schedule.mean_bits(run.steps, EARLY) if schedule else math.nan,
-                qualities=qualities[i],
-                quality=estimates[i],
-                bitops=bitops[i],
-                relative_cost=bitops[i] / unit if unit else math.nan,
-                seconds=fmean(record.seconds for record in found[run].values()),
-                on_front=front[i],
+                qualities=qualities[run],
+                quality=estimates[run],
+                bitops=bitops[run],
+                relative_cost=bitops[run] / unit if unit else math.nan,
+                seconds=fmean(record.seconds for record in groups[run].values()),
+                on_front=in_front,
                 against=against.get(run),
+                acceptable=None
+                if baseline in (None, run)
+                else non_inferiority(qualities[run], qualities[baseline], margin=margin, higher_is_better=sign > 0),
             )
         )
     return settings
+
+
+def on_front(costs: Sequence[float], qualities: Sequence[float]) -> list[bool]:
+    """Say which settings are on the Pareto front of cost and quality; a higher quality is better.
+
+    One setting dominates another if it costs no more, is no worse, and is ahead in one of the two. A setting without
+    a finite cost and quality is not on the front and dominates nothing.
+
+    >>> on_front([1, 2, 3, 3], [0.8, 0.9, 0.9, float("nan")])
+    [True, True, False, False]
+    """
+    cost, quality = significant(costs), significant(qualities)
+    usable = np.isfinite(cost) & np.isfinite(quality)
+    front = np.zeros(len(cost), dtype=bool)
+    best = (math.inf, -math.inf)  # the last member of the front, in the order of cost
+    for i in np.lexsort((-quality, cost)):
+        if usable[i] and (quality[i] > best[1] or (cost[i], quality[i]) == best):
+            front[i] = True
+            best = (cost[i], quality[i])
+    return front.tolist()
 
 
 def _against(
@@ -99,12 +132,12 @@ def _against(
     return dict(zip(others, comparisons, strict=True))
 
 
-def _place(run: RunConfig, records: Records) -> tuple[float, str, str]:
-    """Where a setting stands: by cost, and among equals in some fixed order."""
+def _cost_and_name(run: RunConfig, records: Records) -> tuple[float, str, str]:
+    """The key that settings are ordered by: cost first, then a fixed order."""
     return fmean(record.bitops for record in records.values()), run.schedule, run.name
 
 
 def _same(one: RunResult, other: RunResult) -> bool:
-    """Whether two records tell the same, where NaN is the same as NaN."""
+    """Whether two records agree, where NaN equals NaN."""
     same_metric = one.test == other.test or (math.isnan(one.test) and math.isnan(other.test))
     return same_metric and one.bitops == other.bitops

@@ -101,7 +101,7 @@ def tip_lines(analysis: DeficitAnalysis, experiment: Experiment, point: DeficitP
     lines.append(f"over {all_of_them}" if some == analysis.seeds else f"over {some} of {all_of_them}")
     if point.loss:
         gain = words.fixed(point.loss.difference.mean, places_of(analysis), signed=True)
-        lines.append(f"against the control: {gain}, {point.loss.verdict}")
+        lines.append(f"against the control: {gain}, {point.loss.outcome}")
     return lines
 
 
@@ -109,4 +109,4 @@ def control_words(point: DeficitPoint) -> str:
     """The verdict against the control."""
     if point.arm == "longer":
         return "the control"
-    return point.loss.verdict if point.loss else words.NONE
+    return point.loss.outcome if point.loss else words.NONE

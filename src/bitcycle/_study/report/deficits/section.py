@@ -31,7 +31,7 @@ def deficit_section(number: int, analysis: DeficitAnalysis, records: Sequence[Ru
     The page opens with the claims of a question that is alone.
     """
     experiments = experiments_of(analysis)
-    found = _part("What was found", "", claims_list(analysis.claims)) if analysis.claims and not alone else ""
+    found = _part("What was found", "", claims_list(analysis.claims, analysis)) if analysis.claims and not alone else ""
     return tag(
         "section",
         tag("h2", analysis.title),

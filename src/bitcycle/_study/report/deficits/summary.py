@@ -25,7 +25,7 @@ def deficit_blocks(analysis: DeficitAnalysis, figures: Sequence[str]) -> list[st
     blocks.append(plain(f"{analysis.metric} on the test part, {better_words(analysis)}."))
     blocks += [plain(caution) for caution in cautions(analysis)]
     if analysis.claims:
-        blocks.append(claims_of(analysis.claims))
+        blocks.append(claims_of(analysis.claims, analysis))
     blocks += [f"![{plain(analysis.title)}: {_kind(address)}]({address})" for address in figures]
     for experiment in experiments_of(analysis):
         shown = columns(analysis, experiment)

@@ -1,4 +1,4 @@
-"""Differences that are rounding alone must not decide anything."""
+"""Floating-point rounding in statistics: differences that are rounding alone must not decide anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGITS = 13
 
 
 def significant(values: ArrayLike) -> Floats:
-    """Values to 13 significant digits, so that means which are equal on paper are equal here.
+    """Round values to 13 significant digits, so that means that are equal on paper compare equal.
 
     >>> a, b = (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3
     >>> a == b, bool(significant(a) == significant(b))
@@ -22,15 +22,15 @@ def significant(values: ArrayLike) -> Floats:
     """
     array: Floats = np.asarray(values, dtype=np.float64)
     fractions, exponents = np.frexp(array)
-    with np.errstate(over="ignore"):  # the largest numbers there are cannot be rounded up
+    with np.errstate(over="ignore"):  # the largest float cannot be rounded up
         rounded = np.ldexp(np.round(fractions, _DIGITS), exponents)
     return np.where(np.isfinite(rounded), rounded, array)
 
 
 def scaled(values: ArrayLike) -> Floats:
-    """Values over the power of two next above their largest, so that squares neither overflow nor vanish.
+    """Divide values by the power of two above their largest, so that squares neither overflow nor underflow.
 
-    Nothing is rounded by it.
+    The division is exact.
 
     >>> scaled([-3.0, 6.0]).tolist()
     [-0.375, 0.75]
@@ -40,7 +40,7 @@ def scaled(values: ArrayLike) -> Floats:
 
 
 def power_of_two(values: ArrayLike) -> int:
-    """The exponent of the power of two next above the largest magnitude; 0 for zeros and where nothing is finite.
+    """Return the exponent of the power of two above the largest finite magnitude; 0 if that is 0 or there is none.
 
     >>> power_of_two([-3.0, 6.0])
     3

@@ -1,0 +1,229 @@
+"""The paper's rules: between which bits to move and in how many cycles, and which schedule suits which goal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from bitcycle._support.names import nearest
+from bitcycle.advice.answer import Alternative, percent
+from bitcycle.schedules import DEFAULT_CYCLES, Constant, Schedule, schedule
+from bitcycle.schedules.base import positive
+from bitcycle.schedules.comparison import EARLY
+
+DOMAINS: dict[str, tuple[int, str]] = {
+    "image": (3, "CIFAR with ResNets; it used 4 for MobileNetV2 and for ImageNet"),
+    "detection": (5, "Pascal VOC with RetinaNet"),
+    "graph": (3, "OGBN-Arxiv and OGBN-Products"),
+    "language": (5, "Penn Treebank with an LSTM"),
+    "entailment": (5, "XNLI with BERT"),
+}
+"""q_min that the paper used in each domain, and where."""
+
+UNKNOWN_Q_MIN = 4
+FEW_CYCLES = 2
+SHORTEST_CYCLE = 10
+"""In fewer steps, a cycle through several bit-widths is a jump rather than a curve."""
+
+GOALS = ("cost", "balance", "quality")
+
+
+class Position(StrEnum):
+    """A position on the scale from most precision to lowest cost."""
+
+    STATIC = "static"
+    SMALL = "small"
+    MEDIUM = "medium"
+    DELAYED = "delayed"
+    LARGE = "large"
+
+
+SPECS = {
+    Position.SMALL: "ETH",
+    Position.MEDIUM: "CT",
+    Position.DELAYED: f"delay({EARLY}, RTH)",
+    Position.LARGE: "RTH",
+}
+"""The schedule at each position: among schedules of equal cost, one that starts high."""
+
+REASONS = {
+    Position.STATIC: "The baseline. Many schedules beat it in the paper; use it only if none does on your task.",
+    Position.SMALL: "The small group: the highest quality, for hard and large tasks.",
+    Position.MEDIUM: "The medium group: the balance.",
+    Position.DELAYED: f"The large group after q_max for the first {percent(EARLY)} of training, where long low "
+    "precision can do damage.",
+    Position.LARGE: "The large group: the lowest cost, for graph networks and easy tasks; large, hard tasks suffer "
+    "from it.",
+}
+
+_LARGE_TIE = "RTH and RR cost the same; RTH starts and ends at q_max, while RR starts at q_min"
+
+TIES = {
+    Position.SMALL: "ETH and ER cost the same; ETH starts and ends at q_max, while ER starts at q_min",
+    Position.MEDIUM: "CR, CT, LR, LT, ETV and RTV cost the same within 1.5 %; CT starts and ends at q_max, while CR "
+    "(the schedule of CPT 2021, with the most published results) and ETV start low, and RTV, which starts highest, "
+    "ends low",
+    Position.DELAYED: _LARGE_TIE,
+    Position.LARGE: _LARGE_TIE,
+}
+"""How the schedule at each position compares with others of equal cost."""
+
+
+class FoundLevel(Protocol):
+    """What advice needs to know about a range test."""
+
+    @property
+    def q_min(self) -> int | None: ...
+    @property
+    def reason(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """The bits and cycles that advice works with, and the reasons for them."""
+
+    steps: int
+    q_min: int
+    q_max: int
+    cycles: int
+    given: bool
+    """Whether q_min comes from the user or from a range test, so that nothing may go below it."""
+    reasons: tuple[str, ...]
+
+    def complete(self, spec: str) -> Schedule:
+        """Return the schedule of a spec, with bits and cycles filled in."""
+        return schedule(spec, (self.q_min, self.q_max), self.cycles)
+
+    def saving(self, s: Schedule) -> float:
+        """Return the share of the cost of static q_max that a schedule saves."""
+        return s.saving(self.steps, self.q_max)
+
+
+def search_space(
+    domain: str | None,
+    steps: int,
+    fine_tuning: bool,
+    q_max: int,
+    q_min: int | None,
+    range_test: FoundLevel | None,
+) -> SearchSpace:
+    """Choose bits and cycles by the paper's rules.
+
+    >>> s = search_space("language", steps=1000, fine_tuning=True, q_max=8, q_min=None, range_test=None)
+    >>> s.q_min, s.q_max, s.cycles
+    (5, 8, 2)
+    """
+    steps, q_max = positive(steps, "the number of steps"), positive(q_max, "q_max")
+    check_domain(domain)
+    low, given, about_bits = _lowest(domain, q_min, range_test)
+    if low >= q_max:
+        hint = "" if given else "; give q_min, or the result of a range test"
+        raise ValueError(f"q_min {low} leaves nothing to schedule below q_max {q_max}: train at static:{q_max}{hint}")
+    cycles, about_cycles = _cycles(steps, fine_tuning)
+    about_q_max = f"paper, recommendations: q_max is the static width that you would train at, here {q_max} bits."
+    return SearchSpace(steps, low, q_max, cycles, given, (about_bits, about_q_max, about_cycles))
+
+
+def check_domain(domain: str | None) -> None:
+    """Raise a ValueError unless the domain is None or one of the paper's."""
+    if domain is not None and domain not in DOMAINS:
+        raise ValueError(f"unknown domain {domain!r}; {nearest(str(domain), DOMAINS)}")
+
+
+def lowest_allowed(q_min: int | None, range_test: FoundLevel | None) -> int | None:
+    """Return the lowest bit-width that may be used, if it is given or found by a range test."""
+    low, given, _ = _lowest(None, q_min, range_test)
+    return low if given else None
+
+
+def _lowest(domain: str | None, q_min: int | None, range_test: FoundLevel | None) -> tuple[int, bool, str]:
+    """Return q_min, whether it was given or found, and the reason."""
+    if q_min is not None and range_test is not None:
+        raise ValueError("q_min is given twice: by q_min and by range_test; give only one of them")
+    if range_test is not None:
+        if range_test.q_min is None:
+            raise ValueError(f"the range test found no q_min, so there is nothing to advise: {range_test.reason}")
+        return range_test.q_min, True, f"range test: q_min is {range_test.q_min} bits. {range_test.reason}"
+    if q_min is not None:
+        return positive(q_min, "q_min"), True, f"given: q_min is {q_min} bits."
+    if domain is None:
+        return (
+            UNKNOWN_Q_MIN,
+            False,
+            f"CPT 2021: without a domain, q_min is {UNKNOWN_Q_MIN} bits, which worked on its largest tasks (ImageNet, "
+            "WikiText-103); the paper used 3 to 5. A range test (bc.range_test) finds your own.",
+        )
+    low, where = DOMAINS[domain]
+    return (
+        low,
+        False,
+        f"paper, experiments: q_min is {low} bits in the domain {domain} ({where}). "
+        "The paper recommends a range test (bc.range_test) to find your own.",
+    )
+
+
+def _cycles(steps: int, fine_tuning: bool) -> tuple[int, str]:
+    if fine_tuning:
+        return FEW_CYCLES, f"paper, recommendations: {FEW_CYCLES} cycles for short fine-tuning."
+    if steps < DEFAULT_CYCLES * SHORTEST_CYCLE:
+        return (
+            FEW_CYCLES,
+            f"bitcycle: {FEW_CYCLES} cycles, because in {steps} steps the paper's {DEFAULT_CYCLES} would have fewer "
+            f"than {SHORTEST_CYCLE} steps each.",
+        )
+    return DEFAULT_CYCLES, f"paper, findings: {DEFAULT_CYCLES} cycles are consistently good."
+
+
+def scale(space: SearchSpace) -> dict[Position, Alternative]:
+    """Return the alternative at every position, from static q_max to the large group."""
+    schedules: dict[Position, Schedule] = {
+        Position.STATIC: Constant(space.q_max),
+        **{at: space.complete(spec) for at, spec in SPECS.items()},
+    }
+    return {at: Alternative(s, space.saving(s), REASONS[at]) for at, s in schedules.items()}
+
+
+def position(goal: str, domain: str | None) -> tuple[Position, list[str]]:
+    """Return the position that the paper recommends for a goal, and its reasons.
+
+    >>> [str(position(*question)[0]) for question in (("cost", "graph"), ("cost", "language"), ("balance", None))]
+    ['large', 'delayed', 'medium']
+    """
+    if goal not in GOALS:
+        raise ValueError(f"unknown goal {goal!r}; {nearest(str(goal), GOALS)}")
+    if goal == "quality":
+        return Position.SMALL, [
+            "paper, recommendations: the small group for the highest quality (hard, large tasks).",
+        ]
+    if goal == "balance":
+        reasons = ["paper, recommendations: the medium group for a balance of cost and quality."]
+        if domain == "graph":
+            reasons.append("paper, findings: graph networks tolerate the large group; see the cheaper alternative.")
+        return Position.MEDIUM, reasons
+    reasons = ["paper, recommendations: the large group for the lowest cost (graph networks, easy tasks)."]
+    if domain == "graph":
+        return Position.LARGE, [*reasons, "paper, findings: graph networks tolerate the large group."]
+    if domain is None:
+        return Position.LARGE, [
+            *reasons,
+            "paper, findings: large, hard tasks suffer from it; for those see the better alternative.",
+        ]
+    return Position.DELAYED, [
+        *reasons,
+        f"paper, findings: large, hard tasks suffer from it, and the domain {domain} is not known to be an exception; "
+        f"hence q_max for the first {percent(EARLY)} of training.",
+    ]
+
+
+def start_reasons(at: Position, space: SearchSpace, chosen: Alternative) -> list[str]:
+    """Say why it is this schedule of its group, and what precision the start of training gets."""
+    early = chosen.schedule.mean_bits(space.steps, EARLY)
+    return [
+        f"bitcycle: {TIES[at]}.",
+        "critical periods: no long low precision at the start; the paper reports that it does lasting damage, and that "
+        f"the same later hurts less. The first {percent(EARLY)} of training has {early:.1f} bits on average; "
+        f"delay({EARLY}, ...) would hold q_max there. (Counter-evidence: in bitcycle's own measurements a later "
+        "deficit hurt no less, and what mattered was the training left after it. Restarting the learning rate repairs "
+        "most of such damage, arXiv 2510.09687.)",
+    ]
