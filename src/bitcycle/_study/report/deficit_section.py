@@ -1,0 +1,291 @@
+"""The section of the deficit experiments on one task: the question, the arms, plots, tables and diagnostics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report.columns import deficit_columns
+from bitcycle._study.report.curves import Curves
+from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_plot
+from bitcycle._study.report.findings import claims_list
+from bitcycle._study.report.glossary import DIAGNOSTICS, Diagnostic
+from bitcycle._study.report.labels import (
+    Experiment,
+    better_text,
+    diverged,
+    experiments_of,
+    place_text,
+    points_of,
+    trainings,
+)
+from bitcycle._study.report.line_plot import Axes, Line, line_plot
+from bitcycle._study.report.section import Figure, Section, chip, notes, panels, part, two_sizes
+from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, shades
+from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain
+from bitcycle._support.charts.drawing import Drawing, line
+from bitcycle._support.charts.files import grid
+from bitcycle._support.charts.markup import Markup, tag
+from bitcycle.experiments.run_config import RunConfig
+
+NO_DEFICIT = "no-deficit"
+
+
+class DeficitSection(Section):
+    """Everything about the deficit experiments on one task."""
+
+    main_claims = 3  # damage can only be judged together with the control and the restart
+
+    def __init__(self, number: int, analysis: DeficitAnalysis, curves: Curves) -> None:
+        self.anchor, self.task, self.analysis = f"deficit-{number}", analysis.task, analysis
+        self.deficit = analysis
+        self.experiments = experiments_of(analysis)
+        self.plots = {each.name: deficit_plot(analysis, each, WIDE) for each in self.experiments}
+        self.trainings = Trainings(analysis, curves)
+        self.figures = [
+            Figure(f"deficit-{each.name}", f"quality against the {each.column} of the deficit", drawing)
+            for each in self.experiments
+            if (drawing := self.plots[each.name])
+        ]
+        if self.trainings.panels:
+            title = f"Diagnostics along training, by {self.trainings.experiment.axis}"
+            drawing = grid(title, self.trainings.panels, 2, self.trainings.key())
+            self.figures.append(Figure("measurements", "diagnostics along training", drawing))
+
+    def intro(self) -> list[str]:
+        analysis = self.deficit
+        metric = f"{analysis.metric} on the test set, {better_text(analysis)}."
+        return [f"{_question(analysis)} {_what_ran(analysis)}", metric, *_cautions(analysis)]
+
+    def markdown(self) -> list[str]:
+        blocks = []
+        for each in self.experiments:
+            blocks.append(f"{plain(each.title)}:")
+            blocks.append(markdown_table(deficit_columns(self.deficit, each), each.points))
+        return blocks
+
+    def html(self, alone: bool) -> Markup:
+        analysis = self.deficit
+        return tag(
+            "section",
+            tag("h2", analysis.title),
+            tag("p", f"{_question(analysis)} {_what_ran(analysis)}", class_="lead"),
+            notes(_cautions(analysis)),
+            part("Findings", "", claims_list(analysis)) if analysis.claims and not alone else "",
+            tag(
+                "div",
+                part("Arms", _arms_text(analysis), self._arms()),
+                *(part(each.title, _plot_text(analysis, each), self._plot(each)) for each in self.experiments),
+                part("All numbers", _table_text(analysis), *(self._table(each) for each in self.experiments)),
+                class_="linked",
+            ),
+            self._diagnostics(),
+            id=self.anchor,
+        )
+
+    def _arms(self) -> Markup:
+        """The arms with their signs and what they mean: a legend, and buttons that select."""
+        items = []
+        for arm in ARM.values():
+            if any(arm in experiment.arms for experiment in self.experiments):
+                sign, tip = arm.kind.sign(arm.dash), f"{arm.title}\n{arm.meaning}"
+                button = chip(arm.title, sign, arm.key, tip)
+                items.append(tag("li", tag("span", button), tag("span", arm.meaning)))
+        return tag("ul", *items, class_="arms")
+
+    def _plot(self, experiment: Experiment) -> Markup:
+        narrow = deficit_plot(self.deficit, experiment, NARROW)
+        missing = "All runs diverged: there is no quality to show."
+        return two_sizes("deficit-plot", self.plots[experiment.name], narrow, missing)
+
+    def _table(self, experiment: Experiment) -> Markup:
+        def style(point: DeficitPoint) -> RowStyle:
+            arm = ARM[point.arm]
+            return RowStyle(arm.key, "diverged" if diverged(point) else None, arm.kind.sign())
+
+        columns = deficit_columns(self.deficit, experiment)
+        label = f"{experiment.title}: all numbers, with intervals"
+        return tag("h4", experiment.title) + html_table(columns, experiment.points, label, "sortable compact", style)
+
+    def _diagnostics(self) -> Markup:
+        found = self.trainings
+        if not found.panels:
+            return Markup("")
+        chips = [chip(found.short[each.key], _sample(each), each.key, each.label) for each in found.lines]
+        group = tag("div", tag("span", found.experiment.axis, class_="hint"), *chips, class_="chip-group")
+        legend = tag("div", group, class_="chips", role="group", aria_label="Select a line in all of these plots")
+        drawn = panels(found.panels, found.sentences)
+        return tag(
+            "div",
+            part("Diagnostics along training", _diagnostics_text(found.experiment), legend, drawn),
+            class_="linked",
+        )
+
+
+class Trainings:
+    """The held arm at every length, or every start where there are no lengths, and the trainings without a deficit."""
+
+    def __init__(self, analysis: DeficitAnalysis, curves: Curves) -> None:
+        self.lines: list[Line] = []
+        self.short: dict[str, str] = {}
+        self.panels: list[Drawing] = []
+        self.sentences: list[str] = []
+        self._runs: dict[str, RunConfig] = {}
+        for experiment in experiments_of(analysis):
+            held = [point for point in experiment.points if point.arm == HELD.name and point.runs]
+            if held:
+                self.experiment = experiment
+                self._add_lines(analysis, experiment, held)
+                self._draw(curves)
+                return
+
+    def _add_lines(self, analysis: DeficitAnalysis, experiment: Experiment, held: Sequence[DeficitPoint]) -> None:
+        controls = {point.place: point for point in experiment.points if point.arm == LONGER.name and point.runs}
+        if experiment.by_length and 0 in controls:
+            self._add("no deficit: the normal training", "0", NO_DEFICIT, controls[0])
+        for point, shade in zip(held, shades(len(held)), strict=True):
+            label = f"held, {place_text(analysis, experiment, point)}"
+            ends = point.place + (0 if experiment.by_length else analysis.window)
+            self._add(label, f"{point.share:.3g}", shade, point, ends)
+        control = controls.get(held[-1].place)
+        if control:
+            label = LONGER.title + (": as many steps as with the longest deficit" if experiment.by_length else "")
+            self._add(label, LONGER.title, NO_DEFICIT, control, dash=1)
+
+    def _add(self, label: str, short: str, class_: str, point: DeficitPoint, ends: int = 0, dash: int = 0) -> None:
+        key = str(len(self.lines))
+        self.lines.append(Line(key, label, class_, [], dash, dot=ends))
+        self.short[key], self._runs[key] = short, point.runs[0]
+
+    def _draw(self, curves: Curves) -> None:
+        """A panel per diagnostic that has a value: those that are explained first, then any other."""
+        steps = max(run.steps for run in self._runs.values())
+        names = curves.names(self._runs.values())
+        for name in [*(name for name in DIAGNOSTICS if name in names), *sorted(names - DIAGNOSTICS.keys())]:
+            lines = self.courses(curves, name)
+            if lines:
+                diagnostic = DIAGNOSTICS.get(name, Diagnostic())
+                values = [value for each in lines for _, value in each.points]
+                axes = Axes.around(steps, values, diagnostic.threshold)
+                # While two deficits last, their lines coincide: the shortest is drawn last, on top.
+                lines.sort(key=lambda each: each.dot or math.inf, reverse=True)
+                self.panels.append(line_plot(name, name, lines, axes))
+                self.sentences.append(diagnostic.sentence)
+
+    def courses(self, curves: Curves, name: str) -> list[Line]:
+        """Return the lines of a diagnostic; a single value is a line too, since a deficit changes the bits rarely."""
+        lines = []
+        for each in self.lines:
+            points = curves.mean(self._runs[each.key], name)
+            if points:
+                lines.append(Line(each.key, each.label, each.class_, points, each.dash, dot=each.dot))
+        return lines
+
+    def key(self) -> list[tuple[Markup, str]]:
+        """Return a sample of each line with its short name."""
+        return [
+            (tag("g", line(1, 8, 29, 8, f"stroke dash-{each.dash}"), class_=each.class_), self.short[each.key])
+            for each in self.lines
+        ]
+
+
+def _sample(each: Line) -> Markup:
+    drawn = line(0, 7, 22, 7, f"stroke dash-{each.dash}")
+    return tag("svg", drawn, viewBox="0 0 22 14", class_=f"chip-line {each.class_}", aria_hidden="true")
+
+
+def _question(analysis: DeficitAnalysis) -> str:
+    low, high = (fmt.count(width, "bit") for width in analysis.bits)
+    steps = fmt.count(analysis.steps, "step")
+    lasting = f"cause damage that a full normal training at {high} ({steps}) does not repair"
+    when = "cause less damage the later it starts"
+    by_length = any(point.place for point in analysis.lengths)
+    effects = [lasting] * by_length + [when] * bool(analysis.positions) or [lasting, when]
+    return f"Does a stretch of training at {low} {', and does it '.join(effects)}?"
+
+
+def _what_ran(analysis: DeficitAnalysis) -> str:
+    parts = []
+    lengths = sorted({point.share for point in analysis.lengths if point.place})
+    if len(lengths) == 1:
+        parts.append(f"an initial deficit of {trainings(lengths[0])}")
+    elif lengths:
+        parts.append(f"initial deficits of {fmt.listed(f'{share:.3g}' for share in lengths)} normal trainings")
+    starts = sorted({point.share for point in analysis.positions})
+    if starts:
+        shares = fmt.listed(f"{share:.3g}" for share in starts)
+        when = f"{shares} of the way through a normal training"
+        if analysis.recovery == "whole":
+            when = f"after {shares} normal trainings, followed by a full normal training"
+        window = f"{trainings(analysis.window / analysis.steps)} ({fmt.count(analysis.window, 'step')})"
+        parts.append(f"a deficit of {window} that starts {when}")
+    seeds = fmt.count(analysis.seeds, "seed")
+    return f"Runs: {'; '.join(parts) or 'only normal trainings'}; {seeds} each."
+
+
+def _cautions(analysis: DeficitAnalysis) -> list[str]:
+    """What limits the conclusions."""
+    sentences = []
+    points = points_of(analysis)
+    if all(len(point.qualities) <= 1 for point in points):
+        sentences.append("There is one seed per point: no intervals, and differences may be noise.")
+    arms = {point.arm for point in points}
+    if HELD.name in arms and RESTARTED.name not in arms:
+        sentences.append(
+            "No run restarts the learning-rate schedule: lasting damage cannot be separated from a learning rate that "
+            "is too small."
+        )
+    if LONGER.name not in arms:
+        sentences.append("No run without a deficit has finished: there is nothing to compare with.")
+    lost = [
+        f"{ARM[point.arm].title} with {place_text(analysis, experiment, point)}"
+        for experiment in experiments_of(analysis)
+        for point in experiment.points
+        if diverged(point)
+    ]
+    if lost:
+        sentences.append(f"A run diverged: {'; '.join(lost)}. These points are in the tables, but not in the plots.")
+    return sentences
+
+
+def _arms_text(analysis: DeficitAnalysis) -> str:
+    arms = {point.arm for point in points_of(analysis)}
+    sentences = ["The arms differ in nothing else."] if len(arms) > 1 else []
+    if {HELD.name, LONGER.name} <= arms:
+        rest = "; what restarted recovers was not lasting damage" if RESTARTED.name in arms else ""
+        sentences.append(f"The difference between held and longer is the effect of the deficit{rest}.")
+    return " ".join([*sentences, "Select an arm to follow it in the plots and tables."])
+
+
+def _plot_text(analysis: DeficitAnalysis, experiment: Experiment) -> str:
+    low, high = (fmt.count(width, "bit") for width in analysis.bits)
+    window = fmt.count(analysis.window, "step")
+    if experiment.by_length:
+        training = f"an initial deficit at {low} and a full normal training at {high}"
+    elif analysis.recovery == "whole":
+        training = f"some training at {high}, {window} at {low}, and a full normal training at {high}"
+    else:
+        training = f"a normal training at {high} into which {window} at {low} are inserted"
+    return f"The {analysis.metric} on the test set after {training}; mean over seeds ({better_text(analysis)})."
+
+
+def _table_text(analysis: DeficitAnalysis) -> str:
+    return (
+        f"The {analysis.metric} is a mean over seeds ({better_text(analysis)}). Gains over the control of the same "
+        "length or start are paired by seed and positive where an arm is better; p-values are corrected within each "
+        "table with Holm's method."
+    )
+
+
+def _diagnostics_text(experiment: Experiment) -> str:
+    return (
+        f"Means over the seeds, for the held arm at every {experiment.column}, and in grey for trainings without a "
+        "deficit. A dot marks the first measurement after a deficit. Point at a line for its name, or select one."
+    )
+
+
+def drawn_runs(analysis: DeficitAnalysis) -> list[RunConfig]:
+    """Return the settings whose curves a section draws."""
+    return [point.runs[0] for point in points_of(analysis) if point.runs and point.arm != RESTARTED.name]
