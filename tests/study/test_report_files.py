@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from bitcycle._study.report import write_report, writing
-from bitcycle._study.report.settings_csv import settings_csv
-from bitcycle._study.report.summary import fenced, summary
+from bitcycle._study.report.columns import settings_csv
+from bitcycle._study.report.page import sections_of
+from bitcycle._study.report.summary import summary
+from bitcycle._study.report.tables import fenced
 from tests.study.examples import make_analysis, make_records, make_study
 from tests.study.test_report import HOSTILE, hostile_study
 
@@ -64,8 +66,8 @@ def test_files_can_be_read_by_others(files):
 
 
 def test_summary_says_what_the_analysis_says(study):
-    frame, [analysis], _ = study
-    text = summary(frame, [analysis], [["figures/cost-image.png"]])
+    frame, [analysis], records = study
+    text = summary(frame, sections_of([analysis], records), {"task-1": ["figures/cost-image.png"]})
     assert "![" in text
     assert frame.command in text
     for setting in analysis.settings:
@@ -82,8 +84,8 @@ def test_summary_says_what_the_analysis_says(study):
 
 
 def test_names_stay_names_in_markdown():
-    frame, analyses, _ = hostile_study()
-    text = summary(frame, analyses)
+    frame, analyses, records = hostile_study()
+    text = summary(frame, sections_of(analyses, records), {})
     outside = re.sub(r"(?s)```.*?```", "", text)
     assert not re.search(r"(?<!\\)<script", outside)
     assert len([line for line in outside.splitlines() if line.startswith("#")]) == 1 + 2 + 1 + 1
@@ -128,7 +130,7 @@ def test_a_full_disk_leaves_the_earlier_report_whole(tmp_path, monkeypatch):
         real(handle)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="could not be written.*No space left on device.*whole") as caught:
+    with pytest.raises(OSError, match="could not be written.*No space left on device.*complete") as caught:
         writing.replace_all(tmp_path, {"report.html": b"new", "summary.md": b"new"})
     assert "\n" not in str(caught.value)
     assert caught.value.errno == 28
@@ -160,6 +162,6 @@ def test_a_study_without_any_run(tmp_path):
     assert [path.name for path in paths] == ["settings.csv", "summary.md", "report.html"]
 
 
-def test_the_page_needs_neither_torch_nor_matplotlib():
-    code = "import sys, bitcycle._study.report; print({'torch', 'matplotlib'} & set(sys.modules))"
+def test_the_page_needs_neither_torch_nor_the_converter():
+    code = "import sys, bitcycle._study.report; print({'torch', 'vl_convert'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

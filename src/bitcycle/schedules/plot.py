@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from bitcycle._support.charts.drawing import Drawing, Frame, line, text
+from bitcycle._support.charts.drawing import Drawing, Frame, text
 from bitcycle._support.charts.files import checked, grid, save
 from bitcycle._support.charts.markup import coordinate, join, tag
 from bitcycle._support.charts.scale import Scale
@@ -43,20 +44,49 @@ def stretches(schedule: Schedule, total: int) -> list[Stretch]:
     return [(edges[i], edges[i + 1], int(widths[start])) for i, start in enumerate(starts)]
 
 
-def bits_panel(title: str, note: str, known: Sequence[Stretch], low: int, high: int, class_: str) -> Drawing:
-    """Draw the bits over training on a scale from 0 to ``high``; full precision may lie above and is drawn there."""
-    frame = Frame(Scale(0, 1, 22, WIDTH - 4), Scale(0, high, HEIGHT - 20, 6))
+@dataclass(frozen=True)
+class BitScale:
+    """A scale that panels share: linear up to ``high``, with full precision close above instead of at 32."""
+
+    low: int
+    high: int
+    full: bool
+
+    @classmethod
+    def of(cls, schedules: Iterable[Sequence[Stretch]]) -> BitScale:
+        """Return the scale that holds all schedules.
+
+        >>> BitScale.of([[(0.0, 0.5, 3), (0.5, 1.0, 32)], [(0.0, 1.0, 8)]])
+        BitScale(low=3, high=8, full=True)
+        """
+        widths = {bits for known in schedules for *_, bits in known}
+        bits = widths - {FULL_WIDTH}
+        return cls(min(bits), max(bits), FULL_WIDTH in widths) if bits else cls(FULL_WIDTH, FULL_WIDTH, False)
+
+    @property
+    def top(self) -> float:
+        """The height of full precision."""
+        return 1.35 * self.high if self.full else self.high
+
+    def levels(self) -> list[tuple[float, str]]:
+        """Return the heights of the grid lines with their texts; the least bits only where there is room."""
+        bits = sorted({0, self.high, *([self.low] if self.high / 6 <= self.low <= self.high * 5 / 6 else [])})
+        return [(float(level), str(level)) for level in bits] + [(self.top, str(FULL_WIDTH))] * self.full
+
+
+def bits_panel(title: str, note: str, known: Sequence[Stretch], scale: BitScale, class_: str) -> Drawing:
+    """Draw the bits over training."""
+    frame = Frame(Scale(0, 1, 22, WIDTH - 4), Scale(0, scale.top, HEIGHT - 20, 6))
     box = frame.box
-    heights = [frame.y(min(bits, high)) for *_, bits in known]
+    heights = [frame.y(min(bits, scale.top)) for *_, bits in known]
     outline = f"M{coordinate(box.left)} {coordinate(heights[0])}"
     for (_, end, _), height in zip(known, heights, strict=True):
         outline += f"V{coordinate(height)}H{coordinate(frame.x(end))}"
-    levels = sorted({0, low, high})
     widths = [bits for *_, bits in known]
     content = join(
         [
-            *(line(box.left, frame.y(level), box.right, frame.y(level), "grid") for level in levels),
-            *(text(str(level), box.left - 6, frame.y(level) + 4, "tick", "end") for level in levels),
+            *(frame.across(level, "grid") for level, _ in scale.levels()),
+            *(text(label, box.left - 6, frame.y(level) + 4, "tick", "end") for level, label in scale.levels()),
             tag("path", d=f"{outline}V{coordinate(box.bottom)}H{coordinate(box.left)}Z", class_="area"),
             tag("path", d=outline, class_="stroke"),
             text("start", box.left, HEIGHT - 5, "tick", "start"),
@@ -75,9 +105,9 @@ def draw_schedules(rows: Sequence[Row], total: int, path: Path) -> None:
     """
     checked(path)
     known = [stretches(row.schedule, total) for row in rows]
-    widths = [bits for some in known for *_, bits in some]
+    scale = BitScale.of(known)
     panels = [
-        bits_panel(str(row.schedule), f"{title}: {100 * row.saving:.1f} %", some, min(widths), max(widths), class_)
+        bits_panel(str(row.schedule), f"{title}: {100 * row.saving:.1f} %" if group else title, some, scale, class_)
         for group, title, class_ in GROUPS
         for row, some in zip(rows, known, strict=True)
         if row.group == group

@@ -11,8 +11,7 @@ from bitcycle._support.charts.drawing import DASHES, LABEL_HEIGHT, Drawing, Fram
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import shortened, text_width
 from bitcycle._support.charts.scale import Scale, span
-from bitcycle.schedules.base import FULL_WIDTH
-from bitcycle.schedules.plot import Stretch
+from bitcycle.schedules.plot import BitScale, Stretch
 
 WIDTH, HEIGHT, TOP, LEFT, STRIP = 460.0, 220.0, 14.0, 56.0, 13.0
 LOGARITHMIC = 10  # values that span more than this factor are drawn on a logarithmic scale
@@ -68,6 +67,7 @@ def line_plot(
     frame = Frame(Scale(0, axes.steps, LEFT, WIDTH - room), y)
     fits = named and len(lines) * LABEL_HEIGHT <= HEIGHT - TOP
     ends = [(each.points[-1][1], name, _group(each)) for each, name in zip(lines, names, strict=True)]
+    scale = BitScale.of(each.bits for each in [*lines, *behind])
     strips = [each for each in lines if each.bits] if named else []
     top = HEIGHT + 46
     parts = [
@@ -79,7 +79,7 @@ def line_plot(
         ),
         end_labels(frame, ends) if fits else "",
         frame.step_axis(),
-        *(_strip(each, frame, top + STRIP * i, _limits([*lines, *behind])) for i, each in enumerate(strips)),
+        *(_strip(each, frame, top + STRIP * i, scale) for i, each in enumerate(strips)),
         text("bits", LEFT - 8, top + 9, "tick", "end") if strips else "",
     ]
     title += ", logarithmic scale" if axes.logarithmic else ""
@@ -103,32 +103,24 @@ def _line(each: Line, quantity: str, frame: Frame) -> Markup:
     return tag("g", *parts, **group, data_tip="\n".join(part for part in tip if part))
 
 
-def _limits(lines: Sequence[Line]) -> tuple[int, int]:
-    return bit_limits([each.bits for each in lines])
-
-
-def bit_limits(schedules: Sequence[Sequence[Stretch]]) -> tuple[int, int]:
-    """Return the least and the most bits of all schedules, apart from full precision."""
-    bits = {width for some in schedules for *_, width in some if width != FULL_WIDTH}
-    return (min(bits), max(bits)) if bits else (1, FULL_WIDTH)
-
-
-def _strip(each: Line, frame: Frame, top: float, limits: tuple[int, int]) -> Markup:
+def _strip(each: Line, frame: Frame, top: float, scale: BitScale) -> Markup:
     """The bits of a schedule as a strip: more bits, stronger colour."""
     box = frame.box
     parts = [tag("rect", x=box.left, y=top, width=box.right - box.left, height=STRIP - 3, class_="strip-ground")]
     for start, end, bits in each.bits:
         x, right = frame.x(start * frame.x.high), frame.x(end * frame.x.high)
-        shade = strength(bits, *limits)
+        shade = strength(bits, scale)
         parts.append(tag("rect", x=x, y=top, width=right - x, height=STRIP - 3, class_="strip", fill_opacity=shade))
     parts.append(text(shortened(each.label), box.right + 9, top + 9, "tick", "start"))
     return tag("g", *parts, **_group(each))
 
 
-def strength(bits: int, low: int, high: int) -> float:
+def strength(bits: int, scale: BitScale) -> float:
     """Return the opacity of a strip at a number of bits.
 
-    >>> strength(3, 3, 8), strength(8, 3, 8), strength(32, 3, 8)
+    >>> scale = BitScale(3, 8, full=True)
+    >>> strength(3, scale), strength(8, scale), strength(32, scale)
     (0.1, 1.0, 1.0)
     """
+    low, high = scale.low, scale.high
     return 1.0 if high == low else min(1.0, 0.1 + 0.9 * (bits - low) / (high - low))

@@ -21,7 +21,7 @@ from bitcycle._study.report.labels import (
     question_text,
     tip_lines,
 )
-from bitcycle._study.report.line_plot import Axes, Line, bit_limits, line_plot, strength
+from bitcycle._study.report.line_plot import Axes, Line, line_plot, strength
 from bitcycle._study.report.section import Figure, Section, chip, notes, panels, part, two_sizes
 from bitcycle._study.report.style import FULL, GROUPS, by_kind, kind_of
 from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain
@@ -30,7 +30,7 @@ from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.scale import span
 from bitcycle.schedules import schedule
-from bitcycle.schedules.plot import Stretch, bits_panel, stretches
+from bitcycle.schedules.plot import BitScale, Stretch, bits_panel, stretches
 
 MARKDOWN_COLUMNS = 11
 """The summary shows the first columns of the table; the CSV file has all of them."""
@@ -256,13 +256,13 @@ def _known_bits(spec: str, steps: int) -> list[Stretch]:
 def _schedule_panels(analysis: Analysis, settings: list[Setting]) -> list[tuple[Setting, Drawing]]:
     """A panel per schedule whose bits are known; full precision has nothing to show on this scale."""
     known = [(setting, bits) for setting in settings if kind_of(setting) is not FULL and (bits := known_bits(setting))]
-    low, high = bit_limits([bits for _, bits in known])
+    scale = BitScale.of(bits for _, bits in known)
     drawn = []
     for setting, bits in known:
         note = f"mean {setting.mean_bits:.2f} bits"
         if setting.label != analysis.baseline and setting.relative_cost <= EQUAL:
             note += f", {cost_phrase(setting.relative_cost)}"
-        drawn.append((setting, bits_panel(setting.label, note, bits, low, high, kind_of(setting).class_)))
+        drawn.append((setting, bits_panel(setting.label, note, bits, scale, kind_of(setting).class_)))
     return drawn
 
 
@@ -289,12 +289,13 @@ def _training_panels(analysis: Analysis, lines: list[Line]) -> list[Drawing]:
 
 def _bits_key(settings: list[Setting]) -> Markup:
     """What the shades of the strips mean."""
-    low, high = bit_limits([known_bits(setting) for setting in settings])
+    scale = BitScale.of(known_bits(setting) for setting in settings)
+    low, high = scale.low, scale.high
     if low == high:
         return Markup("")
     levels = sorted({round(low + (high - low) * i / 5) for i in range(6)})
     boxes = [
-        tag("rect", x=18.0 * i, y=2.0, width=17, height=12, class_="strip", fill_opacity=strength(bits, low, high))
+        tag("rect", x=18.0 * i, y=2.0, width=17, height=12, class_="strip", fill_opacity=strength(bits, scale))
         for i, bits in enumerate(levels)
     ]
     numbers = [text(str(bits), 18.0 * i + 8.5, 27, "tick") for i, bits in enumerate(levels)]

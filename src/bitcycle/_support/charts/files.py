@@ -37,8 +37,8 @@ def _plain_style() -> str:
 def svg(drawing: Drawing) -> str:
     """Return a drawing with its key as an SVG file.
 
-    >>> svg(Drawing(10, 10, "nothing", "at all", Markup("")))[:52]
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 '
+    >>> svg(Drawing(10, 10, "nothing", "at all", Markup("")))[:51]
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12'
     """
     key, key_height = _key(drawing)
     width, height = drawing.width + 2 * MARGIN, drawing.height + key_height + 2 * MARGIN
