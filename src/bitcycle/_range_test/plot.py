@@ -27,11 +27,11 @@ def draw_range_test(test: RangeTest, path: Path) -> None:
     """
     checked(path)
     outcome = "no q_min" if test.q_min is None else f"q_min = {test.q_min} bits"
-    key = [
+    key = (
         (tag("g", line(1, 8, 29, 8, "stroke") + mark(Shape.CIRCLE, 15, 8, 4), class_=WORKS), "training works"),
         (tag("g", line(1, 8, 29, 8, "stroke") + mark(Shape.CROSS, 15, 8, 4), class_=FAILS), "training fails"),
         (line(1, 8, 29, 8, "threshold"), "share that a level has to keep"),
-    ]
+    )
     save(grid(f"Precision range test: {outcome}", [_curves(test), _kept(test)], 2, key), path)
 
 

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
 
 from bitcycle._study.analysis import Analysis, Comparison, Correlation, DeficitAnalysis, DeficitPoint, Estimate, Setting
 from bitcycle._study.report import format as fmt
+from bitcycle._study.report import labels
 from bitcycle._study.report.findings import outcome_text
 from bitcycle._study.report.info import FailedRun
-from bitcycle._study.report.labels import (
-    Experiment,
-    Measured,
-    comparison_of,
-    diverged,
-    experiments_of,
-    places_of,
-    saving_text,
-    verdict_text,
-)
 from bitcycle._study.report.style import kind_of
 from bitcycle._study.report.tables import Column, csv_text
 from bitcycle._support.charts.scale import MINUS
 from bitcycle._support.text import short
 
-Row = TypeVar("Row", Setting, DeficitPoint)
 Pair = tuple[str, str, Comparison]
+NOT_COMPARED = Estimate(math.nan, math.nan, math.nan, math.nan)
 
 QUALITY_HEADS = (
     *("seeds", "mean", "standard_error", "low", "high", "diverged"),
@@ -43,131 +34,103 @@ DEFICIT_HEADS = (
 
 
 def setting_columns(analysis: Analysis) -> list[Column[Setting]]:
-    """Return the columns of the table of settings; the first eleven are for the Markdown summary as well."""
-    columns: list[Column[Setting]] = [
-        Column("schedule", lambda s: s.label, lambda s: s.label, numeric=False),
-        Column("saving group", lambda s: kind_of(s).name, lambda s: kind_of(s).name, numeric=False),
-        Column("saving", saving_text, lambda s: 1 - s.relative_cost),
-    ]
-    columns += _quality_columns(analysis, f"gain over {analysis.baseline or 'baseline'}")
-    columns += [
-        Column("Pareto front", lambda s: "yes" if s.on_front else "no", lambda s: float(s.on_front), numeric=False),
+    """Return the columns of the table of settings."""
+    return [
+        Column("schedule", lambda s: s.label, numeric=False),
+        Column("saving group", lambda s: kind_of(s).name, numeric=False),
+        Column("saving", labels.saving_text, lambda s: 1 - s.relative_cost),
+        *_quality_columns(analysis, f"gain over {analysis.baseline or 'baseline'}"),
+        Column("Pareto front", lambda s: "yes" if s.on_front else "no", numeric=False),
         Column("mean bits", lambda s: fmt.fixed(s.mean_bits, 2), lambda s: s.mean_bits),
         Column("bits in the first tenth", lambda s: fmt.fixed(s.early_bits, 2), lambda s: s.early_bits),
-        Column("cost in BitOps", lambda s: _bitops(s.bitops), lambda s: s.bitops),
+        Column("cost in BitOps", lambda s: short(round(s.bitops)), lambda s: s.bitops),
         Column("time per run", lambda s: fmt.duration(s.seconds), lambda s: s.seconds),
     ]
-    return columns
 
 
-def deficit_columns(analysis: DeficitAnalysis, experiment: Experiment) -> list[Column[DeficitPoint]]:
+def deficit_columns(analysis: DeficitAnalysis, experiment: labels.Experiment) -> list[Column[DeficitPoint]]:
     """Return the columns of the table of an experiment."""
-    columns: list[Column[DeficitPoint]] = [
-        Column("arm", lambda p: p.arm, lambda p: p.arm, numeric=False),
+    return [
+        Column("arm", lambda p: p.arm, numeric=False),
         Column(f"{experiment.column} in normal trainings", lambda p: f"{p.share:.3g}", lambda p: p.share),
         Column(f"{experiment.column} in steps", lambda p: f"{p.place:,}", lambda p: p.place),
+        *_quality_columns(analysis, "gain over the control"),
     ]
-    return columns + _quality_columns(analysis, "gain over the control")
 
 
-def _quality_columns(analysis: Analysis | DeficitAnalysis, gain: str) -> list[Column[Row]]:
+def _quality_columns(analysis: labels.AnyAnalysis, gain: str) -> list[Column[Any]]:
     """The columns of a quality over seeds and of its comparison."""
-    places = places_of(analysis)
+    places = labels.places_of(analysis)
 
-    def difference(row: Measured) -> Estimate | None:
-        comparison = comparison_of(row)
-        return comparison.difference if comparison else None
+    def quality(row: labels.Measured) -> str:
+        return "diverged" if labels.diverged(row) else fmt.fixed(row.quality.mean, places)
 
-    def p_value(row: Measured) -> float:
-        comparison = comparison_of(row)
+    def p_value(row: labels.Measured) -> float:
+        comparison = labels.comparison_of(row)
         return comparison.corrected if comparison else math.nan
 
-    def signed(row: Measured) -> str:
-        return fmt.fixed(e.mean, places, signed=True) if (e := difference(row)) else fmt.NONE
-
-    def signed_interval(row: Measured) -> str:
-        return fmt.interval(e, places, signed=True) if (e := difference(row)) else fmt.NONE
-
-    def verdict(row: Measured) -> str:
-        return verdict_text(analysis, row)
-
     return [
-        Column(
-            analysis.metric,
-            lambda row: "diverged" if diverged(row) else fmt.fixed(row.quality.mean, places),
-            lambda row: row.quality.mean,
-        ),
-        Column(
-            "95 % interval",
-            lambda row: fmt.NONE if diverged(row) else fmt.interval(row.quality, places),
-            lambda row: row.quality.low,
-        ),
-        Column(gain, signed, lambda row: e.mean if (e := difference(row)) else math.nan),
+        Column(analysis.metric, quality, lambda row: row.quality.mean),
+        Column("95 % interval", lambda row: fmt.interval(row.quality, places), lambda row: row.quality.low),
+        Column(gain, lambda row: fmt.fixed(_gain(row).mean, places, signed=True), lambda row: _gain(row).mean),
         Column(
             "95 % interval of the gain",
-            signed_interval,
-            lambda row: e.low if (e := difference(row)) else math.nan,
-            interval=difference,
+            lambda row: fmt.interval(_gain(row), places, signed=True),
+            lambda row: _gain(row).low,
+            interval=_gain,
         ),
-        Column("verdict", verdict, verdict, numeric=False),
+        Column("verdict", lambda row: labels.verdict_text(analysis, row), numeric=False),
         Column("p (Holm)", lambda row: fmt.p_value(p_value(row)), p_value),
         Column("seeds", lambda row: str(len(row.qualities)), lambda row: len(row.qualities)),
     ]
 
 
-def correlation_columns(drawn: bool = True) -> list[Column[Correlation]]:
-    """Return the columns of the table of correlations of quality with cost."""
-    columns: list[Column[Correlation]] = [
-        Column("correlation", lambda c: c.kind, lambda c: c.kind, numeric=False),
+def _gain(row: labels.Measured) -> Estimate:
+    comparison = labels.comparison_of(row)
+    return comparison.difference if comparison else NOT_COMPARED
+
+
+def correlation_columns() -> list[Column[Correlation]]:
+    """Return the columns of the table of correlations of quality with cost; the last is for the page only."""
+    return [
+        Column("correlation", lambda c: c.kind, numeric=False),
         Column("over", lambda c: f"{c.count:,} {c.over}", lambda c: c.count, numeric=False),
         Column("value", lambda c: fmt.fixed(c.value, 2, signed=True), lambda c: c.value),
-        Column("95 % interval", correlation_interval, lambda c: c.low),
+        Column("95 % interval", lambda c: fmt.interval(as_estimate(c), 2, signed=True), lambda c: c.low),
+        Column(f"from {MINUS}1 to 1", lambda c: "", lambda c: c.value, numeric=False, interval=as_estimate),
     ]
-    chart = Column[Correlation](f"from {MINUS}1 to 1", lambda c: "", lambda c: c.value, False, _correlation_estimate)
-    return [*columns, chart] if drawn else columns
 
 
-def correlation_interval(correlation: Correlation) -> str:
-    """Format the 95 % interval of a correlation."""
-    return fmt.interval(_correlation_estimate(correlation), 2, signed=True)
-
-
-def _correlation_estimate(correlation: Correlation) -> Estimate:
+def as_estimate(correlation: Correlation) -> Estimate:
+    """Return a correlation as an estimate, which can be formatted and drawn."""
     return Estimate(correlation.value, math.nan, correlation.low, correlation.high)
 
 
 def pair_columns(analysis: Analysis) -> list[Column[Pair]]:
     """Return the columns of the table of pairs of equal cost."""
-    places = places_of(analysis)
+    places = labels.places_of(analysis)
     return [
-        Column("starts high vs starts low", lambda p: f"{p[0]} vs {p[1]}", lambda p: p[0], numeric=False),
-        Column("gain", lambda p: fmt.fixed(p[2].difference.mean, places, signed=True), lambda p: p[2].difference.mean),
-        Column("95 % interval", lambda p: fmt.interval(p[2].difference, places, signed=True), lambda p: p[2].p),
-        Column("p (Holm)", lambda p: fmt.p_value(p[2].corrected), lambda p: p[2].corrected),
-        Column("verdict on the first", lambda p: outcome_text(p[2]), lambda p: outcome_text(p[2]), numeric=False),
+        Column("starts high vs starts low", lambda p: f"{p[0]} vs {p[1]}", numeric=False),
+        Column("gain", lambda p: fmt.fixed(p[2].difference.mean, places, signed=True)),
+        Column("95 % interval", lambda p: fmt.interval(p[2].difference, places, signed=True)),
+        Column("p (Holm)", lambda p: fmt.p_value(p[2].corrected)),
+        Column("verdict on the first", lambda p: outcome_text(p[2]), numeric=False),
     ]
 
 
-def failure_columns() -> list[Column[FailedRun]]:
-    """Return the columns of the table of failed runs."""
-    return [
-        Column("schedule", lambda f: f[0], lambda f: f[0], numeric=False),
-        Column("seed", lambda f: str(f[1]), lambda f: f[1]),
-        Column("reason", lambda f: f[2], lambda f: f[2], numeric=False),
-    ]
+FAILURE_COLUMNS: list[Column[FailedRun]] = [
+    Column("schedule", lambda failed: failed[0], numeric=False),
+    Column("seed", lambda failed: str(failed[1])),
+    Column("reason", lambda failed: failed[2], numeric=False),
+]
 
 
-def _bitops(bitops: float) -> str:
-    return short(round(bitops)) if math.isfinite(bitops) else fmt.NONE
-
-
-def _exact_quality(row: Measured) -> list[object]:
+def _exact_quality(row: labels.Measured) -> list[object]:
     """The values under :data:`QUALITY_HEADS`; empty where nothing was compared."""
-    quality, comparison = row.quality, comparison_of(row)
-    own: list[object] = [len(row.qualities), quality.mean, quality.error, quality.low, quality.high, diverged(row)]
+    quality, gain, comparison = row.quality, _gain(row), labels.comparison_of(row)
+    own = [len(row.qualities), quality.mean, quality.error, quality.low, quality.high, labels.diverged(row)]
     if comparison is None:
         return [*own, *[""] * 6]
-    gain = comparison.difference
     return [*own, gain.mean, gain.low, gain.high, comparison.p, comparison.corrected, outcome_text(comparison)]
 
 
@@ -179,17 +142,8 @@ def settings_csv(analyses: Sequence[Analysis]) -> str:
     """
     rows = (
         (
-            *(
-                a.title,
-                a.question.task,
-                a.metric,
-                a.higher_is_better,
-                s.label,
-                s.run.schedule,
-                s.group or "",
-                s.baseline,
-            ),
-            *_exact_quality(s),
+            *(a.title, a.question.task, a.metric, a.higher_is_better),
+            *(s.label, s.run.schedule, s.group or "", s.baseline, *_exact_quality(s)),
             *(s.bitops, s.relative_cost, s.mean_bits, s.early_bits, s.seconds, s.on_front),
         )
         for a in analyses
@@ -199,7 +153,7 @@ def settings_csv(analyses: Sequence[Analysis]) -> str:
 
 
 def deficits_csv(analyses: Sequence[DeficitAnalysis]) -> str:
-    """Return a row per point of each experiment; ``place`` is its length or position in normal trainings.
+    """Return a row per point of each experiment; ``place`` is its length or start in normal trainings.
 
     >>> deficits_csv([]).startswith("title,task,metric")
     True
@@ -207,11 +161,10 @@ def deficits_csv(analyses: Sequence[DeficitAnalysis]) -> str:
     rows = (
         (
             *(a.title, a.task, a.metric, a.higher_is_better, *a.bits, a.steps, a.window),
-            *(experiment.name, point.arm, point.place, point.share),
-            *_exact_quality(point),
+            *(experiment.name, point.arm, point.place, point.share, *_exact_quality(point)),
         )
         for a in analyses
-        for experiment in experiments_of(a)
+        for experiment in labels.experiments_of(a)
         for point in experiment.points
     )
     return csv_text(DEFICIT_HEADS, rows)

@@ -69,7 +69,7 @@ class Curves:
         return finite[:: 1 + len(finite) // MOST_POINTS]
 
 
-def settled_range(curves: Sequence[Points]) -> list[float]:
+def settled_values(curves: Sequence[Points]) -> list[float]:
     """Return the values worth showing: those after the first third, or all if the start is not far off.
 
     A perplexity starts at some hundreds and ends near eighty: drawn in full, all curves would coincide.

@@ -12,13 +12,13 @@ from itertools import pairwise
 
 from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
 from bitcycle._study.report import format as fmt
-from bitcycle._study.report.cost_plot import focusable, interval_key
-from bitcycle._study.report.labels import Experiment, better_text, diverged, point_lines
+from bitcycle._study.report.cost_plot import error_ends, focusable, interval_key, plot_titles, quality_scale
+from bitcycle._study.report.labels import Experiment, diverged, point_lines
 from bitcycle._study.report.style import HELD, LONGER, Arm
 from bitcycle._support.charts.drawing import Drawing, Frame, error_bar, line, mark, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.placing import shortened, spread, text_width
-from bitcycle._support.charts.scale import Scale, span
+from bitcycle._support.charts.placing import spread, text_width
+from bitcycle._support.charts.scale import Scale
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,6 @@ class DeficitLayout:
 
     frame: Frame
     lines: list[ArmLine]
-    x_ticks: list[tuple[float, str, str]]
-    """Numbers, their texts in normal trainings, and in steps."""
 
 
 def deficit_layout(experiment: Experiment, size: Size) -> DeficitLayout | None:
@@ -76,57 +74,32 @@ def deficit_layout(experiment: Experiment, size: Size) -> DeficitLayout | None:
     points = [point for point in experiment.points if not diverged(point)]
     if not points:
         return None
-    frame = _frame(experiment, points, size)
+    frame = Frame(_x_scale(experiment, points, size), quality_scale(points, size.height - BOTTOM, TOP, seeds=False))
     arms = [arm for arm in experiment.arms if any(point.arm == arm.name for point in points)]
-    apart = _apart(points, frame, size)
-    shifts = {arm.name: apart * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
-    marks = [_mark(point, frame, 0.0 if experiment.without_deficit(point) else shifts[point.arm]) for point in points]
-    origin = [(mark.x, mark.y) for mark in marks if experiment.without_deficit(mark.point)]
-    lines = []
-    for arm in arms:
-        own = [mark for mark in marks if mark.point.arm == arm.name]
-        begin = [] if arm is LONGER else origin
-        lines.append(ArmLine(arm, own, [*begin, *((mark.x, mark.y) for mark in own)]))
-    return DeficitLayout(frame, lines, _ticks(points, frame))
+    positions = sorted({frame.x(point.share) for point in points})
+    # Less where places are close, so that the arms of two places never mix.
+    apart = min(size.apart, min((b - a for a, b in pairwise(positions)), default=size.width) / 4)
+    lines: list[ArmLine] = []
+    origin = [point for point in points if experiment.without_deficit(point)]
+    begin = [(frame.x(point.share), frame.y(point.quality.mean)) for point in origin]
+    for i, arm in enumerate(arms):
+        shift = apart * (i - (len(arms) - 1) / 2)
+        marks = [
+            Mark(point, frame.x(point.share) + (0 if point in origin else shift), *error_ends(point, frame))
+            for point in points
+            if point.arm == arm.name
+        ]
+        lines.append(ArmLine(arm, marks, [*([] if arm is LONGER else begin), *((each.x, each.y) for each in marks)]))
+    return DeficitLayout(frame, lines)
 
 
-def _frame(experiment: Experiment, points: Sequence[DeficitPoint], size: Size) -> Frame:
+def _x_scale(experiment: Experiment, points: Sequence[DeficitPoint], size: Size) -> Scale:
     shares = [point.share for point in points]
     low, high = 0.0 if experiment.by_length else min(shares), max(shares)
     room = 2.5 * size.apart  # on both sides, for arms that are drawn side by side
     start, end = LEFT, size.width - size.right
     margin = (high - low) * room / (end - start - 2 * room) if high > low else 0.5
-    estimates = [point.quality for point in points]
-    heights = [value for e in estimates for value in (e.mean, e.low, e.high)]
-    x = Scale(low - margin, high + margin, start, end)
-    return Frame(x, Scale(*span(heights, margin=0.08), size.height - BOTTOM, TOP))
-
-
-def _apart(points: Sequence[DeficitPoint], frame: Frame, size: Size) -> float:
-    """The distance between arms: less where places are close, so that the arms of two places never mix."""
-    positions = sorted({frame.x(point.share) for point in points})
-    nearest = min((b - a for a, b in pairwise(positions)), default=size.width)
-    return min(size.apart, nearest / 4)
-
-
-def _mark(point: DeficitPoint, frame: Frame, shift: float) -> Mark:
-    x, y = frame.x(point.share) + shift, frame.y(point.quality.mean)
-    if not fmt.has_interval(point.quality):
-        return Mark(point, x, y, y, y)
-    return Mark(point, x, y, frame.y(point.quality.high), frame.y(point.quality.low))
-
-
-def _ticks(points: Sequence[DeficitPoint], frame: Frame) -> list[tuple[float, str, str]]:
-    """A tick at each place, without a text where it would run into the one before."""
-    ticks: list[tuple[float, str, str]] = []
-    taken = -1.0
-    for place, share in sorted({(point.place, point.share) for point in points}):
-        steps = f"{place:,}" if ticks else fmt.count(place, "step")
-        reach = text_width(max(steps, f"{share:.3g}", key=len), FONT) / 2
-        free = frame.x(share) - reach > taken
-        ticks.append((share, f"{share:.3g}", steps) if free else (share, "", ""))
-        taken = frame.x(share) + reach if free else taken
-    return ticks
+    return Scale(low - margin, high + margin, start, end)
 
 
 def deficit_plot(analysis: DeficitAnalysis, experiment: Experiment, size: Size) -> Drawing | None:
@@ -134,26 +107,34 @@ def deficit_plot(analysis: DeficitAnalysis, experiment: Experiment, size: Size) 
     layout = deficit_layout(experiment, size)
     if layout is None:
         return None
-    frame = layout.frame
-    box = frame.box
-    arrow = "↑" if analysis.higher_is_better else "↓"
+    frame, lines = layout.frame, layout.lines
+    ticks = _ticks(layout)
     content = [
-        text(f"{shortened(analysis.metric)} on the test set", 0, 18, "title", "start"),
-        text(f"{arrow} {better_text(analysis)}", box.right, 18, "hint", "end"),
-        frame.y_axis(),
-        frame.x_axis([(number, share) for number, share, _ in layout.x_ticks]),
-        *(text(steps, frame.x(number), box.bottom + 36, "hint") for number, _, steps in layout.x_ticks),
-        text(experiment.axis, box.right, size.height - 8, "title", "end"),
-        *(tag("g", path(each.points, f"stroke dash-{each.arm.dash}"), **_group(each.arm)) for each in layout.lines),
-        *(_point(analysis, experiment, each.arm, one, size) for each in layout.lines for one in each.marks),
+        plot_titles(analysis, experiment.axis, frame, size.height),
+        frame.y_axis() + frame.x_axis([(number, share) for number, share, _ in ticks]),
+        *(text(steps, frame.x(number), frame.box.bottom + 36, "hint") for number, _, steps in ticks),
+        *(tag("g", path(each.points, f"stroke dash-{each.arm.dash}"), **_group(each.arm)) for each in lines),
+        *(_point(analysis, experiment, each.arm, one, size) for each in lines for one in each.marks),
         _names(layout, size) if size.named else "",
     ]
     several = any(fmt.has_interval(point.quality) for point in experiment.points)
-    single = (Markup(""), "a single seed: no error bars; one seed cannot separate damage from noise")
     title = f"{analysis.metric} against {experiment.axis}"
-    description = f"arms {fmt.listed(each.arm.title for each in layout.lines)}; the table below has the same numbers"
-    key = (interval_key(HELD.kind),) if several else (single,)
+    description = f"arms {fmt.listed(each.arm.title for each in lines)}; the table below has the same numbers"
+    key = (interval_key(HELD.kind, several),)
     return Drawing(size.width, size.height, title, description, join(content), key=key)
+
+
+def _ticks(layout: DeficitLayout) -> list[tuple[float, str, str]]:
+    """A tick at each place in normal trainings and in steps, without texts where they would run into each other."""
+    ticks: list[tuple[float, str, str]] = []
+    taken = -1.0
+    for place, share in sorted({(each.point.place, each.point.share) for arm in layout.lines for each in arm.marks}):
+        steps = f"{place:,}" if ticks else fmt.count(place, "step")
+        x, reach = layout.frame.x(share), text_width(max(steps, f"{share:.3g}", key=len), FONT) / 2
+        free = x - reach > taken
+        ticks.append((share, f"{share:.3g}", steps) if free else (share, "", ""))
+        taken = x + reach if free else taken
+    return ticks
 
 
 def _group(arm: Arm) -> dict[str, str]:
@@ -161,10 +142,10 @@ def _group(arm: Arm) -> dict[str, str]:
 
 
 def _point(analysis: DeficitAnalysis, experiment: Experiment, arm: Arm, each: Mark, size: Size) -> Markup:
-    half, height = size.apart / 2, each.bottom - each.top + 18
+    left, height = each.x - size.apart / 2, each.bottom - each.top + 18
     return tag(
         "g",
-        tag("rect", x=each.x - half, y=each.top - 9, width=2 * half, height=height, class_="hit"),
+        tag("rect", x=left, y=each.top - 9, width=size.apart, height=height, class_="hit"),
         error_bar(each.x, each.top, each.bottom),
         mark(arm.kind.shape, each.x, each.y, size.radius),
         **focusable(f"point {arm.kind.class_}", arm.key, point_lines(analysis, experiment, each.point)),

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
 from bitcycle._study.report import format as fmt
+from bitcycle._study.report import labels
 from bitcycle._study.report.columns import deficit_columns
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_plot
 from bitcycle._study.report.findings import claims_list
 from bitcycle._study.report.glossary import DIAGNOSTICS, Diagnostic
-from bitcycle._study.report.labels import (
-    Experiment,
-    better_text,
-    diverged,
-    experiments_of,
-    place_text,
-    points_of,
-    trainings,
-)
+from bitcycle._study.report.labels import Experiment, trainings
 from bitcycle._study.report.line_plot import Axes, Line, line_plot
 from bitcycle._study.report.section import Figure, Section, chip, notes, panels, part, two_sizes
 from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, shades
 from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain
-from bitcycle._support.charts.drawing import Drawing, line
+from bitcycle._support.charts.drawing import Drawing, Key, line
 from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, tag
 from bitcycle.experiments.run_config import RunConfig
 
 NO_DEFICIT = "no-deficit"
+ARMS_TEXT = (
+    "The arms differ in nothing else, so the difference from longer is the effect of a deficit; what a restart recovers "
+    "was not lasting damage. Select an arm to follow it in the plots and tables."
+)
 
 
 class DeficitSection(Section):
@@ -41,7 +39,7 @@ class DeficitSection(Section):
     def __init__(self, number: int, analysis: DeficitAnalysis, curves: Curves) -> None:
         self.anchor, self.task, self.analysis = f"deficit-{number}", analysis.task, analysis
         self.deficit = analysis
-        self.experiments = experiments_of(analysis)
+        self.experiments = labels.experiments_of(analysis)
         self.plots = {each.name: deficit_plot(analysis, each, WIDE) for each in self.experiments}
         self.trainings = Trainings(analysis, curves)
         self.figures = [
@@ -56,43 +54,41 @@ class DeficitSection(Section):
 
     def intro(self) -> list[str]:
         analysis = self.deficit
-        metric = f"{analysis.metric} on the test set, {better_text(analysis)}."
+        metric = f"{analysis.metric} on the test set, {labels.better_text(analysis)}."
         return [f"{_question(analysis)} {_what_ran(analysis)}", metric, *_cautions(analysis)]
 
     def markdown(self) -> list[str]:
-        blocks = []
-        for each in self.experiments:
-            blocks.append(f"{plain(each.title)}:")
-            blocks.append(markdown_table(deficit_columns(self.deficit, each), each.points))
-        return blocks
+        return [
+            block
+            for each in self.experiments
+            for block in (f"{plain(each.title)}:", markdown_table(deficit_columns(self.deficit, each), each.points))
+        ]
 
     def html(self, alone: bool) -> Markup:
         analysis = self.deficit
+        linked = [
+            part("Arms", ARMS_TEXT, self._arms()),
+            *(part(each.title, _plot_text(analysis, each), self._plot(each)) for each in self.experiments),
+            part("All numbers", _table_text(analysis), *(self._table(each) for each in self.experiments)),
+        ]
         return tag(
             "section",
             tag("h2", analysis.title),
             tag("p", f"{_question(analysis)} {_what_ran(analysis)}", class_="lead"),
             notes(_cautions(analysis)),
             part("Findings", "", claims_list(analysis)) if analysis.claims and not alone else "",
-            tag(
-                "div",
-                part("Arms", _arms_text(analysis), self._arms()),
-                *(part(each.title, _plot_text(analysis, each), self._plot(each)) for each in self.experiments),
-                part("All numbers", _table_text(analysis), *(self._table(each) for each in self.experiments)),
-                class_="linked",
-            ),
+            tag("div", *linked, class_="linked"),
             self._diagnostics(),
             id=self.anchor,
         )
 
     def _arms(self) -> Markup:
         """The arms with their signs and what they mean: a legend, and buttons that select."""
+        arms = [arm for arm in ARM.values() if any(arm in experiment.arms for experiment in self.experiments)]
         items = []
-        for arm in ARM.values():
-            if any(arm in experiment.arms for experiment in self.experiments):
-                sign, tip = arm.kind.sign(arm.dash), f"{arm.title}\n{arm.meaning}"
-                button = chip(arm.title, sign, arm.key, tip)
-                items.append(tag("li", tag("span", button), tag("span", arm.meaning)))
+        for arm in arms:
+            button = chip(arm.title, arm.kind.sign(arm.dash), arm.key, f"{arm.title}\n{arm.meaning}")
+            items.append(tag("li", tag("span", button), tag("span", arm.meaning)))
         return tag("ul", *items, class_="arms")
 
     def _plot(self, experiment: Experiment) -> Markup:
@@ -102,8 +98,7 @@ class DeficitSection(Section):
 
     def _table(self, experiment: Experiment) -> Markup:
         def style(point: DeficitPoint) -> RowStyle:
-            arm = ARM[point.arm]
-            return RowStyle(arm.key, "diverged" if diverged(point) else None, arm.kind.sign())
+            return RowStyle(ARM[point.arm].key, ARM[point.arm].kind.sign(), labels.diverged(point))
 
         columns = deficit_columns(self.deficit, experiment)
         label = f"{experiment.title}: all numbers, with intervals"
@@ -116,12 +111,12 @@ class DeficitSection(Section):
         chips = [chip(found.short[each.key], _sample(each), each.key, each.label) for each in found.lines]
         group = tag("div", tag("span", found.experiment.axis, class_="hint"), *chips, class_="chip-group")
         legend = tag("div", group, class_="chips", role="group", aria_label="Select a line in all of these plots")
-        drawn = panels(found.panels, found.sentences)
-        return tag(
-            "div",
-            part("Diagnostics along training", _diagnostics_text(found.experiment), legend, drawn),
-            class_="linked",
+        explained = (
+            f"Means over the seeds, for the held arm at every {found.experiment.column}, and in grey for trainings "
+            "without a deficit. A dot marks the first value after a deficit. Point at a line for its name."
         )
+        drawn = panels(found.panels, found.sentences)
+        return tag("div", part("Diagnostics along training", explained, legend, drawn), class_="linked")
 
 
 class Trainings:
@@ -133,8 +128,8 @@ class Trainings:
         self.panels: list[Drawing] = []
         self.sentences: list[str] = []
         self._runs: dict[str, RunConfig] = {}
-        for experiment in experiments_of(analysis):
-            held = [point for point in experiment.points if point.arm == HELD.name and point.runs]
+        for experiment in labels.experiments_of(analysis):
+            held = [point for point in experiment.points if point.arm == HELD.name]
             if held:
                 self.experiment = experiment
                 self._add_lines(analysis, experiment, held)
@@ -142,15 +137,14 @@ class Trainings:
                 return
 
     def _add_lines(self, analysis: DeficitAnalysis, experiment: Experiment, held: Sequence[DeficitPoint]) -> None:
-        controls = {point.place: point for point in experiment.points if point.arm == LONGER.name and point.runs}
+        controls = {point.place: point for point in experiment.points if point.arm == LONGER.name}
         if experiment.by_length and 0 in controls:
             self._add("no deficit: the normal training", "0", NO_DEFICIT, controls[0])
         for point, shade in zip(held, shades(len(held)), strict=True):
-            label = f"held, {place_text(analysis, experiment, point)}"
+            label = f"held, {labels.place_text(analysis, experiment, point)}"
             ends = point.place + (0 if experiment.by_length else analysis.window)
             self._add(label, f"{point.share:.3g}", shade, point, ends)
-        control = controls.get(held[-1].place)
-        if control:
+        if control := controls.get(held[-1].place):
             label = LONGER.title + (": as many steps as with the longest deficit" if experiment.by_length else "")
             self._add(label, LONGER.title, NO_DEFICIT, control, dash=1)
 
@@ -164,31 +158,28 @@ class Trainings:
         steps = max(run.steps for run in self._runs.values())
         names = curves.names(self._runs.values())
         for name in [*(name for name in DIAGNOSTICS if name in names), *sorted(names - DIAGNOSTICS.keys())]:
-            lines = self.courses(curves, name)
-            if lines:
-                diagnostic = DIAGNOSTICS.get(name, Diagnostic())
+            diagnostic = DIAGNOSTICS.get(name, Diagnostic())
+            if lines := self.courses(curves, name):
                 values = [value for each in lines for _, value in each.points]
-                axes = Axes.around(steps, values, diagnostic.threshold)
                 # While two deficits last, their lines coincide: the shortest is drawn last, on top.
                 lines.sort(key=lambda each: each.dot or math.inf, reverse=True)
-                self.panels.append(line_plot(name, name, lines, axes))
+                self.panels.append(line_plot(name, name, lines, Axes.around(steps, values, diagnostic.threshold)))
                 self.sentences.append(diagnostic.sentence)
 
     def courses(self, curves: Curves, name: str) -> list[Line]:
         """Return the lines of a diagnostic; a single value is a line too, since a deficit changes the bits rarely."""
-        lines = []
-        for each in self.lines:
-            points = curves.mean(self._runs[each.key], name)
-            if points:
-                lines.append(Line(each.key, each.label, each.class_, points, each.dash, dot=each.dot))
-        return lines
+        found = [replace(each, points=curves.mean(self._runs[each.key], name)) for each in self.lines]
+        return [each for each in found if each.points]
 
-    def key(self) -> list[tuple[Markup, str]]:
+    def key(self) -> Key:
         """Return a sample of each line with its short name."""
-        return [
-            (tag("g", line(1, 8, 29, 8, f"stroke dash-{each.dash}"), class_=each.class_), self.short[each.key])
-            for each in self.lines
-        ]
+        samples = [tag("g", line(1, 8, 29, 8, f"stroke dash-{each.dash}"), class_=each.class_) for each in self.lines]
+        return tuple(zip(samples, self.short.values(), strict=True))
+
+
+def drawn_runs(analysis: DeficitAnalysis) -> list[RunConfig]:
+    """Return the settings whose curves a section may draw."""
+    return [point.runs[0] for point in labels.points_of(analysis) if point.arm != RESTARTED.name]
 
 
 def _sample(each: Line) -> Markup:
@@ -209,29 +200,25 @@ def _question(analysis: DeficitAnalysis) -> str:
 def _what_ran(analysis: DeficitAnalysis) -> str:
     parts = []
     lengths = sorted({point.share for point in analysis.lengths if point.place})
-    if len(lengths) == 1:
-        parts.append(f"an initial deficit of {trainings(lengths[0])}")
-    elif lengths:
+    if lengths:
         parts.append(f"initial deficits of {fmt.listed(f'{share:.3g}' for share in lengths)} normal trainings")
-    starts = sorted({point.share for point in analysis.positions})
-    if starts:
-        shares = fmt.listed(f"{share:.3g}" for share in starts)
-        when = f"{shares} of the way through a normal training"
+    starts = fmt.listed(f"{share:.3g}" for share in sorted({point.share for point in analysis.positions}))
+    if analysis.positions:
+        when = f"{starts} of the way through a normal training"
         if analysis.recovery == "whole":
-            when = f"after {shares} normal trainings, followed by a full normal training"
+            when = f"after {starts} normal trainings, followed by a full normal training"
         window = f"{trainings(analysis.window / analysis.steps)} ({fmt.count(analysis.window, 'step')})"
         parts.append(f"a deficit of {window} that starts {when}")
-    seeds = fmt.count(analysis.seeds, "seed")
-    return f"Runs: {'; '.join(parts) or 'only normal trainings'}; {seeds} each."
+    return f"Runs: {'; '.join(parts) or 'only normal trainings'}; {fmt.count(analysis.seeds, 'seed')} each."
 
 
 def _cautions(analysis: DeficitAnalysis) -> list[str]:
     """What limits the conclusions."""
     sentences = []
-    points = points_of(analysis)
+    points = labels.points_of(analysis)
+    arms = {point.arm for point in points}
     if all(len(point.qualities) <= 1 for point in points):
         sentences.append("There is one seed per point: no intervals, and differences may be noise.")
-    arms = {point.arm for point in points}
     if HELD.name in arms and RESTARTED.name not in arms:
         sentences.append(
             "No run restarts the learning-rate schedule: lasting damage cannot be separated from a learning rate that "
@@ -240,23 +227,14 @@ def _cautions(analysis: DeficitAnalysis) -> list[str]:
     if LONGER.name not in arms:
         sentences.append("No run without a deficit has finished: there is nothing to compare with.")
     lost = [
-        f"{ARM[point.arm].title} with {place_text(analysis, experiment, point)}"
-        for experiment in experiments_of(analysis)
+        f"{ARM[point.arm].title} with {labels.place_text(analysis, experiment, point)}"
+        for experiment in labels.experiments_of(analysis)
         for point in experiment.points
-        if diverged(point)
+        if labels.diverged(point)
     ]
     if lost:
         sentences.append(f"A run diverged: {'; '.join(lost)}. These points are in the tables, but not in the plots.")
     return sentences
-
-
-def _arms_text(analysis: DeficitAnalysis) -> str:
-    arms = {point.arm for point in points_of(analysis)}
-    sentences = ["The arms differ in nothing else."] if len(arms) > 1 else []
-    if {HELD.name, LONGER.name} <= arms:
-        rest = "; what restarted recovers was not lasting damage" if RESTARTED.name in arms else ""
-        sentences.append(f"The difference between held and longer is the effect of the deficit{rest}.")
-    return " ".join([*sentences, "Select an arm to follow it in the plots and tables."])
 
 
 def _plot_text(analysis: DeficitAnalysis, experiment: Experiment) -> str:
@@ -268,24 +246,13 @@ def _plot_text(analysis: DeficitAnalysis, experiment: Experiment) -> str:
         training = f"some training at {high}, {window} at {low}, and a full normal training at {high}"
     else:
         training = f"a normal training at {high} into which {window} at {low} are inserted"
-    return f"The {analysis.metric} on the test set after {training}; mean over seeds ({better_text(analysis)})."
+    better = labels.better_text(analysis)
+    return f"The {analysis.metric} on the test set after {training}; mean over seeds ({better})."
 
 
 def _table_text(analysis: DeficitAnalysis) -> str:
     return (
-        f"The {analysis.metric} is a mean over seeds ({better_text(analysis)}). Gains over the control of the same "
-        "length or start are paired by seed and positive where an arm is better; p-values are corrected within each "
-        "table with Holm's method."
+        f"The {analysis.metric} is a mean over seeds ({labels.better_text(analysis)}). Gains over the control of the "
+        "same length or start are paired by seed and positive where an arm is better; p-values are corrected within "
+        "each table with Holm's method."
     )
-
-
-def _diagnostics_text(experiment: Experiment) -> str:
-    return (
-        f"Means over the seeds, for the held arm at every {experiment.column}, and in grey for trainings without a "
-        "deficit. A dot marks the first measurement after a deficit. Point at a line for its name, or select one."
-    )
-
-
-def drawn_runs(analysis: DeficitAnalysis) -> list[RunConfig]:
-    """Return the settings whose curves a section draws."""
-    return [point.runs[0] for point in points_of(analysis) if point.runs and point.arm != RESTARTED.name]

@@ -55,7 +55,7 @@ def interval(estimate: Estimate, places: int, signed: bool = False) -> str:
     ('0.3 to 0.7', 'no interval')
     """
     if not has_interval(estimate):
-        return "no interval"
+        return "no interval" if math.isfinite(estimate.mean) else NONE
     return f"{fixed(estimate.low, places, signed)} to {fixed(estimate.high, places, signed)}"
 
 

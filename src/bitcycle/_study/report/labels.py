@@ -14,6 +14,7 @@ Measured = Setting | DeficitPoint
 """What has a quality over seeds, perhaps compared with a baseline or control."""
 MOST_DRAWN = 60
 """The most settings that the plots of a question show."""
+AnyAnalysis = Analysis | DeficitAnalysis
 EQUAL = 1.005
 """Up to this ratio a cost counts as equal to the baseline's."""
 
@@ -58,7 +59,7 @@ def points_of(analysis: DeficitAnalysis) -> list[DeficitPoint]:
     return [*analysis.lengths, *analysis.positions]
 
 
-def places_of(analysis: Analysis | DeficitAnalysis) -> int:
+def places_of(analysis: AnyAnalysis) -> int:
     """Return the decimals of the metric: four significant digits of the largest mean."""
     rows = analysis.settings if isinstance(analysis, Analysis) else points_of(analysis)
     return fmt.decimals(row.quality.mean for row in rows)
@@ -79,7 +80,7 @@ def saving_text(setting: Setting) -> str:
     )
 
 
-def verdict_text(analysis: Analysis | DeficitAnalysis, row: Measured) -> str:
+def verdict_text(analysis: AnyAnalysis, row: Measured) -> str:
     """Return the outcome of the comparison with the baseline or control."""
     if isinstance(row, DeficitPoint) and row.arm == LONGER.name:
         return "the control"
@@ -89,7 +90,7 @@ def verdict_text(analysis: Analysis | DeficitAnalysis, row: Measured) -> str:
     return outcome_text(comparison) if comparison else fmt.NONE
 
 
-def better_text(analysis: Analysis | DeficitAnalysis) -> str:
+def better_text(analysis: AnyAnalysis) -> str:
     """Return which direction is better."""
     return "higher is better" if analysis.higher_is_better else "lower is better"
 

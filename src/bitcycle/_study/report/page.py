@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from bitcycle._study.analysis import Analysis, DeficitAnalysis
 from bitcycle._study.report import format as fmt
-from bitcycle._study.report.columns import failure_columns
+from bitcycle._study.report.columns import FAILURE_COLUMNS
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_section import DeficitSection, drawn_runs
 from bitcycle._study.report.findings import claims_list
@@ -180,7 +180,7 @@ def _reproduction(study: StudyInfo) -> Markup:
 def _failures(study: StudyInfo) -> Markup:
     if not study.failed:
         return Markup("")
-    table = html_table(failure_columns(), study.failed, "Failed runs", "failures")
+    table = html_table(FAILURE_COLUMNS, study.failed, "Failed runs", "failures")
     return tag("section", tag("h2", "Failed runs"), table, id="failed")
 
 

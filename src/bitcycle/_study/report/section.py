@@ -46,21 +46,25 @@ class Section(ABC):
         """Return the opening sentences of the summary."""
 
 
-def part(title: str, intro: str, *content: str) -> Markup:
+def part(title: str, intro: str, *content: str, class_: str = "part") -> Markup:
     """Return a part of a section under its own heading."""
-    explained = tag("p", intro, class_="intro") if intro else ""
-    return tag("div", tag("h3", title), explained, *content, class_="part")
+    return tag("div", tag("h3", title), tag("p", intro, class_="intro") if intro else "", *content, class_=class_)
+
+
+def note(sentence: str) -> Markup:
+    """Return a sentence about what is missing or limits what the numbers say."""
+    return tag("p", sentence, class_="note")
 
 
 def notes(sentences: Sequence[str]) -> Markup:
-    """Return sentences that limit what the numbers say."""
-    return join(tag("p", sentence, class_="note") for sentence in sentences)
+    """Return several notes."""
+    return join(map(note, sentences))
 
 
 def two_sizes(class_: str, wide: Drawing | None, narrow: Drawing | None, missing: str) -> Markup:
     """Return a drawing for wide and for narrow pages, of which the style sheet shows one, with its key."""
     if wide is None or narrow is None:
-        return tag("p", missing, class_="note")
+        return note(missing)
     drawn = [each.inline(f"plot {class_} {name}", "group") for each, name in ((wide, "wide"), (narrow, "narrow"))]
     return join([*drawn, key_list(wide)])
 

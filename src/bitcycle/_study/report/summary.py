@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bitcycle._study.report.columns import failure_columns
+from bitcycle._study.report.columns import FAILURE_COLUMNS
 from bitcycle._study.report.info import StudyInfo
 from bitcycle._study.report.page import run_facts, what_was_run
 from bitcycle._study.report.section import Section, markdown_claims
@@ -27,7 +27,7 @@ def summary(study: StudyInfo, sections: Sequence[Section], addresses: Mapping[st
             blocks.append(f"![{title}: {plain(figure.title)}]({address})")
         blocks += section.markdown()
     if study.failed:
-        blocks += ["## Failed runs", markdown_table(failure_columns(), study.failed)]
+        blocks += ["## Failed runs", markdown_table(FAILURE_COLUMNS, study.failed)]
     facts = "; ".join(f"{name} {value}" for name, value in run_facts(study))
     blocks += ["## How to reproduce it", fenced(study.command), plain(facts) + "."]
     return "\n\n".join(blocks) + "\n"

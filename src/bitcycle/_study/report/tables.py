@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from bitcycle._study.analysis import Estimate
 from bitcycle._support.charts.drawing import Shape, line, mark
-from bitcycle._support.charts.markup import Markup, clean, tag
+from bitcycle._support.charts.markup import Markup, clean, escape, tag
 from bitcycle._support.charts.scale import Scale
 
 Row = TypeVar("Row")
@@ -24,14 +24,20 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#$&])")
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A column: its heading, the text of a cell, and the value to sort it by (NaN is sorted last)."""
+    """A column: its heading, the text of a cell, and the value that the page sorts it by (NaN last)."""
 
     head: str
     cell: Callable[[Row], str]
-    order: Callable[[Row], float | str]
+    order: Callable[[Row], float | str] | None = None
+    """By default the text."""
     numeric: bool = True
-    interval: Callable[[Row], Estimate | None] | None = None
+    interval: Callable[[Row], Estimate] | None = None
     """An interval that the page draws beside the text, on a scale that all rows share."""
+
+    def sort_value(self, row: Row) -> str:
+        """Return the exact number or text to sort by, ``nan`` for a number that is not finite."""
+        value = self.order(row) if self.order else self.cell(row)
+        return value if isinstance(value, str) else repr(value) if math.isfinite(value) else "nan"
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,8 @@ class RowStyle:
     """How a row of the page is identified and marked."""
 
     key: str
-    class_: str | None
     sign: Markup
+    diverged: bool
 
 
 def html_table(
@@ -55,38 +61,33 @@ def html_table(
 
     ``reach`` is the end of the scale of drawn intervals, by default the largest end of any.
     """
-    estimates = [e for column in columns if column.interval for row in rows if (e := column.interval(row))]
-    ends = [abs(value) for e in estimates for value in (e.mean, e.low, e.high) if math.isfinite(value)]
-    reach = max(ends, default=0.0) if reach is None else reach
+    if reach is None:
+        reach = reach_of([column.interval(row) for column in columns if column.interval for row in rows])
     heads = [tag("th", column.head, scope="col", class_="number" if column.numeric else None) for column in columns]
     body = [_row(columns, row, style(row) if style else None, reach) for row in rows]
     table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *body), class_=class_)
     return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
+def reach_of(estimates: Iterable[Estimate]) -> float:
+    """Return the largest end of any interval, which a symmetric scale has to hold."""
+    ends = [abs(value) for e in estimates for value in (e.mean, e.low, e.high) if math.isfinite(value)]
+    return max(ends, default=0.0)
+
+
 def _row(columns: Sequence[Column[Row]], row: Row, style: RowStyle | None, reach: float) -> Markup:
     first, *others = columns
-    name = first.cell(row)
-    content = Markup("")
+    name = escape(first.cell(row))
     if style:
         pick = {"type": "button", "class_": "pick", "data_setting": style.key, "aria_pressed": "false"}
-        content = style.sign + tag("button", name, **pick)
-    cells = [tag("th", content or name, scope="row", data_sort=sort_value(first.order(row)))]
+        name = style.sign + tag("button", name, **pick)
+    cells = [tag("th", name, scope="row", data_sort=first.sort_value(row))]
     for column in others:
-        estimate = column.interval(row) if column.interval else None
-        drawn = interval_drawing(estimate, reach) if estimate else ""
+        drawn = interval_drawing(column.interval(row), reach) if column.interval else ""
         class_ = "number" if column.numeric else None
-        cells.append(tag("td", drawn, column.cell(row), class_=class_, data_sort=sort_value(column.order(row))))
-    return tag("tr", *cells, class_=style.class_ if style else None, data_setting=style.key if style else None)
-
-
-def sort_value(value: float | str) -> str:
-    """Return what the page sorts a cell by: the exact number, or ``nan`` if it is not finite.
-
-    >>> sort_value(0.1), sort_value(float("inf")), sort_value("CR")
-    ('0.1', 'nan', 'CR')
-    """
-    return value if isinstance(value, str) else repr(value) if math.isfinite(value) else "nan"
+        cells.append(tag("td", drawn, column.cell(row), class_=class_, data_sort=column.sort_value(row)))
+    class_ = "diverged" if style and style.diverged else None
+    return tag("tr", *cells, class_=class_, data_setting=style.key if style else None)
 
 
 def interval_drawing(estimate: Estimate, reach: float) -> Markup:
@@ -128,7 +129,7 @@ def fenced(text: str) -> str:
 def markdown_table(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> str:
     """Return a table in Markdown, numbers aligned to the right.
 
-    >>> print(markdown_table([Column("n", str, float), Column("is", str, float, numeric=False)], [1]))
+    >>> print(markdown_table([Column("n", str), Column("is", str, numeric=False)], [1]))
     | n | is |
     |---:|---|
     | 1 | 1 |

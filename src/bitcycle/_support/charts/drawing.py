@@ -11,6 +11,8 @@ from bitcycle._support.charts.placing import Box, spread
 from bitcycle._support.charts.scale import Scale, tick_texts
 
 Point = tuple[float, float]
+Key = tuple[tuple[Markup, str], ...]
+"""Samples of 30 by 16 pixels with what they mean."""
 LABEL_HEIGHT = 12.5
 DASHES = 6
 """``chart.css`` has this many dash patterns, ``dash-0`` to ``dash-5``."""
@@ -52,8 +54,7 @@ class Drawing:
     content: Markup
     note: str = ""
     """A few words beside the title."""
-    key: tuple[tuple[Markup, str], ...] = ()
-    """Samples of 30 by 16 pixels with what they mean."""
+    key: Key = ()
 
     def inline(self, class_: str = "plot", role: str = "img") -> Markup:
         """Return the SVG element for a page.

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from bitcycle._support.charts.drawing import Drawing, text
+from bitcycle._support.charts.drawing import Drawing, Key, text
 from bitcycle._support.charts.markup import Markup, clean, join, tag
 from bitcycle._support.charts.placing import shortened, text_width
 from bitcycle._support.extras import need
@@ -37,7 +37,7 @@ def _plain_style() -> str:
 def svg(drawing: Drawing) -> str:
     """Return a drawing with its key as an SVG file.
 
-    >>> svg(Drawing(10, 10, "nothing", "at all", Markup("")))[:51]
+    >>> svg(Drawing(10, 10, "nothing", "at all", Markup("")))[:52]
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12'
     """
     key, key_height = _key(drawing)
@@ -78,7 +78,7 @@ def save(drawing: Drawing, path: Path) -> None:
     checked(path).write_bytes(png(image) if path.suffix.lower() == ".png" else image.encode("utf-8", "replace"))
 
 
-def grid(title: str, panels: Sequence[Drawing], columns: int, key: Sequence[tuple[Markup, str]] = ()) -> Drawing:
+def grid(title: str, panels: Sequence[Drawing], columns: int, key: Key = ()) -> Drawing:
     """Arrange panels in rows, each under its title."""
     gap = GAP / columns * 2
     width = (WIDTH - gap * (columns - 1)) / columns
@@ -96,7 +96,7 @@ def grid(title: str, panels: Sequence[Drawing], columns: int, key: Sequence[tupl
             view = f"0 0 {panel.width:g} {panel.height:g}"
             parts.append(tag("svg", panel.content, x=left, y=top + head, viewBox=view, **size))
         top += head + scale * max(panel.height for panel in row) + 12
-    return Drawing(WIDTH, top, clean(title), f"{len(panels)} panels", join(parts), key=tuple(key))
+    return Drawing(WIDTH, top, clean(title), f"{len(panels)} panels", join(parts), key=key)
 
 
 def _key(drawing: Drawing) -> tuple[Markup, float]:
