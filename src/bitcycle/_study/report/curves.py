@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bitcycle.experiments.result import RunResult
@@ -13,14 +14,6 @@ NOT_DRAWN = {"step", "bits", "loss"}
 VALIDATION = "validation"
 
 Points = list[tuple[float, float]]
-
-
-class _Sum:
-    """The sum of one quantity over runs, at each step."""
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.at: dict[float, list[float]] = {}  # step -> sum and number of runs
 
 
 class Curves:
@@ -35,37 +28,34 @@ class Curves:
     """
 
     def __init__(self, records: Iterable[RunResult], settings: Iterable[RunConfig]) -> None:
-        self._sums: dict[RunConfig, dict[str, _Sum]] = {run.setting: {} for run in settings}
+        self._wanted = {run.setting for run in settings}
+        self._runs: Counter[tuple[RunConfig, str]] = Counter()
+        self._sums: dict[tuple[RunConfig, str], dict[float, tuple[float, int]]] = {}  # step -> sum, number of runs
         for record in records:
-            sums = self._sums.get(record.run.setting)
-            if sums is not None:
-                self._add(record, sums)
+            if record.run.setting in self._wanted:
+                self._add(record)
 
-    @staticmethod
-    def _add(record: RunResult, sums: dict[str, _Sum]) -> None:
-        values: dict[str, dict[float, float]] = {}
-        for entry in record.curve:
-            for name in entry.keys() - NOT_DRAWN:
-                values.setdefault(name, {})[entry["step"]] = entry[name]
-        for name, by_step in values.items():
-            total = sums.setdefault(name, _Sum())
-            total.runs += 1
-            for step, value in by_step.items():
-                at = total.at.setdefault(step, [0.0, 0])
-                at[0] += value
-                at[1] += 1
+    def _add(self, record: RunResult) -> None:
+        names = {name for entry in record.curve for name in entry} - NOT_DRAWN
+        for name in names:
+            key = (record.run.setting, name)
+            self._runs[key] += 1
+            sums = self._sums.setdefault(key, {})
+            for step, value in {entry["step"]: entry[name] for entry in record.curve if name in entry}.items():
+                total, runs = sums.get(step, (0.0, 0))
+                sums[step] = (total + value, runs + 1)
 
     def names(self, settings: Iterable[RunConfig]) -> set[str]:
         """Return the names of the diagnostics that were taken for any of the settings."""
-        return {name for run in settings for name in self._sums.get(run.setting, {})} - {VALIDATION}
+        wanted = {run.setting for run in settings}
+        return {name for setting, name in self._sums if setting in wanted} - {VALIDATION}
 
-    def mean(self, setting: RunConfig, name: str) -> Points:
+    def mean(self, run: RunConfig, name: str) -> Points:
         """Return the mean over seeds at the steps that all of them have; values that are not finite are left out."""
-        total = self._sums.get(setting.setting, {}).get(name)
-        if total is None:
-            return []
-        shared = ((step, value / runs) for step, (value, runs) in sorted(total.at.items()) if runs == total.runs)
-        finite = [(float(step), mean) for step, mean in shared if math.isfinite(mean)]
+        key = (run.setting, name)
+        sums = sorted(self._sums.get(key, {}).items())
+        shared = [(float(step), total / runs) for step, (total, runs) in sums if runs == self._runs[key]]
+        finite = [(step, mean) for step, mean in shared if math.isfinite(mean)]
         return finite[:: 1 + len(finite) // MOST_POINTS]
 
 

@@ -12,11 +12,10 @@ from bitcycle._study.report import labels
 from bitcycle._study.report.columns import deficit_columns
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_plot
-from bitcycle._study.report.findings import claims_list
 from bitcycle._study.report.glossary import DIAGNOSTICS, Diagnostic
 from bitcycle._study.report.labels import Experiment, trainings
 from bitcycle._study.report.line_plot import Axes, Line, line_plot
-from bitcycle._study.report.section import Figure, Section, chip, notes, panels, part, two_sizes
+from bitcycle._study.report.section import Figure, Section, chip, panels, part, two_sizes
 from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, shades
 from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain
 from bitcycle._support.charts.drawing import Drawing, Key, line
@@ -26,8 +25,8 @@ from bitcycle.experiments.run_config import RunConfig
 
 NO_DEFICIT = "no-deficit"
 ARMS_TEXT = (
-    "The arms differ in nothing else, so the difference from longer is the effect of a deficit; what a restart recovers "
-    "was not lasting damage. Select an arm to follow it in the plots and tables."
+    "The arms differ in nothing else, so the difference from longer is the effect of a deficit; what a restart "
+    "recovers was not lasting damage. Select an arm to follow it in the plots and tables."
 )
 
 
@@ -37,8 +36,7 @@ class DeficitSection(Section):
     main_claims = 3  # damage can only be judged together with the control and the restart
 
     def __init__(self, number: int, analysis: DeficitAnalysis, curves: Curves) -> None:
-        self.anchor, self.task, self.analysis = f"deficit-{number}", analysis.task, analysis
-        self.deficit = analysis
+        self.anchor, self.analysis, self.deficit = f"deficit-{number}", analysis, analysis
         self.experiments = labels.experiments_of(analysis)
         self.plots = {each.name: deficit_plot(analysis, each, WIDE) for each in self.experiments}
         self.trainings = Trainings(analysis, curves)
@@ -52,35 +50,26 @@ class DeficitSection(Section):
             drawing = grid(title, self.trainings.panels, 2, self.trainings.key())
             self.figures.append(Figure("measurements", "diagnostics along training", drawing))
 
-    def intro(self) -> list[str]:
-        analysis = self.deficit
-        metric = f"{analysis.metric} on the test set, {labels.better_text(analysis)}."
-        return [f"{_question(analysis)} {_what_ran(analysis)}", metric, *_cautions(analysis)]
+    def lead(self) -> str:
+        return f"{_question(self.deficit)} {_what_ran(self.deficit)}"
 
-    def markdown(self) -> list[str]:
+    def cautions(self) -> list[str]:
+        return _cautions(self.deficit)
+
+    def tables(self) -> list[str]:
         return [
             block
             for each in self.experiments
             for block in (f"{plain(each.title)}:", markdown_table(deficit_columns(self.deficit, each), each.points))
         ]
 
-    def html(self, alone: bool) -> Markup:
-        analysis = self.deficit
-        linked = [
+    def body(self) -> Markup:
+        parts = [
             part("Arms", ARMS_TEXT, self._arms()),
-            *(part(each.title, _plot_text(analysis, each), self._plot(each)) for each in self.experiments),
-            part("All numbers", _table_text(analysis), *(self._table(each) for each in self.experiments)),
+            *(part(each.title, _plot_text(self.deficit, each), self._plot(each)) for each in self.experiments),
+            part("All numbers", _table_text(self.deficit), *(self._table(each) for each in self.experiments)),
         ]
-        return tag(
-            "section",
-            tag("h2", analysis.title),
-            tag("p", f"{_question(analysis)} {_what_ran(analysis)}", class_="lead"),
-            notes(_cautions(analysis)),
-            part("Findings", "", claims_list(analysis)) if analysis.claims and not alone else "",
-            tag("div", *linked, class_="linked"),
-            self._diagnostics(),
-            id=self.anchor,
-        )
+        return tag("div", *parts, class_="linked") + self._diagnostics()
 
     def _arms(self) -> Markup:
         """The arms with their signs and what they mean: a legend, and buttons that select."""

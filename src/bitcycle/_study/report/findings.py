@@ -5,7 +5,6 @@ This is the only module of the report that reads the words and verdicts of an an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 
 from bitcycle._study.analysis import Analysis, Claim, Comparison, DeficitAnalysis
@@ -76,8 +75,3 @@ def _claim(claim: Claim, analysis: Question) -> Markup:
     if not more:
         return tag("li", badge, tag("span", text))
     return tag("li", badge, tag("details", tag("summary", text), tag("p", more)))
-
-
-def claim_lines(claims: Sequence[Claim], analysis: Question) -> list[tuple[Mark, str, str]]:
-    """Return the mark, the headline and the details of each claim, for plain text."""
-    return [(mark_of(claim), headline(claim, analysis), details(claim, analysis)) for claim in claims]

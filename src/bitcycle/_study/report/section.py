@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bitcycle._study.analysis import Analysis, DeficitAnalysis
-from bitcycle._study.report.findings import claim_lines
+from bitcycle._study.analysis import Analysis, Claim, DeficitAnalysis
+from bitcycle._study.report.findings import claims_list, details, headline, mark_of
+from bitcycle._study.report.labels import better_text
 from bitcycle._study.report.tables import plain
 from bitcycle._support.charts.drawing import Drawing
 from bitcycle._support.charts.markup import Markup, join, tag
@@ -27,23 +28,51 @@ class Section(ABC):
     """Everything about one question, drawn once."""
 
     anchor: str
-    task: str
-    main_claims: int
-    """The number of claims at the top of a page with several sections."""
     analysis: Analysis | DeficitAnalysis
     figures: list[Figure]
+    main_claims: int
+    """The number of claims at the top of a page with several sections."""
+    linked: str | None = None
+    """The class of a section in which a selection holds for all of its parts."""
 
     @abstractmethod
+    def lead(self) -> str:
+        """Return what was asked and run."""
+
+    @abstractmethod
+    def cautions(self) -> list[str]:
+        """Return what limits the conclusions."""
+
+    @abstractmethod
+    def body(self) -> Markup:
+        """Return the plots and tables of the page."""
+
+    @abstractmethod
+    def tables(self) -> list[str]:
+        """Return the tables of the summary in Markdown."""
+
     def html(self, alone: bool) -> Markup:
         """Return the section of the page; the claims of a section that is alone are at the top of the page."""
+        claims = "" if alone or not self.analysis.claims else part("Findings", "", claims_list(self.analysis))
+        head = [tag("h2", self.analysis.title), tag("p", self.lead(), class_="lead"), *map(note, self.cautions())]
+        return tag("section", *head, claims, self.body(), id=self.anchor, class_=self.linked)
 
-    @abstractmethod
-    def markdown(self) -> list[str]:
-        """Return the blocks of text of the summary, apart from claims and figures."""
+    def markdown(self, addresses: Sequence[str]) -> list[str]:
+        """Return the blocks of the summary; ``addresses`` are those of the figures."""
+        title = plain(self.analysis.title)
+        metric = f"{self.analysis.metric} on the test set, {better_text(self.analysis)}."
+        blocks = [f"## {title}", *map(plain, (self.lead(), metric, *self.cautions()))]
+        blocks += ["\n".join(_claim(claim, self.analysis) for claim in self.analysis.claims)] * bool(
+            self.analysis.claims
+        )
+        pictures = zip(self.figures, addresses, strict=False)
+        blocks += [f"![{title}: {plain(figure.title)}]({address})" for figure, address in pictures]
+        return blocks + self.tables()
 
-    @abstractmethod
-    def intro(self) -> list[str]:
-        """Return the opening sentences of the summary."""
+
+def _claim(claim: Claim, analysis: Analysis | DeficitAnalysis) -> str:
+    mark, sentences = mark_of(claim), f"{headline(claim, analysis)} {details(claim, analysis)}"
+    return f"- {mark.icon} **{mark.class_}**: {plain(sentences)}"
 
 
 def part(title: str, intro: str, *content: str, class_: str = "part") -> Markup:
@@ -54,11 +83,6 @@ def part(title: str, intro: str, *content: str, class_: str = "part") -> Markup:
 def note(sentence: str) -> Markup:
     """Return a sentence about what is missing or limits what the numbers say."""
     return tag("p", sentence, class_="note")
-
-
-def notes(sentences: Sequence[str]) -> Markup:
-    """Return several notes."""
-    return join(map(note, sentences))
 
 
 def two_sizes(class_: str, wide: Drawing | None, narrow: Drawing | None, missing: str) -> Markup:
@@ -97,11 +121,3 @@ def chip(label: str, sign: Markup, key: str, tip: str) -> Markup:
     """Return a legend entry, which is a button that selects."""
     button = {"type": "button", "data_setting": key, "aria_pressed": "false", "data_tip": tip}
     return tag("button", sign, label, class_="chip", **button)
-
-
-def markdown_claims(section: Section) -> list[str]:
-    """Return the claims of a section with their verdicts, in Markdown."""
-    lines = []
-    for mark, headline, details in claim_lines(section.analysis.claims, section.analysis):
-        lines.append(f"- {mark.icon} **{mark.class_}**: {plain(headline)}" + (f" {plain(details)}" if details else ""))
-    return ["\n".join(lines)] if lines else []

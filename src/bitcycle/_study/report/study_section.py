@@ -12,9 +12,9 @@ from bitcycle._study.report import labels
 from bitcycle._study.report.columns import as_estimate, correlation_columns, pair_columns, setting_columns
 from bitcycle._study.report.cost_plot import NARROW, WIDE, cost_plot
 from bitcycle._study.report.curves import VALIDATION, Curves, settled_values
-from bitcycle._study.report.findings import claims_list, cost_phrase, recommendations
+from bitcycle._study.report.findings import cost_phrase, recommendations
 from bitcycle._study.report.line_plot import Axes, Line, line_plot, strength
-from bitcycle._study.report.section import Figure, Section, chip, note, notes, panels, part, two_sizes
+from bitcycle._study.report.section import Figure, Section, chip, note, panels, part, two_sizes
 from bitcycle._study.report.style import FULL, GROUPS, by_kind, kind_of
 from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain, reach_of
 from bitcycle._support.charts.drawing import Drawing, text
@@ -39,10 +39,10 @@ class StudySection(Section):
     """Everything about one question."""
 
     main_claims = 2
+    linked = "linked"
 
     def __init__(self, number: int, analysis: Analysis, curves: Curves) -> None:
-        self.anchor, self.task, self.analysis = f"task-{number}", analysis.question.task, analysis
-        self.study = analysis
+        self.anchor, self.analysis, self.study = f"task-{number}", analysis, analysis
         self.settings = labels.drawn_settings(analysis)
         self.cost = cost_plot(analysis, WIDE)
         self.schedules = _schedule_panels(analysis, self.settings)
@@ -80,35 +80,31 @@ class StudySection(Section):
         title = name.replace("_", " ")
         return line_plot(title, title, lines, Axes.around(self.study.question.steps, values))
 
-    def intro(self) -> list[str]:
-        better = labels.better_text(self.study)
-        return [f"{labels.question_text(self.study)}; {self.study.metric} on the test set, {better}."]
+    def lead(self) -> str:
+        return labels.question_text(self.study) + "."
 
-    def html(self, alone: bool) -> Markup:
+    def body(self) -> Markup:
         analysis = self.study
         advice = tag("ul", *(tag("li", sentence) for sentence in recommendations(analysis)))
         missing = "No setting has both a quality and a cost to show."
         cost = two_sizes("cost-plot", self.cost, cost_plot(analysis, NARROW), missing)
-        return tag(
-            "section",
-            tag("h2", analysis.title),
-            tag("p", labels.question_text(analysis) + ".", class_="lead"),
-            notes(self._warnings()),
-            part("Findings", "", claims_list(analysis)) if analysis.claims and not alone else "",
-            self._chips(),
-            part("Quality against cost", "", cost),
-            part("Recommendations", "", advice, class_="part advice") if recommendations(analysis) else "",
-            part("Schedules", "Bits from the first to the last step of training.", self._schedules()),
-            part("All numbers", _table_text(analysis), self._table()),
-            part("Training curves", _curve_text(analysis), self._training()),
-            part("Diagnostics along training", DIAGNOSTICS_TEXT, panels(self.diagnostics)) if self.diagnostics else "",
-            part("Does quality increase with cost?", CORRELATION_TEXT, self._correlations()),
-            part("Does early precision matter?", "", self._equal_cost()),
-            id=self.anchor,
-            class_="linked",
+        return join(
+            [
+                self._chips(),
+                part("Quality against cost", "", cost),
+                part("Recommendations", "", advice, class_="part advice") if recommendations(analysis) else "",
+                part("Schedules", "Bits from the first to the last step of training.", self._schedules()),
+                part("All numbers", _table_text(analysis), self._table()),
+                part("Training curves", _curve_text(analysis), self._training()),
+                part("Diagnostics along training", DIAGNOSTICS_TEXT, panels(self.diagnostics))
+                if self.diagnostics
+                else "",
+                part("Does quality increase with cost?", CORRELATION_TEXT, self._correlations()),
+                part("Does early precision matter?", "", self._equal_cost()),
+            ]
         )
 
-    def markdown(self) -> list[str]:
+    def tables(self) -> list[str]:
         analysis = self.study
         blocks = [markdown_table(setting_columns(analysis)[:MARKDOWN_COLUMNS], analysis.settings[:MOST_ROWS])]
         if analysis.correlations:
@@ -119,7 +115,7 @@ class StudySection(Section):
         advice = [f"- {plain(sentence)}" for sentence in recommendations(analysis)]
         return [*blocks, "Recommendations:", "\n".join(advice)] if advice else blocks
 
-    def _warnings(self) -> list[str]:
+    def cautions(self) -> list[str]:
         settings, sentences = self.study.settings, []
         if self.study.baseline is None:
             sentences.append("There is no static baseline at the largest width, so nothing is compared with one.")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bitcycle._study.report.columns import FAILURE_COLUMNS
 from bitcycle._study.report.info import StudyInfo
 from bitcycle._study.report.page import run_facts, what_was_run
-from bitcycle._study.report.section import Section, markdown_claims
+from bitcycle._study.report.section import Section
 from bitcycle._study.report.tables import fenced, markdown_table, plain
 
 
@@ -21,11 +21,7 @@ def summary(study: StudyInfo, sections: Sequence[Section], addresses: Mapping[st
     if not study.finished:
         blocks.append(f"**{study.done:,} of {study.planned:,} runs finished.** The results cover these.")
     for section in sections:
-        title = plain(section.analysis.title)
-        blocks += [f"## {title}", *(plain(sentence) for sentence in section.intro()), *markdown_claims(section)]
-        for figure, address in zip(section.figures, addresses.get(section.anchor, ()), strict=False):
-            blocks.append(f"![{title}: {plain(figure.title)}]({address})")
-        blocks += section.markdown()
+        blocks += section.markdown(addresses.get(section.anchor, ()))
     if study.failed:
         blocks += ["## Failed runs", markdown_table(FAILURE_COLUMNS, study.failed)]
     facts = "; ".join(f"{name} {value}" for name, value in run_facts(study))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bitcycle._study.analysis import Analysis, DeficitAnalysis
 from bitcycle._study.report.columns import deficits_csv, settings_csv
 from bitcycle._study.report.info import StudyInfo
 from bitcycle._study.report.page import page_of, sections_of
-from bitcycle._study.report.study_section import StudySection
 from bitcycle._study.report.summary import summary
 from bitcycle._support.charts.files import png, svg
 from bitcycle.experiments.result import RunResult
@@ -39,15 +38,12 @@ def write_report(
     texts: dict[str, str] = {}
     pictures: dict[str, bytes] = {}
     addresses: dict[str, list[str]] = {}
-    studies = [section for section in sections if isinstance(section, StudySection)]
-    others = [section for section in sections if not isinstance(section, StudySection)]
-    for group in (studies, others):
-        for section, name in zip(group, file_names([section.task for section in group]), strict=True):
-            for figure in section.figures:
-                path = f"figures/{figure.name}-{name}"
-                image = svg(figure.drawing)
-                pictures |= {f"{path}.png": png(image), f"{path}.svg": image.encode("utf-8", "replace")}
-                addresses.setdefault(section.anchor, []).append(f"{path}.png")
+    names = file_names([a.question.task for a in analyses]) + file_names([deficit.task for deficit in deficits])
+    for section, name in zip(sections, names, strict=True):
+        for figure in section.figures:
+            path, image = f"figures/{figure.name}-{name}", svg(figure.drawing)
+            pictures |= {f"{path}.png": png(image), f"{path}.svg": image.encode("utf-8", "replace")}
+            addresses.setdefault(section.anchor, []).append(f"{path}.png")
     texts["settings.csv"] = settings_csv(analyses)
     if deficits:
         texts["deficits.csv"] = deficits_csv(deficits)
@@ -68,44 +64,23 @@ def file_names(tasks: Sequence[str]) -> list[str]:
 
 def replace_all(folder: Path, contents: dict[str, bytes]) -> list[Path]:
     """Write all files next to their final paths first, then move them, which cannot fail for lack of space."""
-    waiting: list[tuple[str, Path]] = []
+    temporary = {folder / name: (folder / name).with_name(f".{Path(name).name}.{os.getpid()}") for name in contents}
     try:
-        for name, content in contents.items():
-            path = folder / name
+        for path, content in zip(temporary, contents.values(), strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
-            waiting.append((_write_temporary(path, content), path))
-        for temporary, path in waiting:
-            os.replace(temporary, path)
+            with temporary[path].open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, written in temporary.items():
+            written.replace(path)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise type(error)(
-            error.errno,
-            f"the report could not be written ({reason}); the files of an earlier report are complete",
-            str(folder),
-        ) from error
+        reason = (
+            f"the report could not be written ({error.strerror or error}); the files of an earlier report are complete"
+        )
+        raise type(error)(error.errno, reason, str(folder)) from error
     finally:
-        for temporary, _ in waiting:
-            Path(temporary).unlink(missing_ok=True)
-    return [path for _, path in waiting]
-
-
-def _write_temporary(path: Path, content: bytes) -> str:
-    """Return the name of a finished file in the same folder; nothing is left behind if there is no space for it."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_mask())  # mkstemp makes files that only the user can read
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-def _mask() -> int:
-    """The user's file mode mask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        for written in temporary.values():
+            with suppress(OSError):  # where the folder could not be made
+                written.unlink(missing_ok=True)
+    return list(temporary)
