@@ -16,7 +16,8 @@ from bitcycle._study.report.columns import settings_csv
 from bitcycle._study.report.page import sections_of
 from bitcycle._study.report.summary import summary
 from bitcycle._study.report.tables import fenced
-from tests.study.examples import make_analysis, make_records, make_study
+from bitcycle._study.store import Store
+from tests.study.examples import SPECS, make_analysis, make_records, make_study
 from tests.study.test_report import HOSTILE, hostile_study
 
 PIL_Image = pytest.importorskip("PIL.Image", reason="figures need the extra study")
@@ -165,3 +166,24 @@ def test_a_study_without_any_run(tmp_path):
 def test_the_page_needs_neither_torch_nor_the_converter():
     code = "import sys, bitcycle._study.report; print({'torch', 'vl_convert'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_a_report_is_written_without_torch(tmp_path):
+    """The plan is set aside here, since reading it looks up the tasks."""
+    records = make_records(specs=SPECS[-4:], seeds=(0, 1), points=3)
+    with Store(tmp_path / "store.sqlite") as store:
+        store.begin("digits", [record.run for record in records], "", "bitcycle study image")
+        for record in records:
+            store.write(record)
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom bitcycle._study import reporting\n"
+        "from bitcycle._study.store import Store\n"
+        "reporting.deficit_parts = lambda study: []\n"
+        "folder = Path(sys.argv[1])\n"
+        "files = reporting.report(Store(folder / 'store.sqlite'), 'digits', folder / 'out').files\n"
+        "assert folder / 'out' / 'report.html' in files and 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    text = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "8 training runs: 4 schedules and baselines, 2 seeds each" in text
+    assert "on 1 worker" not in text

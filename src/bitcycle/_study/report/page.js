@@ -72,7 +72,8 @@
       same.classList.add("picked");
       if (same.hasAttribute("aria-pressed")) same.setAttribute("aria-pressed", "true");
     }
-    selected.textContent = linked.querySelector(`.chip[data-setting="${key}"]`).dataset.tip.split("\n").slice(0, 4).join(" · ");
+    const chip = linked.querySelector(`.chip[data-setting="${key}"]`); // plots and chips may show only some settings
+    selected.textContent = chip ? chip.dataset.tip.split("\n").slice(0, 4).join(" · ") : item.closest("tr").cells[0].textContent;
     bar.hidden = false;
   }
 
