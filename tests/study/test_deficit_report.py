@@ -8,17 +8,19 @@ from xml.etree import ElementTree
 import pytest
 
 from bitcycle._study.deficits import ARMS, DeficitPart
-from bitcycle._study.report import page, words, write_report
-from bitcycle._study.report.deficits.arms import SHOWN
-from bitcycle._study.report.deficits.courses import courses, measured, trained
-from bitcycle._study.report.deficits.facts import experiments_of, places_of, points_of, tip_lines
-from bitcycle._study.report.deficits.layout import NARROW, WIDE, deficit_layout
-from bitcycle._study.report.deficits.meanings import MEANINGS
-from bitcycle._study.report.deficits.panels import panels_of
-from bitcycle._study.report.deficits.shades import SHADES
-from bitcycle._study.report.page import _resource
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report import page, write_report
+from bitcycle._study.report.curves import Curves
+from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_layout
+from bitcycle._study.report.deficit_section import Trainings, drawn_runs
+from bitcycle._study.report.glossary import DIAGNOSTICS
+from bitcycle._study.report.labels import experiments_of, places_of, point_lines, points_of
+from bitcycle._study.report.line_plot import Axes
+from bitcycle._study.report.page import resource
+from bitcycle._study.report.style import ARM, SHADES
 from bitcycle._study.statistics.deficits import analyse_deficits
-from bitcycle.experiments.result import Diagnostic
+from bitcycle._support.charts.files import style as chart_style
+from bitcycle.experiments import diagnostics as measuring
 from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
 from tests.study.test_report import HOSTILE, read
 
@@ -50,13 +52,13 @@ def test_figures_of_the_analysis(image, reader):
     texts, places = set(reader.texts), places_of(analysis)
     for point in points_of(analysis):
         numbers = [point.share, point.place, point.quality.mean, point.quality.low]
-        assert words.fixed(point.quality.mean, places) in texts
-        assert words.interval(point.quality, places) in texts
+        assert fmt.fixed(point.quality.mean, places) in texts
+        assert fmt.interval(point.quality, places) in texts
         if point.loss:
             numbers += [point.loss.difference.mean, point.loss.difference.low, point.loss.corrected]
-            assert words.fixed(point.loss.difference.mean, places, signed=True) in texts
-            assert words.interval(point.loss.difference, places, signed=True) in texts
-            assert words.p_value(point.loss.corrected) in texts
+            assert fmt.fixed(point.loss.difference.mean, places, signed=True) in texts
+            assert fmt.interval(point.loss.difference, places, signed=True) in texts
+            assert fmt.p_value(point.loss.corrected) in texts
             assert point.loss.verdict in texts
         assert {repr(number) for number in numbers} <= exact
     for claim in analysis.claims:
@@ -67,7 +69,9 @@ def test_figures_of_the_analysis(image, reader):
 def test_every_point_has_a_tooltip_and_a_place_in_both_plots(image, reader):
     analysis = image[0]
     tips = [a["data-tip"] for _, a in reader.tags if "point" in (a.get("class") or "").split()]
-    wanted = ["\n".join(tip_lines(analysis, each, point)) for each in experiments_of(analysis) for point in each.points]
+    wanted = [
+        "\n".join(point_lines(analysis, each, point)) for each in experiments_of(analysis) for point in each.points
+    ]
     assert sorted(tips) == sorted(2 * wanted)  # wide and narrow
     assert all(a["aria-label"] for _, a in reader.tags if "point" in (a.get("class") or "").split())
 
@@ -89,15 +93,18 @@ def test_marks_stand_where_their_figures_are(image, size):
 
 def test_without_a_deficit_all_arms_are_one(image):
     lines = deficit_layout(experiments_of(image[0])[0], WIDE).lines
-    assert len({line.places[0] for line in lines}) == 1
+    assert len({line.points[0] for line in lines}) == 1
 
 
 def test_arms_are_told_apart_without_colour():
-    style = _resource("style.css")
-    assert list(SHOWN) == list(ARMS)
-    assert len({arm.kind.shape for arm in SHOWN.values()}) == len({arm.dash for arm in SHOWN.values()}) == 3
-    assert all(f"--{arm.name}: {arm.kind.colour};" in style for arm in SHOWN.values())
-    assert all(f".shade-{i} {{ --kind: {colour}; }}" in style for i, colour in enumerate(SHADES))
+    light, dark = chart_style(), resource("page.css")
+    assert list(ARM) == list(ARMS)
+    assert len({arm.kind.shape for arm in ARM.values()}) == len({arm.dash for arm in ARM.values()}) == 3
+    for style in (light, dark):
+        assert len({re.search(rf"--{arm.name}: (#\w+);", style)[1] for arm in ARM.values()}) == 3
+        assert len({re.search(rf"--shade-{i}: (#\w+);", style)[1] for i in range(SHADES)}) == SHADES
+    assert all(f".{arm.kind.class_} {{ color: var(--{arm.name}); }}" in light for arm in ARM.values())
+    assert all(f".shade-{i} {{ color: var(--shade-{i}); }}" in light for i in range(SHADES))
 
 
 def test_every_drawing_is_valid_xml_with_a_name(image):
@@ -109,46 +116,64 @@ def test_every_drawing_is_valid_xml_with_a_name(image):
 
 
 def test_measurements_are_explained(reader):
-    assert set(MEANINGS) == {
-        Diagnostic.FISHER_INFORMATION,
-        Diagnostic.GRADIENT_OVER_NOISE,
-        Diagnostic.GRADIENT_DIVERSITY,
-        Diagnostic.GRADIENT_AFTER_CHANGE,
-        Diagnostic.UPDATE_AFTER_CHANGE,
+    assert set(DIAGNOSTICS) == {
+        measuring.FISHER,
+        measuring.OVER_NOISE,
+        measuring.DIVERSITY,
+        measuring.GRADIENT_AFTER,
+        measuring.UPDATE_AFTER,
     }
-    assert {meaning.sentence for meaning in MEANINGS.values()} <= set(reader.texts)
+    assert {diagnostic.sentence for diagnostic in DIAGNOSTICS.values()} <= set(reader.texts)
     classes = [attributes.get("class") for _, attributes in reader.tags]
     assert classes.count("threshold") == 3
 
 
+def trainings(analysis, records):
+    curves = Curves(records, drawn_runs(analysis))
+    return Trainings(analysis, curves), curves
+
+
 def test_measurements_are_means_over_seeds(image):
-    found = trained(*image)
-    assert [line.short for line in found.lines] == ["0", "0.25", "0.5", "1", "2", "longer (control)"]
-    assert [line.ends for line in found.lines] == [0, 100, 200, 400, 800, 0]
-    for line, points in courses(found.lines, "gradient diversity"):
-        assert len(line.records) == len(PART.seeds)
-        for i, (step, value) in enumerate(points):
-            entries = [record.curve[i] for record in line.records]
+    analysis, records = image
+    found, curves = trainings(analysis, records)
+    assert list(found.short.values()) == ["0", "0.25", "0.5", "1", "2", "longer (control)"]
+    assert [line.dot for line in found.lines] == [0, 100, 200, 400, 800, 0]
+    by_run = {record.run: record for record in records}
+    held = [point for point in analysis.lengths if point.arm == "held"]
+    lines = found.courses(curves, "gradient diversity")
+    assert len(lines) == 6
+    for line, point in zip(lines[1:5], held, strict=True):
+        members = [by_run[run] for run in point.runs]
+        assert len(members) == len(PART.seeds)
+        for i, (step, value) in enumerate(line.points):
+            entries = [record.curve[i] for record in members]
             assert {entry["step"] for entry in entries} == {step}
             assert math.isclose(value, sum(entry["gradient diversity"] for entry in entries) / 3)
-    ratios = {line.short: points for line, points in courses(found.lines, "update after a change of bits")}
-    assert list(ratios) == ["0.25", "0.5", "1", "2"]  # what has no deficit has no change
-    assert {len(points) for points in ratios.values()} == {1}
+    ratios = found.courses(curves, "update after a change of bits")
+    assert [found.short[line.key] for line in ratios] == ["0.25", "0.5", "1", "2"]  # no deficit, no change of bits
+    assert {len(line.points) for line in ratios} == {1}
 
 
-def test_decades_are_drawn_by_their_logarithm(image):
-    panels = {panel.name: panel for panel in panels_of(trained(*image).lines)}
-    assert panels["Fisher information"].logarithmic
-    assert panels["gradient over noise"].logarithmic
-    assert not panels["gradient diversity"].logarithmic
-    assert panels["gradient after a change of bits"].high >= 1  # the threshold is on the plot
+def test_decades_are_drawn_on_a_logarithmic_scale(image):
+    titles = [panel.title for panel in trainings(*image)[0].panels]
+    assert titles == [
+        "Fisher information, logarithmic scale",
+        "gradient over noise, logarithmic scale",
+        "gradient diversity",
+        "gradient after a change of bits",
+        "update after a change of bits",
+    ]
+    assert Axes.around(100, [0.2, 0.3], threshold=1.0).high >= 1  # the threshold is on the plot
 
 
 def test_other_models_of_the_same_task_are_not_mixed_in(image):
     analysis, records = image
     others = make_deficit_records(change(model="another"), lambda cell, part: 0.3)
-    found = trained(analysis, [*others, *records])
-    assert {record.run.model for line in found.lines for record in line.records} == {""}
+    changed = [dataclasses.replace(r, curve=[{**e, "gradient diversity": 9.0} for e in r.curve]) for r in others]
+    found, curves = trainings(analysis, [*changed, *records])
+    values = [value for line in found.courses(curves, "gradient diversity") for _, value in line.points]
+    assert values
+    assert max(values) < 2
 
 
 def test_contents_and_findings():
@@ -160,7 +185,7 @@ def test_contents_and_findings():
     anchors = {attributes["id"] for tag, attributes in found.tags if tag == "section"}
     assert {"task-1", "deficit-1", "deficit-2"} <= anchors
     assert {f"#{anchor}" for anchor in anchors} == {attributes["href"] for tag, attributes in found.tags if tag == "a"}
-    top = " ".join(found.texts[: found.texts.index("The arms")])
+    top = " ".join(found.texts[: found.texts.index("Arms")])
     for deficit in (image[0], language[0]):
         assert all(claim.text in top for claim in deficit.claims[:3])
     assert "Deficits on image and language" in top
@@ -203,13 +228,13 @@ def test_plans_of_all_kinds(name, tmp_path):
     part, experiment = CASES[name]
     analysis, records = make_deficits(part)
     found = shown(analysis, records)
-    assert ("How long the deficit lasts" in found.texts) == bool(part.lengths)
-    assert ("Where the deficit begins" in found.texts) == bool(part.window)
-    for arm in SHOWN.values():
+    assert ("Length of the deficit" in found.texts) == bool(part.lengths)
+    assert ("Start of the deficit" in found.texts) == bool(part.window)
+    for arm in ARM.values():
         assert (arm.title in found.texts) == (arm.name in part.arms)
-    assert ("Measurements along training" in found.texts) == (part.diagnostics and experiment is not None)
+    assert ("Diagnostics along training" in found.texts) == (part.diagnostics and experiment is not None)
     if experiment:
-        assert trained(analysis, records).experiment.name == experiment
+        assert trainings(analysis, records)[0].experiment.name == experiment
     kinds = [
         *(["deficit-length"] if part.lengths else []),
         *(["deficit-position"] if part.window else []),
@@ -224,7 +249,7 @@ def test_one_seed_has_no_error_bars():
     analysis, records = make_deficits(change(seeds=(0,)))
     text = page(make_study(seeds=[0]), [], records, [analysis])
     assert 'class="bar"' not in re.sub('<svg[^>]*class="(interval|sample)[^>]*>.*?</svg>', "", text)
-    assert "There is one seed for each point" in text
+    assert "There is one seed per point" in text
     assert "no interval" in text
 
 
@@ -272,7 +297,7 @@ def hostile():
 
 def test_names_never_become_markup():
     analysis, records = hostile()
-    assert HOSTILE in measured(trained(analysis, records).lines)
+    assert HOSTILE in [panel.title for panel in trainings(analysis, records)[0].panels]
     found = shown(analysis, records)
     tags = [tag for tag, _ in found.tags]
     assert tags.count("script") == 1

@@ -8,10 +8,12 @@ from xml.etree import ElementTree
 import pytest
 
 from bitcycle._study.analysis import Claim
-from bitcycle._study.report import page, words
-from bitcycle._study.report.facts import places_of
-from bitcycle._study.report.look import KINDS
-from bitcycle._study.report.page import _resource
+from bitcycle._study.report import findings, page
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report.labels import MOST_DRAWN, drawn_settings, places_of
+from bitcycle._study.report.page import resource
+from bitcycle._study.report.style import KINDS
+from bitcycle._support.charts.files import style as chart_style
 from bitcycle.experiments.run_config import RunConfig
 from tests.study.examples import SPECS, make_analysis, make_records, make_study
 
@@ -114,7 +116,7 @@ def test_figures_of_the_analysis(study, text):
         numbers += [setting.seconds, 1 - setting.relative_cost]
         if setting.against:
             numbers += [setting.against.difference.mean, setting.against.difference.low, setting.against.corrected]
-            assert words.interval(setting.against.difference, places, signed=True) in shown
+            assert fmt.interval(setting.against.difference, places, signed=True) in shown
         assert {repr(number) for number in numbers} <= set(exact)
         assert f"{setting.quality.mean:.4f}" in shown
         assert f"{setting.quality.low:.4f} to {setting.quality.high:.4f}" in shown
@@ -198,7 +200,7 @@ def test_one_seed_has_no_error_bars():
     records = make_records(seeds=(0,))
     text = page(make_study(seeds=[0]), [make_analysis(records)], records)
     assert 'class="bar"' not in re.sub('<svg[^>]*class="(interval|sample)[^>]*>.*?</svg>', "", text)
-    assert "There is one seed for each schedule" in text
+    assert "There is one seed per schedule" in text
     assert "no interval" in text
 
 
@@ -252,7 +254,7 @@ def test_no_curves_and_unknown_schedules():
     text = page(make_study(), [dataclasses.replace(analysis, settings=unknown)], records)
     assert "hold no training curves" in text
     assert "None of the schedules is known here" in text
-    assert "Measurements along training" not in text
+    assert "Diagnostics along training" not in text
 
 
 def test_full_precision_is_a_line_and_leaves_the_schedules_room(text):
@@ -274,14 +276,17 @@ def test_several_tasks_have_a_section_each():
     assert "↓ lower is better" in reader.texts
 
 
-def test_style_and_figures_have_the_same_colours():
-    style = _resource("style.css")
-    assert all(f"--{kind.name}: {kind.colour};" in style for kind in KINDS.values())
-    assert len({kind.shape for kind in KINDS.values()}) == len(KINDS)
+def test_every_kind_has_its_own_colour_and_shape():
+    light, dark = chart_style(), resource("page.css")
+    for kind in KINDS:
+        assert f".{kind.class_} {{ color: var(--{kind.name}); }}" in light
+    for style in (light, dark):
+        assert len({re.search(rf"--{kind.name}: (#\w+);", style)[1] for kind in KINDS}) == len(KINDS)
+    assert len({kind.shape for kind in KINDS}) == len(KINDS)
 
 
 def test_the_script_is_small():
-    script = _resource("page.js")
+    script = resource("page.js")
     assert len(script.splitlines()) < 200
     assert "innerHTML" not in script
 
@@ -297,3 +302,46 @@ def test_the_statistics_of_the_project_can_be_shown():
     reader = read(page(make_study(), analyses, records))
     assert len([tag for tag, attributes in reader.tags if attributes.get("class") == "linked"]) == 2
     assert {claim.text for analysis in analyses for claim in analysis.claims} <= set(reader.texts)
+
+
+def test_details_are_one_click_below_the_headline(study, monkeypatch):
+    monkeypatch.setattr(findings, "headline", lambda claim, analysis: "Short.")
+    monkeypatch.setattr(findings, "details", lambda claim, analysis: f"Long: {claim.text}")
+    text = page(*study)
+    [analysis] = study[1]
+    assert text.count("<details><summary>Short.</summary><p>Long: ") == len(analysis.claims)
+    read(text)
+
+
+def test_costs_are_never_negative_savings(text):
+    shown = read(text).texts
+    assert "16.0 times the cost" in shown
+    assert not any(re.search(r"[-\N{MINUS SIGN}]\d[\d.,]*\s*%", each) for each in shown)
+
+
+def test_what_is_not_known_is_not_shown(study):
+    unknown = read(page(make_study(workers=None, ended=None), *study[1:])).texts
+    assert not {"workers", "ended"} & set(unknown)
+    known = read(page(make_study(workers=2, ended="2026-03-01T09:41:02"), *study[1:])).texts
+    assert known[known.index("workers") + 1] == "2"
+    assert known[known.index("ended") + 1] == "2026-03-01 09:41"
+
+
+def test_very_many_settings_are_drawn_in_part():
+    specs = [
+        f"{name}:{low}-8:cycles={cycles}"
+        for name in ("CR", "LT", "RTV")
+        for low in (2, 3, 4)
+        for cycles in range(2, 22, 2)
+    ]
+    records = make_records(specs=[*specs, "static:8", "full"], points=4)
+    analysis = make_analysis(records)
+    unique = [dataclasses.replace(s, label=f"{s.label} {i}") for i, s in enumerate(analysis.settings)]
+    analysis = dataclasses.replace(analysis, settings=unique)
+    drawn = drawn_settings(analysis)
+    assert len(unique) > len(drawn) == MOST_DRAWN
+    assert all(setting in drawn for setting in unique if setting.baseline)
+    reader = read(page(make_study(), [analysis], records))
+    assert any(f"The plots show {MOST_DRAWN} of {len(unique)} settings" in each for each in reader.texts)
+    assert len([a for tag, a in reader.tags if tag == "tr" and "data-setting" in a]) == len(unique)
+    assert len([a for _, a in reader.tags if a.get("class", "").startswith("course")]) == MOST_DRAWN

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from bitcycle._study.report import page
-from bitcycle._study.report.facts import tip_lines
+from bitcycle._study.report.labels import tip_lines
 from tests.study.examples import make_analysis, make_records, make_study
 from tests.study.test_report import hostile_study
 

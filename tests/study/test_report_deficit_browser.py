@@ -4,7 +4,7 @@ import pytest
 
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.report import page
-from bitcycle._study.report.deficits.facts import experiments_of, tip_lines
+from bitcycle._study.report.labels import experiments_of, point_lines
 from tests.study.examples import make_deficits, make_study
 from tests.study.test_deficit_report import hostile
 from tests.study.test_report_browser import (
@@ -95,7 +95,7 @@ def test_hovering_shows_the_figures(open_page, deficits):
         for arm, name in ((HELD, "held"), (RESTARTED, "restarted"), (LONGER, "longer")):
             points(tab, arm, plot).last.locator(".mark").hover()
             point = [point for point in experiment.points if point.arm == name][-1]
-            assert tooltip.inner_text().splitlines() == tip_lines(analysis, experiment, point)
+            assert tooltip.inner_text().splitlines() == point_lines(analysis, experiment, point)
             assert f"{point.quality.mean:.4f}" in tooltip.inner_text()
     tab.locator("h1").hover()
     assert tooltip.is_hidden()

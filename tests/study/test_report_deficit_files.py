@@ -7,9 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle._study.report import words, write_report
-from bitcycle._study.report.deficits.facts import places_of, points_of
-from bitcycle._study.report.deficits.points_csv import deficits_csv
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report import write_report
+from bitcycle._study.report.columns import deficits_csv
+from bitcycle._study.report.labels import places_of, points_of
+from bitcycle._study.report.page import sections_of
 from bitcycle._study.report.summary import summary
 from tests.study.examples import make_deficits, make_study
 from tests.study.test_deficit_report import PART, change, hostile
@@ -50,16 +52,16 @@ def test_csv_holds_exact_numbers(image):
 
 
 def test_summary_says_what_the_analysis_says(image):
-    analysis = image[0]
-    addresses = ["figures/deficit-length-image.png", "figures/measurements-image.png"]
-    text = summary(make_study(), [], [addresses], [analysis])
+    analysis, records = image
+    addresses = [f"figures/{name}-image.png" for name in ("deficit-length", "deficit-position", "measurements")]
+    text = summary(make_study(), sections_of([], records, [analysis]), {"deficit-1": addresses})
     assert all(f"]({address})" in text for address in addresses)
-    assert "quality against the length of a deficit" in text
+    assert "quality against the length of the deficit" in text
     rows = [line for line in text.splitlines() if re.match(r"\| (held|restarted|longer) \|", line)]
     assert len(rows) == len(points_of(analysis))
     assert len({row.count("|") for row in rows}) == 1
     for row, point in zip(rows, points_of(analysis), strict=True):
-        assert f"| {words.fixed(point.quality.mean, places_of(analysis))} |" in row
+        assert f"| {fmt.fixed(point.quality.mean, places_of(analysis))} |" in row
         assert (point.loss.verdict if point.loss else "the control") in row
     assert all(f"**{claim.verdict}**" in text for claim in analysis.claims)
 

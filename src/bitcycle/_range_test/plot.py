@@ -1,75 +1,92 @@
-"""A range test in one figure: the short trainings, and what each level keeps of full precision's progress."""
+"""A range test as a figure: the short trainings, and the share of full precision's progress that each level keeps."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bitcycle._support.extras import need
+from bitcycle._support.charts.drawing import Drawing, Frame, Shape, end_labels, error_bar, line, mark, path, text
+from bitcycle._support.charts.files import checked, grid, save
+from bitcycle._support.charts.markup import join, tag
+from bitcycle._support.charts.scale import Scale, tick_texts
 
 if TYPE_CHECKING:
     from bitcycle._range_test import LevelResult, RangeTestResult
 
-WORKS, FAILS, THRESHOLD = "#0072B2", "#D55E00", "#555555"  # Okabe and Ito's, told apart by colour-blind people too
-WORST = -0.25  # what keeps less is drawn here
+WORKS, FAILS = "kind-large", "kind-medium"
+WIDTH, HEIGHT, TOP, BOTTOM, LEFT = 460.0, 300.0, 14.0, 250.0, 56.0
+WORST, BEST = -0.25, 1.25  # shares beyond are drawn here
 
 
 def draw_range_test(test: RangeTestResult, path: Path) -> None:
-    """Draw the curves of all levels and what they keep, and save the figure as PNG or SVG."""
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise ValueError(f"a figure is a .png or .svg file, not {path.name!r}")
-    matplotlib = need("matplotlib", "study", "drawing")
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
+    """Draw the curves of all levels and what they keep, and save the figure as PNG or SVG.
 
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
-    found = "no q_min" if test.q_min is None else f"q_min = {test.q_min} bits"
-    figure.suptitle(f"Precision range test: {found}")
-    left, right = figure.subplots(1, 2)
-    _draw_curves(left, test)
-    _draw_kept(right, test)
-    figure.savefig(path, dpi=120)
+    Raises:
+        ValueError: If the path ends in neither ``.png`` nor ``.svg``.
+    """
+    checked(path)
+    outcome = "no q_min" if test.q_min is None else f"q_min = {test.q_min} bits"
+    key = (
+        (tag("g", line(1, 8, 29, 8, "stroke") + mark(Shape.CIRCLE, 15, 8, 4), class_=WORKS), "training works"),
+        (tag("g", line(1, 8, 29, 8, "stroke") + mark(Shape.CROSS, 15, 8, 4), class_=FAILS), "training fails"),
+        (line(1, 8, 29, 8, "threshold"), "share that a level has to keep"),
+    )
+    save(grid(f"Precision range test: {outcome}", [_curves(test), _kept(test)], 2, key), path)
 
 
-def _draw_curves(panel: Any, test: RangeTestResult) -> None:
-    """The median over seeds of each level, over the range of full precision's own curve."""
-    from bitcycle._range_test.result import in_words, verdict_in_words
-
-    shades = {row.bits: 0.35 + 0.65 * (n + 1) / len(test.evidence) for n, row in enumerate(test.evidence)}
-    for row in test.evidence:
-        style = {"color": WORKS if row.works else FAILS, "alpha": shades[row.bits], "linewidth": 1.3}
-        panel.plot(_median(row), label=f"{in_words(row.bits)}: {verdict_in_words(row)}", **style)
-    panel.plot(_median(test.reference), label="full precision", color="black", linewidth=1.6, linestyle="--")
-    values = [value for row in (*test.evidence, test.reference) if not row.diverged for value in _median(row)]
-    own = _median(test.reference)
+def _curves(test: RangeTestResult) -> Drawing:
+    """The median over seeds of each level, on the scale of full precision's own curve."""
+    rows = [*test.evidence, test.reference]
+    curves = {row.bits: _median(row) for row in rows}
+    own = curves[test.reference.bits]
     span = (max(own) - min(own)) or 1.0
-    if values:
-        panel.set_ylim(max(min(values), min(own) - span) - 0.05 * span, min(max(values), max(own) + span) + 0.05 * span)
-    panel.set_xlabel("iteration")
-    panel.set_ylabel("what the step returns, median over seeds")
-    panel.grid(alpha=0.3)
-    panel.legend(fontsize="x-small")
-
-
-def _draw_kept(panel: Any, test: RangeTestResult) -> None:
-    for row in test.evidence:
-        colour = WORKS if row.works else FAILS
-        if row.diverged:
-            panel.annotate("diverges", (row.bits, WORST), ha="center", color=colour, fontsize="small")
+    values = [value for row in rows if not row.diverged for value in curves[row.bits]]
+    low = max(min(values, default=0.0), min(own) - span) - 0.05 * span
+    high = min(max(values, default=1.0), max(own) + span) + 0.05 * span
+    frame = Frame(Scale(0, max(1, len(own) - 1), LEFT, WIDTH - 60), Scale(low, high, BOTTOM, TOP))
+    lines, ends = [], []
+    for row in rows:
+        points = [(i, min(max(value, low - span), high + span)) for i, value in enumerate(curves[row.bits])]
+        points = [(i, value) for i, value in points if value == value]  # NaN has no place
+        if not points:
             continue
-        low, high = (max(WORST, min(1.25, end)) for end in row.interval)
-        panel.plot([row.bits, row.bits], [low, high], color=colour, linewidth=1.5)
-        panel.plot(row.bits, max(WORST, row.kept), "o" if row.works else "x", color=colour)
-    panel.axhline(test.share, color=THRESHOLD, linestyle=":", label="what a level has to keep")
+        class_ = "reference" if row.bits is None else "stroke"
+        kind = "kind-full" if row.bits is None else WORKS if row.works else FAILS
+        lines.append(tag("g", path(frame.points(points), class_), class_=kind))
+        ends.append((points[-1][1], "full" if row.bits is None else f"{row.bits} bits", {"class_": kind}))
+    numbers = frame.x.ticks(4)
+    content = join(
+        [
+            *(frame.y_axis(5), frame.x_axis(list(zip(numbers, tick_texts(numbers), strict=True)))),
+            *(frame.clipped(*lines), end_labels(frame, ends)),
+            text("iteration", frame.box.right, HEIGHT - 8, "title", "end"),
+        ]
+    )
+    return Drawing(WIDTH, HEIGHT, "Value that the step returns, median over seeds", "a line per level", content)
+
+
+def _kept(test: RangeTestResult) -> Drawing:
+    levels = [row.bits or 0 for row in test.evidence] or [0, 1]
+    frame = Frame(Scale(min(levels) - 0.5, max(levels) + 0.5, LEFT, WIDTH - 12), Scale(-0.35, 1.3, BOTTOM, TOP))
+    parts = [frame.y_axis(ticks=[0.0, 0.25, 0.5, 0.75, 1.0]), frame.across(test.share, "threshold")]
     if test.q_min is not None:
-        panel.axvline(test.q_min, color=WORKS, alpha=0.3, linewidth=6, label="q_min")
-    panel.set_ylim(WORST - 0.1, 1.3)
-    panel.set_xlabel("bits")
-    panel.set_ylabel("share of full precision's progress")
-    panel.xaxis.get_major_locator().set_params(integer=True)
-    panel.grid(alpha=0.3)
-    panel.legend(fontsize="x-small", loc="lower right")
+        parts.append(tag("rect", x=frame.x(test.q_min) - 9, y=TOP, width=18, height=BOTTOM - TOP, class_="band"))
+        parts.append(text("q_min", frame.x(test.q_min), TOP + 12, "label"))
+    for row in test.evidence:
+        x = frame.x(row.bits or 0)
+        if row.diverged:
+            parts.append(text("diverges", x, frame.y(WORST), "tick"))
+            continue
+        low, kept, high = (
+            frame.y(max(WORST, min(BEST, value))) for value in (row.interval[0], row.kept, row.interval[1])
+        )
+        bar = error_bar(x, high, low) if row.interval[0] == row.interval[0] else ""
+        shape = Shape.CIRCLE if row.works else Shape.CROSS
+        parts.append(tag("g", bar, mark(shape, x, kept, 5), class_=WORKS if row.works else FAILS))
+    parts.append(frame.x_axis([(row.bits or 0, str(row.bits)) for row in test.evidence]))
+    parts.append(text("bits", frame.box.right, HEIGHT - 8, "title", "end"))
+    return Drawing(WIDTH, HEIGHT, "Share of full precision's progress", "a mark per level", join(parts))
 
 
 def _median(row: LevelResult) -> list[float]:

@@ -1,14 +1,13 @@
-"""From the store to a report: the records of a study, analysed and written down."""
+"""From the store to a report: the records of a study, analysed and written to files. Nothing here needs torch."""
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bitcycle._study.analysis import Analysis, DeficitAnalysis
 from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.plan_file import plan_of
+from bitcycle._study.plan_file import stored_parts
 from bitcycle._study.report import StudyInfo, write_report
 from bitcycle._study.statistics import analyse
 from bitcycle._study.statistics.deficits import analyse_deficits
@@ -17,21 +16,29 @@ from bitcycle._study.store import Store
 
 @dataclass(frozen=True)
 class Reported:
-    """What a study says, and the files that say it."""
+    """The analyses of a study, and the files of its report."""
 
     analyses: list[Analysis]
     deficits: list[DeficitAnalysis]
     files: list[Path]
 
 
-def report(store: Store, name: str, folder: Path) -> Reported:
-    """Write the report of a study, as far as it is done, into a folder."""
+def report(store: Store, name: str, folder: Path, margin: float | None = None) -> Reported:
+    """Write the report of a study, as far as it is done, into a folder.
+
+    Args:
+        store: The store that holds the study.
+        name: Name of the study.
+        folder: Where the files go.
+        margin: Margin of the non-inferiority test, in units of the metric; see :func:`analyse`.
+    """
     study = store.study(name)
     records = store.records(study.runs)
-    parts = [part for part in plan_of(tomllib.loads(study.plan), name).parts if isinstance(part, DeficitPart)]
+    plain = [replace(record, curve=[]) for record in records]  # the statistics need no curves
+    parts = [part for part in stored_parts(study.plan) if isinstance(part, DeficitPart)]
     probing = {run for part in parts for run in part.runs()}
-    analyses = analyse(record for record in records if record.run not in probing)
-    deficits = [found for part in parts if (found := analyse_deficits(part, records)) is not None]
+    analyses = analyse((record for record in plain if record.run not in probing), margin)
+    deficits = [found for part in parts if (found := analyse_deficits(part, plain)) is not None]
     info = StudyInfo(
         name=name,
         command=study.command,
@@ -41,7 +48,9 @@ def report(store: Store, name: str, folder: Path) -> Reported:
         versions=records[-1].versions if records else {},
         seeds=sorted({run.seed for run in study.runs}),
         started=study.begun,
+        ended=study.ended,
         seconds=sum(record.seconds for record in records),
+        workers=study.workers,
         plan=study.plan,
     )
     return Reported(analyses, deficits, write_report(folder, info, analyses, records, deficits))

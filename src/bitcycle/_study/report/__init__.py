@@ -1,4 +1,4 @@
-"""The report of a study: one HTML page that works offline, a summary in Markdown, figures and a table as files."""
+"""The report of a study: one HTML page that works offline, a summary in Markdown, tables and figures as files."""
 
 from bitcycle._study.report.info import StudyInfo
 from bitcycle._study.report.page import page

@@ -1,60 +1,169 @@
-"""Columns of tables: what a cell says, and by what it is sorted. The page can sort a table by a column."""
+"""The columns of all tables of a report, and the CSV files with exact numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
-from bitcycle._study.analysis import Comparison
-from bitcycle._study.report.interval_plot import interval_plot
-from bitcycle._study.report.markup import Markup, join, tag
+from bitcycle._study.analysis import Analysis, Comparison, Correlation, DeficitAnalysis, DeficitPoint, Estimate, Setting
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report import labels
+from bitcycle._study.report.info import FailedRun
+from bitcycle._study.report.style import kind_of
+from bitcycle._study.report.tables import Column, csv_text
+from bitcycle._support.charts.scale import MINUS
+from bitcycle._support.text import short
 
-Row = TypeVar("Row")
+Pair = tuple[str, str, Comparison]
+NOT_COMPARED = Estimate(math.nan, math.nan, math.nan, math.nan)
 
-
-@dataclass(frozen=True)
-class Column(Generic[Row]):
-    """A column: its head, what a cell says, and the number to sort it by (NaN comes last)."""
-
-    head: str
-    cell: Callable[[Row], str]
-    order: Callable[[Row], float | str]
-    numeric: bool = True
-
-
-def sorted_by(value: float | str) -> str:
-    """What the page sorts a cell by: the exact number; what is not finite is not a number to the script.
-
-    >>> sorted_by(0.1), sorted_by(float("inf")), sorted_by("CR")
-    ('0.1', 'nan', 'CR')
-    """
-    return value if isinstance(value, str) else repr(value) if math.isfinite(value) else "nan"
-
-
-def cell_of(column: Column[Row], row: Row, content: str | None = None) -> Markup:
-    """A cell, with a content other than the column's words if it is given."""
-    kind = "number" if column.numeric else None
-    said = column.cell(row) if content is None else content
-    return tag("td", said, class_=kind, data_sort=sorted_by(column.order(row)))
+QUALITY_HEADS = (
+    *("seeds", "mean", "standard_error", "low", "high", "diverged"),
+    *("difference", "difference_low", "difference_high", "p", "p_corrected", "verdict"),
+)
+SETTING_HEADS = (
+    *("title", "task", "metric", "higher_is_better", "label", "schedule", "group", "baseline", *QUALITY_HEADS),
+    *("bitops", "relative_cost", "mean_bits", "early_bits", "seconds", "on_front"),
+)
+DEFICIT_HEADS = (
+    *("title", "task", "metric", "higher_is_better", "q_min", "q_max", "normal_steps", "window_steps"),
+    *("experiment", "arm", "place_steps", "place", *QUALITY_HEADS),
+)
 
 
-def table_of(columns: Iterable[Column[Row]], rows: Iterable[Markup], label: str, class_: str = "sortable") -> Markup:
-    """A table that the page can sort, in a container of its own that scrolls where the page is narrow."""
-    heads = [tag("th", column.head, scope="col", class_="number" if column.numeric else None) for column in columns]
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_=class_)
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
-
-
-def with_drawing(content: str, comparison: Comparison, all_of_them: Iterable[Comparison]) -> Markup:
-    """A difference with its interval as a drawing beside the words, on a scale that all rows share."""
-    ends = [
-        abs(value)
-        for other in all_of_them
-        for value in (other.difference.mean, other.difference.low, other.difference.high)
-        if math.isfinite(value)
+def setting_columns(analysis: Analysis) -> list[Column[Setting]]:
+    """Return the columns of the table of settings."""
+    return [
+        Column("schedule", lambda s: s.label, numeric=False),
+        Column("saving group", lambda s: kind_of(s).name, numeric=False),
+        Column("saving", labels.saving_text, lambda s: 1 - s.relative_cost),
+        *_quality_columns(analysis, f"gain over {analysis.baseline or 'baseline'}"),
+        Column("Pareto front", lambda s: "yes" if s.on_front else "no", numeric=False),
+        Column("mean bits", lambda s: fmt.fixed(s.mean_bits, 2), lambda s: s.mean_bits),
+        Column("bits in the first tenth", lambda s: fmt.fixed(s.early_bits, 2), lambda s: s.early_bits),
+        Column("cost in BitOps", lambda s: short(round(s.bitops)), lambda s: s.bitops),
+        Column("time per run", lambda s: fmt.duration(s.seconds), lambda s: s.seconds),
     ]
-    difference = comparison.difference
-    drawn = interval_plot(difference.mean, difference.low, difference.high, max(ends)) if ends else Markup("")
-    return join([drawn, content])
+
+
+def deficit_columns(analysis: DeficitAnalysis, experiment: labels.Experiment) -> list[Column[DeficitPoint]]:
+    """Return the columns of the table of an experiment."""
+    return [
+        Column("arm", lambda p: p.arm, numeric=False),
+        Column(f"{experiment.column} in normal trainings", lambda p: f"{p.share:.3g}", lambda p: p.share),
+        Column(f"{experiment.column} in steps", lambda p: f"{p.place:,}", lambda p: p.place),
+        *_quality_columns(analysis, "gain over the control"),
+    ]
+
+
+def _quality_columns(analysis: labels.AnyAnalysis, gain: str) -> list[Column[Any]]:
+    """The columns of a quality over seeds and of its comparison."""
+    places = labels.places_of(analysis)
+
+    def quality(row: labels.Measured) -> str:
+        return "diverged" if labels.diverged(row) else fmt.fixed(row.quality.mean, places)
+
+    def p_value(row: labels.Measured) -> float:
+        comparison = labels.comparison_of(row)
+        return comparison.corrected if comparison else math.nan
+
+    return [
+        Column(analysis.metric, quality, lambda row: row.quality.mean),
+        Column("95 % interval", lambda row: fmt.interval(row.quality, places), lambda row: row.quality.low),
+        Column(gain, lambda row: fmt.fixed(_gain(row).mean, places, signed=True), lambda row: _gain(row).mean),
+        Column(
+            "95 % interval of the gain",
+            lambda row: fmt.interval(_gain(row), places, signed=True),
+            lambda row: _gain(row).low,
+            interval=_gain,
+        ),
+        Column("verdict", lambda row: labels.verdict_text(analysis, row), numeric=False),
+        Column("p (Holm)", lambda row: fmt.p_value(p_value(row)), p_value),
+        Column("seeds", lambda row: str(len(row.qualities)), lambda row: len(row.qualities)),
+    ]
+
+
+def _gain(row: labels.Measured) -> Estimate:
+    comparison = labels.comparison_of(row)
+    return comparison.difference if comparison else NOT_COMPARED
+
+
+def correlation_columns() -> list[Column[Correlation]]:
+    """Return the columns of the table of correlations of quality with cost; the last is for the page only."""
+    return [
+        Column("correlation", lambda c: c.kind, numeric=False),
+        Column("over", lambda c: f"{c.count:,} {c.over}", lambda c: c.count, numeric=False),
+        Column("value", lambda c: fmt.fixed(c.value, 2, signed=True), lambda c: c.value),
+        Column("95 % interval", lambda c: fmt.interval(as_estimate(c), 2, signed=True), lambda c: c.low),
+        Column(f"from {MINUS}1 to 1", lambda c: "", lambda c: c.value, numeric=False, interval=as_estimate),
+    ]
+
+
+def as_estimate(correlation: Correlation) -> Estimate:
+    """Return a correlation as an estimate, which can be formatted and drawn."""
+    return Estimate(correlation.value, math.nan, correlation.low, correlation.high)
+
+
+def pair_columns(analysis: Analysis) -> list[Column[Pair]]:
+    """Return the columns of the table of pairs of equal cost."""
+    places = labels.places_of(analysis)
+    return [
+        Column("starts high vs starts low", lambda p: f"{p[0]} vs {p[1]}", numeric=False),
+        Column("gain", lambda p: fmt.fixed(p[2].difference.mean, places, signed=True)),
+        Column("95 % interval", lambda p: fmt.interval(p[2].difference, places, signed=True)),
+        Column("p (Holm)", lambda p: fmt.p_value(p[2].corrected)),
+        Column("verdict on the first", lambda p: p[2].outcome, numeric=False),
+    ]
+
+
+FAILURE_COLUMNS: list[Column[FailedRun]] = [
+    Column("schedule", lambda failed: failed[0], numeric=False),
+    Column("seed", lambda failed: str(failed[1])),
+    Column("reason", lambda failed: failed[2], numeric=False),
+]
+
+
+def _exact_quality(row: labels.Measured) -> list[object]:
+    """The values under :data:`QUALITY_HEADS`; empty where nothing was compared."""
+    quality, gain, comparison = row.quality, _gain(row), labels.comparison_of(row)
+    own = [len(row.qualities), quality.mean, quality.error, quality.low, quality.high, labels.diverged(row)]
+    if comparison is None:
+        return [*own, *[""] * 6]
+    return [*own, gain.mean, gain.low, gain.high, comparison.p, comparison.corrected, comparison.outcome]
+
+
+def settings_csv(analyses: Sequence[Analysis]) -> str:
+    """Return a row per setting of each question, nothing rounded.
+
+    >>> settings_csv([]).startswith("title,task,metric")
+    True
+    """
+    rows = (
+        (
+            *(a.title, a.question.task, a.metric, a.higher_is_better),
+            *(s.label, s.run.schedule, s.group or "", s.baseline, *_exact_quality(s)),
+            *(s.bitops, s.relative_cost, s.mean_bits, s.early_bits, s.seconds, s.on_front),
+        )
+        for a in analyses
+        for s in a.settings
+    )
+    return csv_text(SETTING_HEADS, rows)
+
+
+def deficits_csv(analyses: Sequence[DeficitAnalysis]) -> str:
+    """Return a row per point of each experiment; ``place`` is its length or start in normal trainings.
+
+    >>> deficits_csv([]).startswith("title,task,metric")
+    True
+    """
+    rows = (
+        (
+            *(a.title, a.task, a.metric, a.higher_is_better, *a.bits, a.steps, a.window),
+            *(experiment.name, point.arm, point.place, point.share, *_exact_quality(point)),
+        )
+        for a in analyses
+        for experiment in labels.experiments_of(a)
+        for point in experiment.points
+    )
+    return csv_text(DEFICIT_HEADS, rows)

@@ -1,8 +1,11 @@
-"""What a report tells about the study itself, beside its figures."""
+"""What a report says about the study itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+FailedRun = tuple[str, int, str]
+"""The schedule, the seed and the last line of the traceback."""
 
 
 @dataclass(frozen=True)
@@ -15,20 +18,21 @@ class StudyInfo:
 
     name: str
     command: str
-    """The exact command line that makes the study again."""
+    """The command line that repeats the study."""
     planned: int
     """The number of runs."""
     done: int
-    failed: list[tuple[str, int, str]] = field(default_factory=list)
-    """The label, the seed and the last line of the traceback of each run that failed."""
+    failed: list[FailedRun] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=list)
     started: str = ""
     """When the first run began, in ISO format."""
-    ended: str = ""
+    ended: str | None = None
+    """When the last run ended; None if it is not known."""
     seconds: float = 0.0
-    """Of all runs together."""
-    workers: int = 1
+    """Total time of all runs."""
+    workers: int | None = None
+    """None if it is not known."""
     plan: str = ""
     """The plan as TOML text, if there was one."""
 

@@ -1,10 +1,10 @@
 "use strict";
-// The page says everything without this script; it adds tooltips, selection in all plots that are linked, and sorting.
+// The page is complete without this script, which adds tooltips, selection across linked plots, and sorting.
 (() => {
   const tooltip = document.getElementById("tooltip");
   const bar = document.getElementById("bar");
   const selected = document.getElementById("selected");
-  let shown = null; // whose tooltip is shown
+  let shown = null; // the item whose tooltip is shown
 
   // Tooltips: a line of text for each line of data-tip, never markup.
   function showTip(item, x, y) {
@@ -48,7 +48,7 @@
   document.addEventListener("focusout", hideTip);
   document.addEventListener("scroll", () => shown && showTipBeside(shown), { passive: true });
 
-  // Selection: a setting, arm or line has the same number in all plots, chips and rows that are linked.
+  // Selection: a setting, arm or line has the same data-setting in all linked plots, chips and rows.
   function clear() {
     for (const linked of document.querySelectorAll(".selecting")) {
       linked.classList.remove("selecting");
@@ -72,7 +72,8 @@
       same.classList.add("picked");
       if (same.hasAttribute("aria-pressed")) same.setAttribute("aria-pressed", "true");
     }
-    selected.textContent = linked.querySelector(`.chip[data-setting="${key}"]`).dataset.tip.split("\n").slice(0, 4).join(" · ");
+    const chip = linked.querySelector(`.chip[data-setting="${key}"]`); // plots and chips may show only some settings
+    selected.textContent = chip ? chip.dataset.tip.split("\n").slice(0, 4).join(" · ") : item.closest("tr").cells[0].textContent;
     bar.hidden = false;
   }
 
@@ -90,7 +91,7 @@
     }
   });
 
-  // Sorting: cells carry the exact number or text in data-sort; what is not a number comes last either way.
+  // Sorting: data-sort has the exact number or text of a cell; NaN is last in both directions.
   function compare(a, b, direction) {
     const [x, y] = [a, b].map(Number);
     if (!Number.isNaN(x) && !Number.isNaN(y)) return direction * (x - y);

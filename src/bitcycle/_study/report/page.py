@@ -1,33 +1,59 @@
-"""The report as one HTML page that needs nothing else: it works offline, and loads nothing."""
+"""The report as one self-contained HTML page, which works offline and loads nothing."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 from bitcycle._study.analysis import Analysis, DeficitAnalysis
-from bitcycle._study.report import words
-from bitcycle._study.report.deficits.section import deficit_section
-from bitcycle._study.report.findings import main_findings
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report.columns import FAILURE_COLUMNS
+from bitcycle._study.report.curves import Curves
+from bitcycle._study.report.deficit_section import DeficitSection, drawn_runs
+from bitcycle._study.report.findings import claims_list
+from bitcycle._study.report.glossary import GENERAL, OF_DEFICITS, OF_SCHEDULES
 from bitcycle._study.report.info import StudyInfo
-from bitcycle._study.report.markup import Markup, join, tag
-from bitcycle._study.report.reproduction import failures, glossary, reproduction
-from bitcycle._study.report.section import section
+from bitcycle._study.report.labels import drawn_settings
+from bitcycle._study.report.section import Section
+from bitcycle._study.report.study_section import StudySection
+from bitcycle._study.report.tables import html_table
+from bitcycle._support.charts.files import style as chart_style
+from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle.experiments.result import RunResult
 
 
+def sections_of(
+    analyses: Sequence[Analysis], records: Iterable[RunResult], deficits: Sequence[DeficitAnalysis] = ()
+) -> list[Section]:
+    """Return all sections of a report with their figures drawn; the records are read once."""
+    drawn = [setting.run for analysis in analyses for setting in drawn_settings(analysis)]
+    curves = Curves(records, [*drawn, *(run for deficit in deficits for run in drawn_runs(deficit))])
+    return [
+        *(StudySection(i, analysis, curves) for i, analysis in enumerate(analyses, start=1)),
+        *(DeficitSection(i, deficit, curves) for i, deficit in enumerate(deficits, start=1)),
+    ]
+
+
 def page(
-    study: StudyInfo, analyses: list[Analysis], records: list[RunResult], deficits: Sequence[DeficitAnalysis] = ()
+    study: StudyInfo,
+    analyses: Sequence[Analysis],
+    records: Iterable[RunResult],
+    deficits: Sequence[DeficitAnalysis] = (),
 ) -> str:
-    """One self-contained HTML page about a study.
+    """Return the page about a study.
 
     >>> text = page(StudyInfo("<b>", "bitcycle study", planned=1, done=0), [], [])
     >>> text[:15], "<h1>&lt;b&gt;</h1>" in text
     ('<!doctype html>', True)
     """
-    style, script = _resource("style.css"), _resource("page.js")
+    return page_of(study, sections_of(analyses, records, deficits))
+
+
+def page_of(study: StudyInfo, sections: Sequence[Section]) -> str:
+    """Return the page with these sections."""
+    style, script = chart_style() + resource("page.css"), resource("page.js")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -35,29 +61,36 @@ def page(
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"{study.name}: a study of precision schedules"),
-        tag("link", rel="icon", href="data:,"),  # else a browser asks a server for one
+        tag("link", rel="icon", href="data:,"),  # otherwise a browser requests one from the server
         tag("style", Markup(style)),
     )
-    alone = len(analyses) + len(deficits) == 1
     main = tag(
         "main",
-        _opening(study, analyses, deficits),
-        join(section(i, analysis, records, alone) for i, analysis in enumerate(analyses, start=1)),
-        join(deficit_section(i, deficit, records, alone) for i, deficit in enumerate(deficits, start=1)),
-        failures(study),
-        reproduction(study),
-        glossary(schedules=bool(analyses) or not deficits, deficits=bool(deficits)),
+        tag(
+            "header",
+            tag("p", "A study of precision schedules", class_="kicker"),
+            tag("h1", study.name),
+            tag("p", what_was_run(study, sections), class_="lead"),
+            _banner(study),
+            _findings(sections),
+            _contents(study, sections),
+        ),
+        *(section.html(alone=len(sections) == 1) for section in sections),
+        _failures(study),
+        _reproduction(study),
+        _glossary(sections),
     )
     body = tag("body", main, _floating(), tag("script", Markup(script)))
     return str(join([Markup("<!doctype html>\n"), tag("html", head, body, lang="en"), Markup("\n")]))
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """Return a file of this package."""
     return (files("bitcycle._study.report") / name).read_text(encoding="utf-8")
 
 
 def _policy(style: str, script: str) -> Markup:
-    """Nothing may be loaded, and no style or script may run but the two of the page itself."""
+    """Nothing may be loaded, and no style or script may run except those of the page itself."""
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
     policy = (
         f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; img-src data:; "
@@ -66,67 +99,102 @@ def _policy(style: str, script: str) -> Markup:
     return tag("meta", http_equiv="Content-Security-Policy", content=policy)
 
 
-def _opening(study: StudyInfo, analyses: Sequence[Analysis], deficits: Sequence[DeficitAnalysis]) -> Markup:
-    """The first screen: the title, what was run, and what came of it."""
-    return tag(
-        "header",
-        tag("p", "A study of precision schedules", class_="kicker"),
-        tag("h1", study.name),
-        tag("p", what_was_run(study, analyses, deficits), class_="lead"),
-        _banner(study),
-        main_findings(analyses, deficits),
-        _contents(study, analyses, deficits),
-    )
-
-
-def what_was_run(study: StudyInfo, analyses: Sequence[Analysis], deficits: Sequence[DeficitAnalysis] = ()) -> str:
-    """What was run, in a sentence or two."""
-    if not analyses and not deficits:
-        return f"{words.count(study.planned, 'run')} planned; none has finished yet."
+def what_was_run(study: StudyInfo, sections: Sequence[Section]) -> str:
+    """Return what was run, in a sentence or two."""
+    analyses = [each.analysis for each in sections if isinstance(each.analysis, Analysis)]
+    deficits = [each.analysis for each in sections if isinstance(each.analysis, DeficitAnalysis)]
+    if not sections:
+        return f"{fmt.count(study.planned, 'run')} planned; none has finished yet."
     settings = sum(len(analysis.settings) for analysis in analyses)
     what = [f"{settings:,} schedules and baselines"] * bool(analyses) + ["deficit experiments"] * bool(deficits)
-    seeds = f", {words.count(len(study.seeds), 'seed')} each" if study.seeds else ""
-    sentences = [
-        f"{words.count(study.done, 'training run')}: {', and '.join(what)}{seeds}, "
-        f"{words.duration(study.seconds)} of training in all."
-    ]
+    seeds = f", {fmt.count(len(study.seeds), 'seed')} each" if study.seeds else ""
+    runs = fmt.count(study.done, "training run")
+    sentences = [f"{runs}: {' and '.join(what)}{seeds}, {fmt.duration(study.seconds)} of training in total."]
     if analyses:
-        named = "; ".join(analysis.title for analysis in analyses)
-        sentences.append(f"{'Task' if len(analyses) == 1 else 'Tasks'}: {named}.")
+        titles = "; ".join(analysis.title for analysis in analyses)
+        sentences.append(f"{'Task' if len(analyses) == 1 else 'Tasks'}: {titles}.")
     if deficits:
-        tasks = words.listed(dict.fromkeys(deficit.task for deficit in deficits))
-        sentences.append(f"Deficits on {tasks}: a stretch of training at low precision, and the controls it needs.")
+        tasks = fmt.listed(dict.fromkeys(deficit.task for deficit in deficits))
+        sentences.append(f"Deficits on {tasks}: a stretch of training at low precision, with its controls.")
     return " ".join(sentences)
 
 
 def _banner(study: StudyInfo) -> Markup:
     if study.finished and not study.failed:
         return Markup("")
-    sentences = []
-    if not study.finished:
-        sentences.append(
-            f"{study.done:,} of {study.planned:,} runs finished. What follows is about these, and may change."
-        )
-    failed = Markup("")
+    finished = f"{study.done:,} of {study.planned:,} runs finished. The results cover these and may change."
+    parts = [] if study.finished else [finished, " "]
     if study.failed:
-        link = tag("a", words.count(len(study.failed), "run") + " failed", href="#failed")
-        failed = link + Markup(".")
-    return tag("p", join(sentences), Markup(" "), failed, class_="banner", role="note")
+        parts.append(tag("a", fmt.count(len(study.failed), "run") + " failed", href="#failed") + Markup("."))
+    return tag("p", *parts, class_="banner", role="note")
 
 
-def _contents(study: StudyInfo, analyses: Sequence[Analysis], deficits: Sequence[DeficitAnalysis]) -> Markup:
-    links = [(f"#task-{i}", analysis.title) for i, analysis in enumerate(analyses, start=1)]
-    links += [(f"#deficit-{i}", deficit.title) for i, deficit in enumerate(deficits, start=1)]
-    if study.failed:
-        links.append(("#failed", "Runs that failed"))
-    links += [("#reproduce", "How to reproduce it"), ("#words", "The words")]
-    items = [tag("li", tag("a", title, href=address)) for address, title in links]
+def _findings(sections: Sequence[Section]) -> Markup:
+    """All claims of a single section, the first ones of several."""
+    groups = []
+    for section in sections:
+        if section.analysis.claims and len(sections) == 1:
+            groups.append(claims_list(section.analysis))
+        elif section.analysis.claims:
+            title = tag("h3", tag("a", section.analysis.title, href=f"#{section.anchor}"))
+            groups.append(title + claims_list(section.analysis, section.main_claims))
+    return tag("div", tag("h2", "Findings"), *groups, class_="findings") if groups else Markup("")
+
+
+def _contents(study: StudyInfo, sections: Sequence[Section]) -> Markup:
+    links = [(section.anchor, section.analysis.title) for section in sections]
+    links += [("failed", "Failed runs")] if study.failed else []
+    links += [("reproduce", "How to reproduce it"), ("glossary", "Glossary")]
+    items = [tag("li", tag("a", title, href=f"#{anchor}")) for anchor, title in links]
     return tag("nav", tag("ol", *items), aria_label="Contents", class_="contents")
 
 
+def run_facts(study: StudyInfo) -> list[tuple[str, str]]:
+    """Return what is known about how a study was run."""
+    facts = [
+        ("seeds", ", ".join(str(seed) for seed in study.seeds)),
+        ("runs", f"{study.done:,} of {study.planned:,}"),
+        ("total time of all runs", fmt.duration(study.seconds)),
+        ("workers", "" if study.workers is None else f"{study.workers:,}"),
+        ("started", fmt.moment(study.started)),
+        ("ended", fmt.moment(study.ended or "")),
+        *study.versions.items(),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _reproduction(study: StudyInfo) -> Markup:
+    facts = [tag("div", tag("dt", name), tag("dd", value)) for name, value in run_facts(study)]
+    plan = tag("details", tag("summary", "Plan"), tag("pre", tag("code", study.plan), tabindex="0"))
+    return tag(
+        "section",
+        tag("h2", "How to reproduce it"),
+        tag("p", "The same command with the same versions gives the same numbers."),
+        tag("pre", tag("code", study.command), class_="command", tabindex="0"),
+        tag("dl", *facts, class_="facts"),
+        plan if study.plan else "",
+        id="reproduce",
+    )
+
+
+def _failures(study: StudyInfo) -> Markup:
+    if not study.failed:
+        return Markup("")
+    table = html_table(FAILURE_COLUMNS, study.failed, "Failed runs", "failures")
+    return tag("section", tag("h2", "Failed runs"), table, id="failed")
+
+
+def _glossary(sections: Sequence[Section]) -> Markup:
+    """The terms that the report uses."""
+    deficits = any(isinstance(section, DeficitSection) for section in sections)
+    schedules = not sections or any(isinstance(section, StudySection) for section in sections)
+    terms = [*GENERAL, *(OF_SCHEDULES if schedules else ()), *(OF_DEFICITS if deficits else ())]
+    items = [tag("div", tag("dt", term), tag("dd", meaning)) for term, meaning in terms]
+    return tag("section", tag("h2", "Glossary"), tag("dl", *items, class_="facts glossary"), id="glossary")
+
+
 def _floating() -> Markup:
-    """The tooltip, and the bar that names what is selected; both hidden until the script needs them."""
+    """The tooltip, and the bar that names the selection; both are hidden until the script needs them."""
     tooltip = tag("div", id="tooltip", role="tooltip", hidden=True)
-    words_of_bar = tag("p", id="selected", role="status")
     clear = tag("button", "Clear", type="button", id="clear")
-    return tooltip + tag("div", words_of_bar, clear, id="bar", hidden=True)
+    return tooltip + tag("div", tag("p", id="selected", role="status"), clear, id="bar", hidden=True)

@@ -1,4 +1,4 @@
-"""Numbers in words: the same everywhere in a report."""
+"""Numbers as text, the same everywhere in a report."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from bitcycle._study.analysis import Estimate
+from bitcycle._support.charts.scale import MINUS
 
 NONE = "\N{EN DASH}"
-"""What stands where there is no number."""
-
-MINUS = "\N{MINUS SIGN}"
+"""Shown where there is no number."""
 
 
-def decimals(values: Iterable[float], figures: int = 4) -> int:
-    """How many decimals give the largest of the values so many significant figures.
+def decimals(values: Iterable[float], digits: int = 4) -> int:
+    """Return the decimals that give the largest value this many significant digits.
 
     >>> decimals([0.9531, 0.91]), decimals([86.2]), decimals([1234.0])
     (4, 2, 0)
     """
     largest = max((abs(value) for value in values if math.isfinite(value)), default=1.0)
     if largest == 0:
-        return figures - 1
-    return min(12, max(0, figures - 1 - math.floor(math.log10(largest))))
+        return digits - 1
+    return min(12, max(0, digits - 1 - math.floor(math.log10(largest))))
 
 
 def fixed(value: float, places: int, signed: bool = False) -> str:
-    """A number with so many decimals and a true minus sign.
+    """Format a number with a fixed number of decimals and a true minus sign.
 
     >>> fixed(0.5, 2, signed=True), fixed(-0.5, 2) == MINUS + "0.50", fixed(float("nan"), 2) == NONE
     ('+0.50', True, True)
@@ -35,13 +34,13 @@ def fixed(value: float, places: int, signed: bool = False) -> str:
     if not math.isfinite(value):
         return NONE
     text = f"{value:+.{places}f}" if signed else f"{value:.{places}f}"
-    if float(text) == 0:  # minus nothing is nothing
+    if float(text) == 0:  # no sign on zero
         text = text.lstrip("+-")
     return text.replace("-", MINUS)
 
 
 def percent(share: float, places: int = 1) -> str:
-    """A share in per cent, on one line.
+    """Format a share as a percentage with a non-breaking space.
 
     >>> percent(0.3667).replace(chr(160), " ")
     '36.7 %'
@@ -50,23 +49,23 @@ def percent(share: float, places: int = 1) -> str:
 
 
 def interval(estimate: Estimate, places: int, signed: bool = False) -> str:
-    """The 95 % interval of an estimate, or that there is none.
+    """Format the 95 % interval of an estimate, or say that there is none.
 
     >>> interval(Estimate(0.5, 0.1, 0.3, 0.7), 1), interval(Estimate(0.5, *[float("nan")] * 3), 1)
     ('0.3 to 0.7', 'no interval')
     """
     if not has_interval(estimate):
-        return "no interval"
+        return "no interval" if math.isfinite(estimate.mean) else NONE
     return f"{fixed(estimate.low, places, signed)} to {fixed(estimate.high, places, signed)}"
 
 
 def has_interval(estimate: Estimate) -> bool:
-    """Whether there were seeds enough for an interval."""
+    """Whether there were enough seeds for an interval."""
     return math.isfinite(estimate.low) and math.isfinite(estimate.high)
 
 
 def p_value(p: float) -> str:
-    """A probability, in as many figures as anybody reads.
+    """Format a p-value.
 
     >>> p_value(0.0312), p_value(0.0000001)
     ('0.031', '< 0.001')
@@ -77,7 +76,7 @@ def p_value(p: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in two units at most.
+    """Format a time in at most two units.
 
     >>> duration(0.4), duration(48), duration(754), duration(11100)
     ('0.4 s', '48 s', '12 min 34 s', '3 h 5 min')
@@ -95,7 +94,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(text: str) -> str:
-    """A moment in ISO format, to the minute; anything else as it is.
+    """Format an ISO time to the minute; any other text is returned unchanged.
 
     >>> moment("2026-03-01T12:30:59"), moment("at noon")
     ('2026-03-01 12:30', 'at noon')
@@ -106,17 +105,17 @@ def moment(text: str) -> str:
         return text
 
 
-def count(number: int, what: str) -> str:
-    """A number of things.
+def count(number: int, noun: str) -> str:
+    """Format a count with its noun.
 
     >>> count(1, "seed"), count(1200, "run")
     ('1 seed', '1,200 runs')
     """
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in a sentence.
+    """Join names for a sentence.
 
     >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
     ('a, b and c', 'a', 'nothing')
@@ -124,12 +123,3 @@ def listed(names: Iterable[str]) -> str:
     everything = list(names) or ["nothing"]
     *front, last = everything
     return f"{', '.join(front)} and {last}" if front else last
-
-
-def shortened(text: str, most: int = 22) -> str:
-    """A name short enough for a drawing.
-
-    >>> shortened("delay(0.25, CR:3-8:cycles=8)")
-    'delay(0.25, CR:3-8:cy…'
-    """
-    return text if len(text) <= most else text[: most - 1] + "…"

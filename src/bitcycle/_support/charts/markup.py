@@ -1,4 +1,4 @@
-"""HTML and SVG elements. Text is escaped unless it is markup already, so that no name can become part of the page."""
+"""HTML and SVG elements. Text is escaped unless it is already markup, so that no name can become part of a page."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import html
 import re
 from collections.abc import Iterable
 
-# What XML forbids, and what turns the direction of the text around it.
+# Characters that XML forbids, and characters that reverse the direction of the text around them.
 _HARMFUL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 
-_VOID = {"meta", "link", "br"}  # HTML elements that have no end
-_SHAPES = {"path", "line", "rect", "circle"}  # SVG elements that are closed in themselves
+_VOID = {"meta", "link", "br"}  # HTML elements without an end tag
+_SHAPES = {"path", "line", "rect", "circle"}  # SVG elements without content
 
 Value = str | int | float | bool | None
 
 
 class Markup(str):
-    """Text that is markup already; joined with other markup it stays what it is.
+    """Text that is already markup.
 
     >>> type(Markup("<b>") + Markup("</b>")).__name__
     'Markup'
@@ -29,7 +29,7 @@ class Markup(str):
 
 
 def clean(text: str) -> str:
-    """The text without characters that no page can show.
+    """Replace characters that no page can show.
 
     >>> clean("a\\x00b")
     'a\ufffdb'
@@ -38,7 +38,7 @@ def clean(text: str) -> str:
 
 
 def escape(text: str) -> Markup:
-    """Text as markup that shows it letter by letter; markup stays as it is.
+    """Return text as markup that shows it literally; markup is returned unchanged.
 
     >>> escape("<script>"), escape(Markup("<b>"))
     ('&lt;script&gt;', '<b>')
@@ -46,13 +46,13 @@ def escape(text: str) -> Markup:
     return text if isinstance(text, Markup) else Markup(html.escape(clean(text)))
 
 
-def join(parts: Iterable[str], between: str = "") -> Markup:
-    """Parts one after the other, each escaped unless it is markup."""
-    return Markup(escape(between).join(escape(part) for part in parts))
+def join(parts: Iterable[str], separator: str = "") -> Markup:
+    """Concatenate parts, each escaped unless it is markup."""
+    return Markup(escape(separator).join(escape(part) for part in parts))
 
 
 def tag(name: str, /, *children: str, **attributes: Value) -> Markup:
-    """An element. Underscores in attributes stand for hyphens; one at the end keeps a name clear of Python's words.
+    """Return an element. Underscores in attribute names become hyphens; a trailing one avoids Python's keywords.
 
     >>> tag("p", "1 < 2", class_="note", data_x=1.50)
     '<p class="note" data-x="1.5">1 &lt; 2</p>'
@@ -75,7 +75,7 @@ def _attribute(key: str, value: Value) -> str:
 
 
 def coordinate(value: float) -> str:
-    """A number as short as a drawing allows: a hundredth of a pixel cannot be seen.
+    """Format a number to a hundredth of a pixel.
 
     >>> coordinate(1.5), coordinate(2.0), coordinate(0.333333)
     ('1.5', '2', '0.33')

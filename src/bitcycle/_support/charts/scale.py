@@ -1,4 +1,4 @@
-"""From numbers to pixels, and ticks at round numbers."""
+"""Scales from numbers to pixels, and ticks at round numbers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bitcycle._study.report.words import MINUS
+MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers from ``low`` to ``high`` along pixels from ``start`` to ``end``, evenly or by their logarithm.
+    """A linear or logarithmic map of numbers from ``low`` to ``high`` onto pixels from ``start`` to ``end``.
 
     >>> scale = Scale(0, 10, start=100, end=200)
     >>> scale(5), scale.number(150)
@@ -31,16 +31,16 @@ class Scale:
         return self.start + (at - low) / (high - low) * (self.end - self.start)
 
     def number(self, pixel: float) -> float:
-        """The number at a pixel of an even scale."""
+        """Return the number at a pixel of a linear scale."""
         return self.low + (pixel - self.start) / (self.end - self.start) * (self.high - self.low)
 
     def ticks(self, count: int = 5) -> list[float]:
-        """Some round numbers inside."""
+        """Return round numbers within the scale."""
         return decades(self.low, self.high) if self.logarithmic else ticks(self.low, self.high, count)
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """About so many round numbers from low to high: multiples of 1, 2 or 5 times a power of ten.
+    """Return about ``count`` multiples of 1, 2 or 5 times a power of ten.
 
     >>> ticks(0.913, 0.957)
     [0.92, 0.93, 0.94, 0.95]
@@ -53,7 +53,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Powers of ten from low to high, thinned out if they are many, with three times each if they are few.
+    """Return powers of ten, thinned out where there are many, with three times each where there are few.
 
     >>> decades(0.5, 200), decades(0.8, 40)
     ([1.0, 10.0, 100.0], [1.0, 3.0, 10.0, 30.0])
@@ -67,7 +67,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def tick_texts(numbers: list[float]) -> list[str]:
-    """The numbers at ticks, all with the same decimals; by powers of ten if they are very large or small.
+    """Format numbers with the same decimals, or in scientific notation if they are very large or small.
 
     >>> tick_texts([0.9, 0.95, 1.0]), tick_texts([0.0, 5000.0]), tick_texts([2e-8, 1e9])
     (['0.90', '0.95', '1.00'], ['0', '5,000'], ['2e-8', '1e9'])
@@ -86,7 +86,7 @@ def _places(number: float) -> int:
 
 
 def span(numbers: Iterable[float], margin: float = 0.06) -> tuple[float, float]:
-    """From the least to the greatest of the finite numbers with some room around them; never empty.
+    """Return the range of the finite numbers with a margin around it; it is never empty.
 
     >>> span([1.0, 3.0], margin=0.5), span([2.0])
     ((0.0, 4.0), (1.8, 2.2))

@@ -1,0 +1,247 @@
+"""The section of the deficit experiments on one task: the question, the arms, plots, tables and diagnostics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report import labels
+from bitcycle._study.report.columns import deficit_columns
+from bitcycle._study.report.curves import Curves
+from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_plot
+from bitcycle._study.report.glossary import DIAGNOSTICS, Diagnostic
+from bitcycle._study.report.labels import Experiment, trainings
+from bitcycle._study.report.line_plot import Axes, Line, line_plot
+from bitcycle._study.report.section import Figure, Section, chip, panels, part, two_sizes
+from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, shades
+from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain
+from bitcycle._support.charts.drawing import Drawing, Key, line
+from bitcycle._support.charts.files import grid
+from bitcycle._support.charts.markup import Markup, tag
+from bitcycle.experiments.run_config import RunConfig
+
+NO_DEFICIT = "no-deficit"
+ARMS_TEXT = (
+    "The arms differ in nothing else, so the difference from longer is the effect of a deficit; what a restart "
+    "recovers was not lasting damage. Select an arm to follow it in the plots and tables."
+)
+
+
+class DeficitSection(Section):
+    """Everything about the deficit experiments on one task."""
+
+    main_claims = 3  # damage can only be judged together with the control and the restart
+
+    def __init__(self, number: int, analysis: DeficitAnalysis, curves: Curves) -> None:
+        self.anchor, self.analysis, self.deficit = f"deficit-{number}", analysis, analysis
+        self.experiments = labels.experiments_of(analysis)
+        self.plots = {each.name: deficit_plot(analysis, each, WIDE) for each in self.experiments}
+        self.trainings = Trainings(analysis, curves)
+        self.figures = [
+            Figure(f"deficit-{each.name}", f"quality against the {each.column} of the deficit", drawing)
+            for each in self.experiments
+            if (drawing := self.plots[each.name])
+        ]
+        if self.trainings.panels:
+            title = f"Diagnostics along training, by {self.trainings.experiment.axis}"
+            drawing = grid(title, self.trainings.panels, 2, self.trainings.key())
+            self.figures.append(Figure("measurements", "diagnostics along training", drawing))
+
+    def lead(self) -> str:
+        return f"{_question(self.deficit)} {_what_ran(self.deficit)}"
+
+    def cautions(self) -> list[str]:
+        return _cautions(self.deficit)
+
+    def tables(self) -> list[str]:
+        return [
+            block
+            for each in self.experiments
+            for block in (f"{plain(each.title)}:", markdown_table(deficit_columns(self.deficit, each), each.points))
+        ]
+
+    def body(self) -> Markup:
+        parts = [
+            part("Arms", ARMS_TEXT, self._arms()),
+            *(part(each.title, _plot_text(self.deficit, each), self._plot(each)) for each in self.experiments),
+            part("All numbers", _table_text(self.deficit), *(self._table(each) for each in self.experiments)),
+        ]
+        return tag("div", *parts, class_="linked") + self._diagnostics()
+
+    def _arms(self) -> Markup:
+        """The arms with their signs and what they mean: a legend, and buttons that select."""
+        arms = [arm for arm in ARM.values() if any(arm in experiment.arms for experiment in self.experiments)]
+        items = []
+        for arm in arms:
+            button = chip(arm.title, arm.kind.sign(arm.dash), arm.key, f"{arm.title}\n{arm.meaning}")
+            items.append(tag("li", tag("span", button), tag("span", arm.meaning)))
+        return tag("ul", *items, class_="arms")
+
+    def _plot(self, experiment: Experiment) -> Markup:
+        narrow = deficit_plot(self.deficit, experiment, NARROW)
+        missing = "All runs diverged: there is no quality to show."
+        return two_sizes("deficit-plot", self.plots[experiment.name], narrow, missing)
+
+    def _table(self, experiment: Experiment) -> Markup:
+        def style(point: DeficitPoint) -> RowStyle:
+            return RowStyle(ARM[point.arm].key, ARM[point.arm].kind.sign(), labels.diverged(point))
+
+        columns = deficit_columns(self.deficit, experiment)
+        label = f"{experiment.title}: all numbers, with intervals"
+        return tag("h4", experiment.title) + html_table(columns, experiment.points, label, "sortable compact", style)
+
+    def _diagnostics(self) -> Markup:
+        found = self.trainings
+        if not found.panels:
+            return Markup("")
+        chips = [chip(found.short[each.key], _sample(each), each.key, each.label) for each in found.lines]
+        group = tag("div", tag("span", found.experiment.axis, class_="hint"), *chips, class_="chip-group")
+        legend = tag("div", group, class_="chips", role="group", aria_label="Select a line in all of these plots")
+        explained = (
+            f"Means over the seeds, for the held arm at every {found.experiment.column}, and in grey for trainings "
+            "without a deficit. A dot marks the first value after a deficit. Point at a line for its name."
+        )
+        drawn = panels(found.panels, found.sentences)
+        return tag("div", part("Diagnostics along training", explained, legend, drawn), class_="linked")
+
+
+class Trainings:
+    """The held arm at every length, or every start where there are no lengths, and the trainings without a deficit."""
+
+    def __init__(self, analysis: DeficitAnalysis, curves: Curves) -> None:
+        self.lines: list[Line] = []
+        self.short: dict[str, str] = {}
+        self.panels: list[Drawing] = []
+        self.sentences: list[str] = []
+        self._runs: dict[str, RunConfig] = {}
+        for experiment in labels.experiments_of(analysis):
+            held = [point for point in experiment.points if point.arm == HELD.name]
+            if held:
+                self.experiment = experiment
+                self._add_lines(analysis, experiment, held)
+                self._draw(curves)
+                return
+
+    def _add_lines(self, analysis: DeficitAnalysis, experiment: Experiment, held: Sequence[DeficitPoint]) -> None:
+        controls = {point.place: point for point in experiment.points if point.arm == LONGER.name}
+        if experiment.by_length and 0 in controls:
+            self._add("no deficit: the normal training", "0", NO_DEFICIT, controls[0])
+        for point, shade in zip(held, shades(len(held)), strict=True):
+            label = f"held, {labels.place_text(analysis, experiment, point)}"
+            ends = point.place + (0 if experiment.by_length else analysis.window)
+            self._add(label, f"{point.share:.3g}", shade, point, ends)
+        if control := controls.get(held[-1].place):
+            label = LONGER.title + (": as many steps as with the longest deficit" if experiment.by_length else "")
+            self._add(label, LONGER.title, NO_DEFICIT, control, dash=1)
+
+    def _add(self, label: str, short: str, class_: str, point: DeficitPoint, ends: int = 0, dash: int = 0) -> None:
+        key = str(len(self.lines))
+        self.lines.append(Line(key, label, class_, [], dash, dot=ends))
+        self.short[key], self._runs[key] = short, point.runs[0]
+
+    def _draw(self, curves: Curves) -> None:
+        """A panel per diagnostic that has a value: those that are explained first, then any other."""
+        steps = max(run.steps for run in self._runs.values())
+        names = curves.names(self._runs.values())
+        for name in [*(name for name in DIAGNOSTICS if name in names), *sorted(names - DIAGNOSTICS.keys())]:
+            diagnostic = DIAGNOSTICS.get(name, Diagnostic())
+            if lines := self.courses(curves, name):
+                values = [value for each in lines for _, value in each.points]
+                # While two deficits last, their lines coincide: the shortest is drawn last, on top.
+                lines.sort(key=lambda each: each.dot or math.inf, reverse=True)
+                self.panels.append(line_plot(name, name, lines, Axes.around(steps, values, diagnostic.threshold)))
+                self.sentences.append(diagnostic.sentence)
+
+    def courses(self, curves: Curves, name: str) -> list[Line]:
+        """Return the lines of a diagnostic; a single value is a line too, since a deficit changes the bits rarely."""
+        found = [replace(each, points=curves.mean(self._runs[each.key], name)) for each in self.lines]
+        return [each for each in found if each.points]
+
+    def key(self) -> Key:
+        """Return a sample of each line with its short name."""
+        samples = [tag("g", line(1, 8, 29, 8, f"stroke dash-{each.dash}"), class_=each.class_) for each in self.lines]
+        return tuple(zip(samples, self.short.values(), strict=True))
+
+
+def drawn_runs(analysis: DeficitAnalysis) -> list[RunConfig]:
+    """Return the settings whose curves a section may draw."""
+    return [point.runs[0] for point in labels.points_of(analysis) if point.arm != RESTARTED.name]
+
+
+def _sample(each: Line) -> Markup:
+    drawn = line(0, 7, 22, 7, f"stroke dash-{each.dash}")
+    return tag("svg", drawn, viewBox="0 0 22 14", class_=f"chip-line {each.class_}", aria_hidden="true")
+
+
+def _question(analysis: DeficitAnalysis) -> str:
+    low, high = (fmt.count(width, "bit") for width in analysis.bits)
+    steps = fmt.count(analysis.steps, "step")
+    lasting = f"cause damage that a full normal training at {high} ({steps}) does not repair"
+    when = "cause less damage the later it starts"
+    by_length = any(point.place for point in analysis.lengths)
+    effects = [lasting] * by_length + [when] * bool(analysis.positions) or [lasting, when]
+    return f"Does a stretch of training at {low} {', and does it '.join(effects)}?"
+
+
+def _what_ran(analysis: DeficitAnalysis) -> str:
+    parts = []
+    lengths = sorted({point.share for point in analysis.lengths if point.place})
+    if lengths:
+        parts.append(f"initial deficits of {fmt.listed(f'{share:.3g}' for share in lengths)} normal trainings")
+    starts = fmt.listed(f"{share:.3g}" for share in sorted({point.share for point in analysis.positions}))
+    if analysis.positions:
+        when = f"{starts} of the way through a normal training"
+        if analysis.recovery == "whole":
+            when = f"after {starts} normal trainings, followed by a full normal training"
+        window = f"{trainings(analysis.window / analysis.steps)} ({fmt.count(analysis.window, 'step')})"
+        parts.append(f"a deficit of {window} that starts {when}")
+    return f"Runs: {'; '.join(parts) or 'only normal trainings'}; {fmt.count(analysis.seeds, 'seed')} each."
+
+
+def _cautions(analysis: DeficitAnalysis) -> list[str]:
+    """What limits the conclusions."""
+    sentences = []
+    points = labels.points_of(analysis)
+    arms = {point.arm for point in points}
+    if all(len(point.qualities) <= 1 for point in points):
+        sentences.append("There is one seed per point: no intervals, and differences may be noise.")
+    if HELD.name in arms and RESTARTED.name not in arms:
+        sentences.append(
+            "No run restarts the learning-rate schedule: lasting damage cannot be separated from a learning rate that "
+            "is too small."
+        )
+    if LONGER.name not in arms:
+        sentences.append("No run without a deficit has finished: there is nothing to compare with.")
+    lost = [
+        f"{ARM[point.arm].title} with {labels.place_text(analysis, experiment, point)}"
+        for experiment in labels.experiments_of(analysis)
+        for point in experiment.points
+        if labels.diverged(point)
+    ]
+    if lost:
+        sentences.append(f"A run diverged: {'; '.join(lost)}. These points are in the tables, but not in the plots.")
+    return sentences
+
+
+def _plot_text(analysis: DeficitAnalysis, experiment: Experiment) -> str:
+    low, high = (fmt.count(width, "bit") for width in analysis.bits)
+    window = fmt.count(analysis.window, "step")
+    if experiment.by_length:
+        training = f"an initial deficit at {low} and a full normal training at {high}"
+    elif analysis.recovery == "whole":
+        training = f"some training at {high}, {window} at {low}, and a full normal training at {high}"
+    else:
+        training = f"a normal training at {high} into which {window} at {low} are inserted"
+    better = labels.better_text(analysis)
+    return f"The {analysis.metric} on the test set after {training}; mean over seeds ({better})."
+
+
+def _table_text(analysis: DeficitAnalysis) -> str:
+    return (
+        f"The {analysis.metric} is a mean over seeds ({labels.better_text(analysis)}). Gains over the control of the "
+        "same length or start are paired by seed and positive where an arm is better; p-values are corrected within "
+        "each table with Holm's method."
+    )

@@ -1,0 +1,56 @@
+"""The terms of a report and the diagnostics along training, explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GENERAL = (
+    ("bits", "the width of the integer grid on which the products of a model are computed"),
+    ("schedule", "the number of bits at each step of training"),
+    ("95 % interval", "the means that are plausible given the seeds, from resampling them; it needs several seeds"),
+)
+OF_SCHEDULES = (
+    ("cost", "effective BitOps: multiplications times the bits of both operands, forward and backward"),
+    ("saving", "the share of the baseline's cost that a schedule avoids"),
+    ("saving group", "large, medium or small: which third of the possible saving between the two widths is reached"),
+    ("static", "the same bits at every step; the baseline is static at the largest width"),
+    ("Pareto front", "the settings that no other setting beats in both cost and quality"),
+)
+OF_DEFICITS = (
+    ("deficit", "a stretch of training held at low precision, to probe critical learning periods"),
+    ("normal training", "the training at the larger width that follows or surrounds a deficit; also a unit of length"),
+    ("control", "the arm longer: the same steps and learning rates as held, without a deficit"),
+)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A quantity measured along training, explained in a sentence."""
+
+    sentence: str = ""
+    threshold: float | None = None
+    """A value that separates two cases."""
+
+
+# The names are those of bitcycle.experiments.diagnostics, which is not imported here because it needs torch.
+DIAGNOSTICS = {
+    "Fisher information": Diagnostic(
+        "How strongly the predictions depend on the weights: high while the network takes shape, when deficits are "
+        "thought to do lasting damage."
+    ),
+    "gradient over noise": Diagnostic(
+        "The norm of the gradient divided by the norm of its rounding error: below 1, rounding error dominates.", 1.0
+    ),
+    "gradient diversity": Diagnostic(
+        "How far the gradients of two batches disagree: 0.5 if they are equal, 1 if they are orthogonal, more if they "
+        "point against each other."
+    ),
+    "gradient after a change of bits": Diagnostic(
+        "The norm of the gradient at the first step with other bits divided by that at the step before: far from 1 "
+        "where a change of precision disturbs training.",
+        1.0,
+    ),
+    "update after a change of bits": Diagnostic(
+        "The same ratio for the optimiser's update: far from 1 where a change of precision disturbs the weights.", 1.0
+    ),
+}

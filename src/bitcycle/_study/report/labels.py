@@ -1,0 +1,196 @@
+"""What the report says about a setting, about a point of a deficit experiment, and about what was asked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bitcycle._study.analysis import Analysis, Comparison, DeficitAnalysis, DeficitPoint, Setting
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report.style import ARM, FULL, LONGER, Arm, kind_of
+from bitcycle._study.wording import cost_phrase
+
+Measured = Setting | DeficitPoint
+"""What has a quality over seeds, perhaps compared with a baseline or control."""
+MOST_DRAWN = 60
+"""The most settings that the plots of a question show."""
+AnyAnalysis = Analysis | DeficitAnalysis
+EQUAL = 1.005
+"""Up to this ratio a cost counts as equal to the baseline's."""
+
+
+def diverged(row: Measured) -> bool:
+    """Whether there is no quality to show because a training ended in infinity or NaN."""
+    return not math.isfinite(row.quality.mean)
+
+
+def comparison_of(row: Measured) -> Comparison | None:
+    """Return the comparison with the baseline or control."""
+    return row.against if isinstance(row, Setting) else row.loss
+
+
+def has_cost(setting: Setting) -> bool:
+    """Whether the cost relative to a baseline is known."""
+    return math.isfinite(setting.relative_cost)
+
+
+def drawn_settings(analysis: Analysis) -> list[Setting]:
+    """Return the settings that the plots show: all that did not diverge, or a choice where they are very many.
+
+    The choice holds the Pareto front and the baselines, and others at even distances in the order of cost.
+    """
+    settings = [setting for setting in analysis.settings if not diverged(setting)]
+    if len(settings) <= MOST_DRAWN:
+        return settings
+    first = [i for i, setting in enumerate(settings) if setting.on_front or setting.baseline][: MOST_DRAWN // 2]
+    others = sorted(set(range(len(settings))) - set(first))
+    room = MOST_DRAWN - len(first)
+    even = {others[i * len(others) // room] for i in range(room)}
+    return [settings[i] for i in sorted(even.union(first))]
+
+
+def key_of(analysis: Analysis, setting: Setting) -> str:
+    """Return the identifier of a setting within its section of the page: a number, since a label may hold any text."""
+    return str(next(i for i, other in enumerate(analysis.settings) if other is setting))
+
+
+def points_of(analysis: DeficitAnalysis) -> list[DeficitPoint]:
+    """Return the points of both experiments."""
+    return [*analysis.lengths, *analysis.positions]
+
+
+def places_of(analysis: AnyAnalysis) -> int:
+    """Return the decimals of the metric: four significant digits of the largest mean."""
+    rows = analysis.settings if isinstance(analysis, Analysis) else points_of(analysis)
+    return fmt.decimals(row.quality.mean for row in rows)
+
+
+def quality_text(row: Measured, places: int) -> str:
+    """Format a mean with its interval, if it has one."""
+    mean = fmt.fixed(row.quality.mean, places)
+    return f"{mean}, 95 % interval {fmt.interval(row.quality, places)}" if fmt.has_interval(row.quality) else mean
+
+
+def saving_text(setting: Setting) -> str:
+    """Format the saving, or how many times the baseline's cost a setting needs."""
+    if not has_cost(setting):
+        return fmt.NONE
+    return (
+        cost_phrase(setting.relative_cost) if setting.relative_cost > EQUAL else fmt.percent(1 - setting.relative_cost)
+    )
+
+
+def verdict_text(analysis: AnyAnalysis, row: Measured) -> str:
+    """Return the outcome of the comparison with the baseline or control."""
+    if isinstance(row, DeficitPoint) and row.arm == LONGER.name:
+        return "the control"
+    if isinstance(row, Setting) and isinstance(analysis, Analysis) and row.label == analysis.baseline:
+        return "the baseline"
+    comparison = comparison_of(row)
+    return comparison.outcome if comparison else fmt.NONE
+
+
+def better_text(analysis: AnyAnalysis) -> str:
+    """Return which direction is better."""
+    return "higher is better" if analysis.higher_is_better else "lower is better"
+
+
+def baseline_text(analysis: Analysis) -> str:
+    """Return the name of the baseline."""
+    return analysis.baseline or "the baseline"
+
+
+def tip_lines(analysis: Analysis, setting: Setting) -> list[str]:
+    """Return the lines of a setting's tooltip."""
+    lines = [setting.label]
+    if diverged(setting):
+        lines.append(f"{analysis.metric}: diverged")
+    else:
+        lines.append(f"{analysis.metric} {quality_text(setting, places_of(analysis))}")
+        lines.append(f"over {fmt.count(len(setting.qualities), 'seed')}")
+    if has_cost(setting) and setting.label != analysis.baseline:
+        lines.append(f"{cost_phrase(setting.relative_cost)}, compared with {baseline_text(analysis)}")
+    bits = "32-bit floats" if kind_of(setting) is FULL else f"{setting.mean_bits:.2f} bits on average"
+    lines.append(bits if setting.baseline else f"{bits}, {setting.early_bits:.2f} in the first tenth")
+    if setting.against:
+        lines.append(f"{analysis.metric} against {baseline_text(analysis)}: {setting.against.outcome}")
+    return lines
+
+
+def question_text(analysis: Analysis) -> str:
+    """Return the task, its model, its data and the length of training."""
+    question = analysis.question
+    parts = [f"Task {question.task}", *([f"model {question.model}"] if question.model else [])]
+    parts.append(f"data {question.data}" if question.data else "embedded data")
+    parts.append(f"{fmt.count(question.steps, 'training step')}")
+    parts += [f"batch size {question.batch_size}"] if question.batch_size else []
+    return ", ".join([*parts, *(f"{name} {value}" for name, value in question.options)])
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One of the two deficit experiments, with the texts of its plot."""
+
+    name: str
+    """``length`` or ``position``."""
+    title: str
+    axis: str
+    column: str
+    """The heading of the column of its places."""
+    points: list[DeficitPoint]
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The arms that have a run."""
+        return [arm for arm in ARM.values() if any(point.arm == arm.name for point in self.points)]
+
+    @property
+    def by_length(self) -> bool:
+        """Whether the length of an initial deficit varies, not the position of a window."""
+        return self.name == "length"
+
+    def without_deficit(self, point: DeficitPoint) -> bool:
+        """Whether a point is the normal training itself."""
+        return self.by_length and point.place == 0
+
+
+def experiments_of(analysis: DeficitAnalysis) -> list[Experiment]:
+    """Return the experiments that have a run."""
+    length = ("length", "Length of the deficit", "length of the deficit, in normal trainings", "length")
+    position = ("position", "Start of the deficit", "start of the deficit, in normal trainings", "start")
+    both = [Experiment(*length, analysis.lengths), Experiment(*position, analysis.positions)]
+    return [experiment for experiment in both if experiment.points]
+
+
+def trainings(share: float) -> str:
+    """Format a length in normal trainings.
+
+    >>> trainings(0.25), trainings(1.0), trainings(1 / 3)
+    ('0.25 normal trainings', '1 normal training', '0.333 normal trainings')
+    """
+    return f"{share:.3g} normal training" + ("" if share == 1 else "s")
+
+
+def place_text(analysis: DeficitAnalysis, experiment: Experiment, point: DeficitPoint) -> str:
+    """Return which deficit a point is about; its control has none."""
+    if experiment.without_deficit(point):
+        return f"no deficit: the normal training of {fmt.count(analysis.steps, 'step')}"
+    if experiment.by_length:
+        deficit = f"an initial deficit of {trainings(point.share)} ({fmt.count(point.place, 'step')})"
+    else:
+        window = fmt.count(analysis.window, "step")
+        deficit = f"a deficit of {window} after {trainings(point.share)} (step {point.place:,})"
+    return f"the same number of steps as with {deficit}" if point.arm == LONGER.name else deficit
+
+
+def point_lines(analysis: DeficitAnalysis, experiment: Experiment, point: DeficitPoint) -> list[str]:
+    """Return the lines of a point's tooltip."""
+    places = places_of(analysis)
+    lines = [ARM[point.arm].title, place_text(analysis, experiment, point)]
+    lines.append(f"{analysis.metric} {quality_text(point, places)}")
+    done, planned = len(point.qualities), fmt.count(analysis.seeds, "seed")
+    lines.append(f"over {planned}" if done == analysis.seeds else f"over {done} of {planned}")
+    if point.loss:
+        gain = fmt.fixed(point.loss.difference.mean, places, signed=True)
+        lines.append(f"against the control: {gain}, {point.loss.outcome}")
+    return lines

@@ -1,0 +1,126 @@
+"""Lines over training: a few in colour, all others grey behind them, and the bits of each underneath."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report.curves import Points
+from bitcycle._support.charts.drawing import DASHES, LABEL_HEIGHT, Drawing, Frame, Shape, end_labels, mark, path, text
+from bitcycle._support.charts.markup import Markup, join, tag
+from bitcycle._support.charts.placing import shortened, text_width
+from bitcycle._support.charts.scale import Scale, span
+from bitcycle.schedules.plot import BitScale, Stretch
+
+WIDTH, HEIGHT, TOP, LEFT, STRIP = 460.0, 220.0, 14.0, 56.0, 13.0
+LOGARITHMIC = 10  # values that span more than this factor are drawn on a logarithmic scale
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a plot."""
+
+    key: str
+    """Its identifier within its part of the page."""
+    label: str
+    class_: str
+    """The class of its colour."""
+    points: Points
+    dash: int = 0
+    tip: str = ""
+    """A further line of its tooltip."""
+    dot: int = 0
+    """The step after which the first point is marked; 0 for none."""
+    bits: Sequence[Stretch] = ()
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What the panels of a figure share."""
+
+    steps: int
+    low: float
+    high: float
+    logarithmic: bool = False
+    threshold: float | None = None
+
+    @classmethod
+    def around(cls, steps: int, values: Sequence[float], threshold: float | None = None) -> Axes:
+        """Return axes that hold all values, logarithmic if they span decades."""
+        values = [*values, *([] if threshold is None else [threshold])]
+        if min(values) > 0 and max(values) > LOGARITHMIC * min(values):
+            return cls(steps, min(values) / 1.3, max(values) * 1.3, True, threshold)
+        return cls(steps, *span(values), False, threshold)
+
+
+def line_plot(
+    title: str, quantity: str, lines: Sequence[Line], axes: Axes, behind: Sequence[Line] = (), named: bool = False
+) -> Drawing:
+    """Draw lines over training, if ``named`` with their names at the end and their bits as strips underneath.
+
+    Where there is no room for all names there are none; the tooltip of a line has its name.
+    """
+    names = [shortened(each.label) for each in lines]
+    room = max((text_width(name, LABEL_HEIGHT) for name in names), default=0.0) + 14 if named else 24
+    y = Scale(axes.low, axes.high, HEIGHT, TOP, axes.logarithmic)
+    frame = Frame(Scale(0, axes.steps, LEFT, WIDTH - room), y)
+    fits = named and len(lines) * LABEL_HEIGHT <= HEIGHT - TOP
+    ends = [(each.points[-1][1], name, _group(each)) for each, name in zip(lines, names, strict=True)]
+    scale = BitScale.of(each.bits for each in [*lines, *behind])
+    strips = [each for each in lines if each.bits] if named else []
+    top = HEIGHT + 46
+    parts = [
+        frame.y_axis(4),
+        "" if axes.threshold is None else frame.across(axes.threshold, "threshold"),
+        frame.clipped(
+            *(path(frame.points(each.points), "behind") for each in behind),
+            *(_line(each, quantity, frame) for each in lines),
+        ),
+        end_labels(frame, ends) if fits else "",
+        frame.step_axis(),
+        *(_strip(each, frame, top + STRIP * i, scale) for i, each in enumerate(strips)),
+        text("bits", LEFT - 8, top + 9, "tick", "end") if strips else "",
+    ]
+    title += ", logarithmic scale" if axes.logarithmic else ""
+    description = f"{quantity} over {fmt.count(axes.steps, 'training step')}, for {fmt.listed(names)}"
+    return Drawing(WIDTH, top + STRIP * len(strips) if strips else HEIGHT + 32, title, description, join(parts))
+
+
+def _group(each: Line) -> dict[str, str]:
+    return {"class_": each.class_, "data_setting": each.key}
+
+
+def _line(each: Line, quantity: str, frame: Frame) -> Markup:
+    """A line with a dot where its deficit ends; a line of few points has a dot for each."""
+    points = frame.points(each.points)
+    parts = [path(points, "hit"), path(points, f"stroke dash-{each.dash % DASHES}")] if len(points) > 1 else []
+    after = [point for (step, _), point in zip(each.points, points, strict=True) if each.dot and step >= each.dot]
+    parts += [mark(Shape.CIRCLE, x, y, 3.6) for x, y in (points if len(points) < 4 else after[:1])]
+    step, value = each.points[-1]
+    tip = [each.label, f"{quantity} {fmt.fixed(value, min(6, fmt.decimals([value])))} at step {step:,.0f}", each.tip]
+    group = {**_group(each), "class_": f"course {each.class_}"}
+    return tag("g", *parts, **group, data_tip="\n".join(part for part in tip if part))
+
+
+def _strip(each: Line, frame: Frame, top: float, scale: BitScale) -> Markup:
+    """The bits of a schedule as a strip: more bits, stronger colour."""
+    box = frame.box
+    parts = [tag("rect", x=box.left, y=top, width=box.right - box.left, height=STRIP - 3, class_="strip-ground")]
+    for start, end, bits in each.bits:
+        x, right = frame.x(start * frame.x.high), frame.x(end * frame.x.high)
+        shade = strength(bits, scale)
+        parts.append(tag("rect", x=x, y=top, width=right - x, height=STRIP - 3, class_="strip", fill_opacity=shade))
+    parts.append(text(shortened(each.label), box.right + 9, top + 9, "tick", "start"))
+    return tag("g", *parts, **_group(each))
+
+
+def strength(bits: int, scale: BitScale) -> float:
+    """Return the opacity of a strip at a number of bits.
+
+    >>> scale = BitScale(3, 8, full=True)
+    >>> strength(3, scale), strength(8, scale), strength(32, scale)
+    (0.1, 1.0, 1.0)
+    """
+    low, high = scale.low, scale.high
+    return 1.0 if high == low else min(1.0, 0.1 + 0.9 * (bits - low) / (high - low))

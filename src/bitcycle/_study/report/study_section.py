@@ -1,0 +1,269 @@
+"""The section of one question of a study: its plots, its tables, and what follows from them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import lru_cache
+
+from bitcycle._study.analysis import Analysis, EqualCost, Setting
+from bitcycle._study.report import format as fmt
+from bitcycle._study.report import labels
+from bitcycle._study.report.columns import as_estimate, correlation_columns, pair_columns, setting_columns
+from bitcycle._study.report.cost_plot import NARROW, WIDE, cost_plot
+from bitcycle._study.report.curves import VALIDATION, Curves, settled_values
+from bitcycle._study.report.line_plot import Axes, Line, line_plot, strength
+from bitcycle._study.report.section import Figure, Section, chip, note, panels, part, two_sizes
+from bitcycle._study.report.style import FULL, GROUPS, by_kind, kind_of
+from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain, reach_of
+from bitcycle._study.wording import cost_phrase, recommendations
+from bitcycle._support.charts.drawing import Drawing, text
+from bitcycle._support.charts.files import grid
+from bitcycle._support.charts.markup import Markup, join, tag
+from bitcycle._support.charts.scale import span
+from bitcycle.schedules import schedule
+from bitcycle.schedules.plot import BitScale, Stretch, bits_panel, stretches
+
+MARKDOWN_COLUMNS = 11
+"""The summary shows the first columns of the table; the CSV file has all of them."""
+MOST_ROWS = 1000
+"""The most rows of a table; the CSV file has all of them."""
+DIAGNOSTICS_TEXT = "Means over the seeds, coloured by group. Point at a line for its name, or select a schedule."
+CORRELATION_TEXT = (
+    "Correlation of quality with cost over schedules and static baselines: +1 if more expensive is always better, 0 if "
+    "cost does not matter. Full precision is left out because its cost is of another order."
+)
+
+
+class StudySection(Section):
+    """Everything about one question."""
+
+    main_claims = 2
+    linked = "linked"
+
+    def __init__(self, number: int, analysis: Analysis, curves: Curves) -> None:
+        self.anchor, self.analysis, self.study = f"task-{number}", analysis, analysis
+        self.settings = labels.drawn_settings(analysis)
+        self.cost = cost_plot(analysis, WIDE)
+        self.schedules = _schedule_panels(analysis, self.settings)
+        self.training = _training_panels(analysis, self._lines(curves, VALIDATION))
+        names = sorted(curves.names(setting.run for setting in self.settings))
+        self.diagnostics = [self._diagnostic(name, lines) for name in names if (lines := self._lines(curves, name))]
+        metric = f"validation {analysis.metric}, mean over seeds, {labels.better_text(analysis)}"
+        drawings = (
+            ("cost", "quality against cost", self.cost),
+            ("curves", "training curves", grid(metric, self.training, 2) if self.training else None),
+            (
+                "schedules",
+                "schedules",
+                self.schedules and grid("Bits over training", [each for _, each in self.schedules], 4),
+            ),
+        )
+        self.figures = [Figure(name, title, drawing) for name, title, drawing in drawings if drawing]
+
+    def _lines(self, curves: Curves, name: str) -> list[Line]:
+        lines = []
+        drawn: Counter[str] = Counter()  # lines of each panel, which differ by their dashes
+        for setting in self.settings:
+            points, kind = curves.mean(setting.run, name), kind_of(setting)
+            if len(points) > 1:
+                panel = kind.name if kind.name in GROUPS else ""
+                compared = labels.has_cost(setting) and not setting.baseline
+                tip = cost_phrase(setting.relative_cost) if compared else ""
+                style = (labels.key_of(self.study, setting), setting.label, kind.class_)
+                lines.append(Line(*style, points, drawn[panel], tip, bits=known_bits(setting)))
+                drawn[panel] += 1
+        return lines
+
+    def _diagnostic(self, name: str, lines: list[Line]) -> Drawing:
+        values = [value for each in lines for _, value in each.points]
+        title = name.replace("_", " ")
+        return line_plot(title, title, lines, Axes.around(self.study.question.steps, values))
+
+    def lead(self) -> str:
+        return labels.question_text(self.study) + "."
+
+    def body(self) -> Markup:
+        analysis = self.study
+        advice = tag("ul", *(tag("li", sentence) for sentence in recommendations(analysis)))
+        missing = "No setting has both a quality and a cost to show."
+        cost = two_sizes("cost-plot", self.cost, cost_plot(analysis, NARROW), missing)
+        return join(
+            [
+                self._chips(),
+                part("Quality against cost", "", cost),
+                part("Recommendations", "", advice, class_="part advice") if recommendations(analysis) else "",
+                part("Schedules", "Bits from the first to the last step of training.", self._schedules()),
+                part("All numbers", _table_text(analysis), self._table()),
+                part("Training curves", _curve_text(analysis), self._training()),
+                part("Diagnostics along training", DIAGNOSTICS_TEXT, panels(self.diagnostics))
+                if self.diagnostics
+                else "",
+                part("Does quality increase with cost?", CORRELATION_TEXT, self._correlations()),
+                part("Does early precision matter?", "", self._equal_cost()),
+            ]
+        )
+
+    def tables(self) -> list[str]:
+        analysis = self.study
+        blocks = [markdown_table(setting_columns(analysis)[:MARKDOWN_COLUMNS], analysis.settings[:MOST_ROWS])]
+        if analysis.correlations:
+            columns = correlation_columns()[:-1]
+            blocks += ["Correlation of quality with cost:", markdown_table(columns, analysis.correlations)]
+        if analysis.equal_cost and analysis.equal_cost.pairs:
+            blocks += ["Pairs of equal cost:", markdown_table(pair_columns(analysis), analysis.equal_cost.pairs)]
+        advice = [f"- {plain(sentence)}" for sentence in recommendations(analysis)]
+        return [*blocks, "Recommendations:", "\n".join(advice)] if advice else blocks
+
+    def cautions(self) -> list[str]:
+        settings, sentences = self.study.settings, []
+        if self.study.baseline is None:
+            sentences.append("There is no static baseline at the largest width, so nothing is compared with one.")
+        lost = [setting.label for setting in settings if labels.diverged(setting)]
+        if lost:
+            sentences.append(f"{fmt.listed(lost)} diverged: in the table, but not in the plots.")
+        if len(self.settings) + len(lost) < len(settings):
+            sentences.append(
+                f"The plots show {len(self.settings):,} of {len(settings):,} settings: the Pareto front, the "
+                "baselines, and others at even distances by cost. The file settings.csv has all of them."
+            )
+        if settings and all(len(setting.qualities) <= 1 for setting in settings):
+            sentences.append("There is one seed per schedule: no intervals, and differences may be noise.")
+        return sentences
+
+    def _chips(self) -> Markup:
+        """The settings by group with the marks of the plots: a legend, and buttons that select."""
+        groups = []
+        shown = {setting.label for setting in self.settings}
+        for kind, members in by_kind([s for s in self.study.settings if s.label in shown or labels.diverged(s)]):
+            chips = [
+                chip(s.label, kind.sign(), labels.key_of(self.study, s), "\n".join(labels.tip_lines(self.study, s)))
+                for s in members
+            ]
+            groups.append(tag("div", tag("span", kind.title, class_="hint"), *chips, class_="chip-group"))
+        return tag("div", *groups, class_="chips", role="group", aria_label="Select a schedule in all plots")
+
+    def _schedules(self) -> Markup:
+        figures = []
+        for setting, drawing in self.schedules:
+            key = labels.key_of(self.study, setting)
+            name = tag("button", setting.label, type="button", class_="pick", data_setting=key, aria_pressed="false")
+            caption = tag("figcaption", name, tag("span", drawing.note, class_="hint"))
+            figures.append(tag("figure", caption, drawing.inline(), class_="panel", data_setting=key))
+        unknown = "None of the schedules is known here, so their bits cannot be drawn."
+        return tag("div", *figures, class_="panels small") if figures else note(unknown)
+
+    def _table(self) -> Markup:
+        rows = self.study.settings[:MOST_ROWS]
+        keys = {setting.label: str(i) for i, setting in enumerate(rows)}
+
+        def style(setting: Setting) -> RowStyle:
+            return RowStyle(keys[setting.label], kind_of(setting).sign(), labels.diverged(setting))
+
+        # Full precision is far from the others and would squash their intervals.
+        reach = reach_of([s.against.difference for s in rows if s.against and kind_of(s) is not FULL])
+        label = f"All settings of {self.study.title}, with intervals"
+        return html_table(setting_columns(self.study), rows, label, "sortable", style, reach)
+
+    def _training(self) -> Markup:
+        if not self.training:
+            return note("The records of this study hold no training curves.")
+        return _bits_key(self.settings) + panels(self.training)
+
+    def _correlations(self) -> Markup:
+        if not self.study.correlations:
+            return note("There are too few settings for a correlation.")
+        return html_table(correlation_columns(), self.study.correlations, "Correlation of quality with cost", reach=1.0)
+
+    def _equal_cost(self) -> Markup:
+        test = self.study.equal_cost
+        if test is None:
+            return note("This study has no schedules of equal cost that could be compared.")
+        pairs = html_table(pair_columns(self.study), test.pairs, "Pairs of equal cost") if test.pairs else ""
+        return join([tag("p", _trend_text(test)), pairs])
+
+
+def _table_text(analysis: Analysis) -> str:
+    sentences = f"The {analysis.metric} is a mean over seeds ({labels.better_text(analysis)})."
+    if analysis.baseline:
+        sentences += (
+            f" Differences from {analysis.baseline} are paired by seed and positive where a schedule is better; "
+            "p-values are corrected for the number of schedules with Holm's method."
+        )
+    if len(analysis.settings) > MOST_ROWS:
+        sentences += f" The first {MOST_ROWS:,} of {len(analysis.settings):,} settings; settings.csv has all of them."
+    return sentences
+
+
+def _curve_text(analysis: Analysis) -> str:
+    return (
+        f"The {analysis.metric} on the validation set, mean over seeds ({labels.better_text(analysis)}); the other "
+        "groups are grey. The strips show the bits at the same steps. A steep start may lie outside the frame."
+    )
+
+
+def _trend_text(test: EqualCost) -> str:
+    same = "nearly the same" if math.isnan(test.spread) else f"the same within {fmt.percent(test.spread)}"
+    value = fmt.fixed(test.spearman.value, 2, signed=True)
+    interval = fmt.interval(as_estimate(test.spearman), 2, signed=True)
+    return (
+        f"The cost of {fmt.listed(test.labels)} is {same}; in this order, they use less and less precision in the "
+        f"first tenth of training. The rank correlation of early bits with quality is {value} ({interval}). Page's "
+        f"trend test, one-sided: p = {fmt.p_value(test.p)}."
+    )
+
+
+def known_bits(setting: Setting) -> list[Stretch]:
+    """Return the stretches of a schedule; none for a user's function that is not known in this process."""
+    return _known_bits(setting.run.schedule, setting.run.steps)
+
+
+@lru_cache(maxsize=1024)
+def _known_bits(spec: str, steps: int) -> list[Stretch]:
+    try:
+        return stretches(schedule(spec), steps)
+    except ValueError:
+        return []
+
+
+def _schedule_panels(analysis: Analysis, settings: list[Setting]) -> list[tuple[Setting, Drawing]]:
+    """A panel per schedule whose bits are known, apart from full precision."""
+    known = [(setting, bits) for setting in settings if kind_of(setting) is not FULL and (bits := known_bits(setting))]
+    scale = BitScale.of(bits for _, bits in known)
+    drawn = []
+    for setting, bits in known:
+        cheaper = setting.label != analysis.baseline and setting.relative_cost <= labels.EQUAL
+        words = f"mean {setting.mean_bits:.2f} bits" + (f", {cost_phrase(setting.relative_cost)}" if cheaper else "")
+        drawn.append((setting, bits_panel(setting.label, words, bits, scale, kind_of(setting).class_)))
+    return drawn
+
+
+def _training_panels(analysis: Analysis, lines: list[Line]) -> list[Drawing]:
+    """The validation metric: a panel per group, all on the same scale, the baselines together."""
+    axes = Axes(analysis.question.steps, *span(settled_values([each.points for each in lines])))
+    groups = [(kind.title, [each for each in lines if each.class_ == kind.class_]) for kind in GROUPS.values()]
+    rest = [each for each in lines if each.class_ not in {kind.class_ for kind in GROUPS.values()}]
+    baselines = {setting.label for setting in analysis.settings if setting.baseline}
+    others = "" if all(each.label in baselines for each in rest) else " and others"
+    quantity = f"validation {analysis.metric}"
+    return [
+        line_plot(title, quantity, own, axes, [each for each in lines if each not in own], named=True)
+        for title, own in [*groups, (f"baselines{others}", rest)]
+        if own
+    ]
+
+
+def _bits_key(settings: list[Setting]) -> Markup:
+    """What the shades of the strips mean."""
+    scale = BitScale.of(known_bits(setting) for setting in settings)
+    levels = sorted({round(scale.low + (scale.high - scale.low) * i / 5) for i in range(6)})
+    if len(levels) == 1:
+        return Markup("")
+    parts = [
+        tag("rect", x=18.0 * i, y=2.0, width=17, height=12, class_="strip", fill_opacity=strength(bits, scale))
+        for i, bits in enumerate(levels)
+    ]
+    parts += [text(str(bits), 18.0 * i + 8.5, 27, "tick") for i, bits in enumerate(levels)]
+    width = 18 * len(levels)
+    key = tag("svg", *parts, viewBox=f"0 0 {width} 30", width=width, class_=FULL.class_, aria_hidden="true")
+    return tag("p", "bits:", key, class_="bits-key")

@@ -1,0 +1,122 @@
+"""How groups of settings, arms of deficit experiments and verdicts look: shape and dash differ as well as colour.
+
+The colours are in ``chart.css``, under the class ``kind-<name>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bitcycle._study.analysis import Setting
+from bitcycle._study.deficits import ARMS
+from bitcycle._support.charts.drawing import Shape, line, mark
+from bitcycle._support.charts.markup import Markup, tag
+from bitcycle.schedules.base import FULL_WIDTH
+
+SHADES = 9
+"""``chart.css`` has this many colours from short to long, ``shade-0`` to ``shade-8``."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A group of schedules, a kind of baseline, or an arm."""
+
+    name: str
+    title: str
+    shape: Shape
+
+    @property
+    def class_(self) -> str:
+        """The class of its colour."""
+        return f"kind-{self.name}"
+
+    def sign(self, dash: int | None = None) -> Markup:
+        """Return the mark as an icon for text, on a line with a dash pattern if one is given."""
+        width = 14 if dash is None else 44
+        stroke = Markup("") if dash is None else line(0, 7, 44, 7, f"stroke dash-{dash}")
+        drawn = stroke + mark(self.shape, width / 2, 7, 4.6)
+        return tag(
+            "svg",
+            drawn,
+            viewBox=f"0 0 {width} 14",
+            class_=f"{'chip-mark' if dash is None else 'chip-line'} {self.class_}",
+            aria_hidden="true",
+        )
+
+
+LARGE = Kind("large", "large saving", Shape.CIRCLE)
+MEDIUM = Kind("medium", "medium saving", Shape.SQUARE)
+SMALL = Kind("small", "small saving", Shape.DIAMOND)
+STATIC = Kind("static", "static", Shape.TRIANGLE)
+FULL = Kind("full", "full precision", Shape.CROSS)
+OTHER = Kind("other", "no group", Shape.FLAG)
+GROUPS = {kind.name: kind for kind in (LARGE, MEDIUM, SMALL)}
+KINDS = (*GROUPS.values(), STATIC, FULL, OTHER)
+
+
+def kind_of(setting: Setting) -> Kind:
+    """Return the group of a setting, or what sort of baseline it is."""
+    if setting.group in GROUPS:
+        return GROUPS[setting.group]
+    if not setting.baseline:
+        return OTHER
+    return FULL if setting.mean_bits >= FULL_WIDTH else STATIC
+
+
+def by_kind(settings: Sequence[Setting]) -> list[tuple[Kind, list[Setting]]]:
+    """Return the settings by kind, in the order of the saving."""
+    members = [(kind, [setting for setting in settings if kind_of(setting) is kind]) for kind in KINDS]
+    return [(kind, some) for kind, some in members if some]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An arm of a deficit experiment as the report shows it."""
+
+    name: str
+    """As in :data:`bitcycle._study.deficits.ARMS`."""
+    kind: Kind
+    meaning: str
+    dash: int
+
+    @property
+    def title(self) -> str:
+        """Its name in plots."""
+        return self.kind.title
+
+    @property
+    def key(self) -> str:
+        """Its identifier within a section of the page."""
+        return str(ARMS.index(self.name))
+
+
+HELD = Arm(
+    "held",
+    Kind("held", "held", Shape.SQUARE),
+    "the learning rate is held constant during the deficit, as in the paper",
+    dash=0,
+)
+RESTARTED = Arm(
+    "restarted",
+    Kind("restarted", "restarted", Shape.CIRCLE),
+    "the learning-rate schedule runs through the deficit and starts again after it, with a fresh optimiser",
+    dash=1,
+)
+LONGER = Arm(
+    "longer",
+    Kind("longer", "longer (control)", Shape.TRIANGLE),
+    "no deficit: the same number of steps and the same learning rates as held",
+    dash=2,
+)
+ARM = {arm.name: arm for arm in (HELD, RESTARTED, LONGER)}
+
+
+def shades(count: int) -> list[str]:
+    """Return the classes of ``count`` colours, as far apart as the scale allows.
+
+    >>> shades(3), shades(1)
+    (['shade-0', 'shade-4', 'shade-8'], ['shade-8'])
+    """
+    last = SHADES - 1
+    return [f"shade-{round(i * last / (count - 1)) if count > 1 else last}" for i in range(count)]
