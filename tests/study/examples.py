@@ -5,10 +5,25 @@ import math
 import random
 from statistics import fmean, stdev
 
-from bitcycle._study.analysis import Analysis, Claim, Comparison, Correlation, EqualCost, Estimate, Setting
+from bitcycle._study.analysis import (
+    Analysis,
+    Comparison,
+    Correlation,
+    CorrelationKind,
+    EqualCost,
+    Estimate,
+    OpenReason,
+    Outcome,
+    Over,
+    Role,
+    Setting,
+    Verdict,
+)
+from bitcycle._study.claims import HighStart, QualityFollowsCost, SchedulesAgainstBaseline
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.report import StudyInfo
 from bitcycle._study.statistics.deficits import analyse_deficits
+from bitcycle.advice.non_inferiority import non_inferiority
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import TEN, schedule
@@ -16,6 +31,11 @@ from bitcycle.schedules import TEN, schedule
 STEPS = 4000
 SPECS = [*(f"{name}:3-8:cycles=8" for name in TEN), "static:6", "static:8", "full"]
 NAN = math.nan
+CORRELATIONS = [
+    Correlation(CorrelationKind.PEARSON, Over.SETTINGS, 0.71, 0.32, 0.93, 12),
+    Correlation(CorrelationKind.SPEARMAN, Over.RUNS, 0.64, 0.4, 0.8, 36),
+]
+PAIR = Comparison(Estimate(0.0042, 0.001, 0.0021, 0.0063), 3, 0.021, 0.042, Outcome.BETTER)
 
 
 def make_records(specs=SPECS, seeds=(0, 1, 2), task="image", metric="accuracy", diverged=(), measured=False, points=40):
@@ -82,20 +102,16 @@ def make_analysis(records, title="Handwritten digits, ResNet-8", baseline="stati
     labels = [s.label for s in settings]
     return Analysis(
         first.question, title, first.metric, first.higher_is_better, "static 8" if base else None, settings,
-        [Correlation("Pearson", "settings", 0.71, 0.32, 0.93, 12), Correlation("Spearman", "runs", 0.64, 0.4, 0.8, 36)],
+        CORRELATIONS,
         _equal_cost(labels) if equal_cost else None,
         [
-            Claim("Dearer schedules are better: the rank correlation of quality with cost is +0.64 (+0.40 to +0.80).",
-                  "supported"),
-            Claim("Medium schedules match static 8 bits at 37 % less cost: no difference larger than 0.004 is shown.",
-                  "open"),
-            Claim("At equal cost, starting low is as good as starting high.", "contradicted"),
+            QualityFollowsCost(Verdict.SUPPORTED, (), *CORRELATIONS, 12),
+            SchedulesAgainstBaseline(
+                Verdict.OPEN, (OpenReason.NOT_SIGNIFICANT,), "static 8", {Outcome.NO_DIFFERENCE: ("CR", "CT")}
+            ),
+            HighStart(Verdict.CONTRADICTED, (), (("RTH", "RR", PAIR),)),
         ],
-        [
-            "If cost matters most, take RTH: it saves 60.1 % and loses 0.018 of accuracy (0.012 to 0.024).",
-            "For a balance take RTV: it saves 36.3 %, and no loss against static 8 is shown.",
-            "These figures are of a small model and embedded data: run the range test on a model of your own.",
-        ],
+        {Role.LOWEST_COST: labels[0], Role.BALANCE: labels[0], Role.BEST_QUALITY: labels[-1]},
     )  # fmt: skip
 
 
@@ -103,27 +119,28 @@ def _setting(spec, members, base, sign, baseline):
     s = schedule(spec)
     constant = spec == "full" or spec.startswith("static")
     qualities = {record.run.seed: record.test for record in members}
-    against = None
+    against = acceptable = None
     if base and spec != baseline:
         of_base = {record.run.seed: record.test for record in base}
         differences = [sign * (qualities[seed] - of_base[seed]) for seed in qualities if seed in of_base]
         difference = make_estimate(differences) if differences else Estimate(NAN, NAN, NAN, NAN)
-        verdict = "too few seeds" if len(differences) < 2 else "no difference shown"
+        outcome = Outcome.TOO_FEW_SEEDS if len(differences) < 2 else Outcome.NO_DIFFERENCE
         if difference.high < 0:
-            verdict = "worse"
-        p, corrected = (0.0024, 0.0288) if verdict == "worse" else (0.0731, 0.2187)
-        if verdict == "too few seeds":
+            outcome = Outcome.WORSE
+        p, corrected = (0.0024, 0.0288) if outcome == Outcome.WORSE else (0.0731, 0.2187)
+        if outcome == Outcome.TOO_FEW_SEEDS:
             p = corrected = NAN
         if not all(math.isfinite(value) for value in differences):
-            verdict, p, corrected = "diverged", NAN, NAN
-        against = Comparison(difference, len(differences), p, corrected, verdict)
+            outcome, p, corrected = Outcome.DIVERGED, NAN, NAN
+        against = Comparison(difference, len(differences), p, corrected, outcome)
+        acceptable = non_inferiority(qualities, of_base, higher_is_better=sign > 0)
     bitops = fmean(record.bitops for record in members)
     relative = bitops / fmean(record.bitops for record in base) if base else NAN
     label = spec.replace(":", " ") if constant else spec.partition(":")[0]
     return Setting(
         members[0].run.setting, label, None if constant else s.group(STEPS), constant, s.mean_bits(STEPS),
         s.mean_bits(STEPS, 0.1), qualities, make_estimate(qualities.values()), bitops, relative,
-        fmean(record.seconds for record in members), False, against,
+        fmean(record.seconds for record in members), False, against, acceptable,
     )  # fmt: skip
 
 
@@ -133,8 +150,8 @@ def _beats(other, setting, sign):
 
 def _equal_cost(labels):
     medium = [label for label in ("RTV", "CT", "LT", "LR", "CR", "ETV") if label in labels]
-    pair = Comparison(Estimate(0.0042, 0.001, 0.0021, 0.0063), 3, 0.021, 0.042, "better")
-    return EqualCost(medium, Correlation("Spearman", "settings", 0.77, 0.1, 1.0, 6), 0.013, [("RTH", "RR", pair)])
+    spearman = Correlation(CorrelationKind.SPEARMAN, Over.SETTINGS, 0.77, 0.1, 1.0, 6)
+    return EqualCost(medium, spearman, 0.013, [("RTH", "RR", PAIR)])
 
 
 def make_study(planned=39, done=39, failed=(), **changes):

@@ -19,6 +19,7 @@ from bitcycle._study.report.line_plot import Axes
 from bitcycle._study.report.page import resource
 from bitcycle._study.report.style import ARM, SHADES
 from bitcycle._study.statistics.deficits import analyse_deficits
+from bitcycle._study.wording import details
 from bitcycle._support.charts.files import style as chart_style
 from bitcycle.experiments import diagnostics as measuring
 from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
@@ -59,10 +60,10 @@ def test_figures_of_the_analysis(image, reader):
             assert fmt.fixed(point.loss.difference.mean, places, signed=True) in texts
             assert fmt.interval(point.loss.difference, places, signed=True) in texts
             assert fmt.p_value(point.loss.corrected) in texts
-            assert point.loss.verdict in texts
+            assert point.loss.outcome in texts
         assert {repr(number) for number in numbers} <= exact
     for claim in analysis.claims:
-        assert claim.text in texts
+        assert details(claim, analysis) in texts
         assert claim.verdict in texts
 
 
@@ -187,14 +188,14 @@ def test_contents_and_findings():
     assert {f"#{anchor}" for anchor in anchors} == {attributes["href"] for tag, attributes in found.tags if tag == "a"}
     top = " ".join(found.texts[: found.texts.index("Arms")])
     for deficit in (image[0], language[0]):
-        assert all(claim.text in top for claim in deficit.claims[:3])
+        assert all(details(claim, deficit) in top for claim in deficit.claims[:3])
     assert "Deficits on image and language" in top
-    assert found.texts.count(image[0].claims[0].text) == 2  # at the top and in its section
-    assert found.texts.count(image[0].claims[-1].text) == 1
+    assert found.texts.count(details(image[0].claims[0], image[0])) == 2  # at the top and in its section
+    assert found.texts.count(details(image[0].claims[-1], image[0])) == 1
 
 
 def test_alone_its_claims_stand_at_the_top_only(image, reader):
-    assert all(reader.texts.count(claim.text) == 1 for claim in image[0].claims)
+    assert all(reader.texts.count(details(claim, image[0])) == 1 for claim in image[0].claims)
     assert "Pareto front" not in reader.texts  # a word that this page does not use
     assert "deficit" in reader.texts
 

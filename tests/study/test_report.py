@@ -7,12 +7,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle._study.analysis import Claim
+from bitcycle._study.analysis import Role, Verdict
+from bitcycle._study.claims import HighStart
 from bitcycle._study.report import findings, page
 from bitcycle._study.report import format as fmt
 from bitcycle._study.report.labels import MOST_DRAWN, drawn_settings, places_of
 from bitcycle._study.report.page import resource
 from bitcycle._study.report.style import KINDS
+from bitcycle._study.wording import details, recommendations
 from bitcycle._support.charts.files import style as chart_style
 from bitcycle.experiments.run_config import RunConfig
 from tests.study.examples import SPECS, make_analysis, make_records, make_study
@@ -126,9 +128,9 @@ def test_figures_of_the_analysis(study, text):
         assert f"{correlation.value:+.2f}" in shown
         assert f"{correlation.low:+.2f} to {correlation.high:+.2f}" in shown
     for claim in analysis.claims:
-        assert claim.text in shown
+        assert details(claim, analysis) in shown
         assert claim.verdict in shown
-    assert set(analysis.advice) <= shown
+    assert set(recommendations(analysis)) <= shown
 
 
 def test_how_to_reproduce_it(study, text):
@@ -161,7 +163,7 @@ def hostile_study():
         )
         for setting in sound.settings
     ]
-    pair = (HOSTILE, HOSTILE, dataclasses.replace(sound.equal_cost.pairs[0][2], verdict=HOSTILE))
+    pair = (HOSTILE, HOSTILE, dataclasses.replace(sound.equal_cost.pairs[0][2], outcome=HOSTILE))
     analysis = dataclasses.replace(
         sound,
         question=records[0].question,
@@ -171,8 +173,8 @@ def hostile_study():
         settings=settings,
         correlations=[dataclasses.replace(sound.correlations[0], kind=HOSTILE, over=HOSTILE)],
         equal_cost=dataclasses.replace(sound.equal_cost, labels=[HOSTILE], pairs=[pair]),
-        claims=[Claim(HOSTILE, HOSTILE)],
-        advice=[HOSTILE],
+        claims=[HighStart(Verdict.OPEN, (), (pair,))],
+        advice={Role.ONLY_CHOICE: settings[0].label},
     )
     frame = make_study(
         failed=[(HOSTILE, 1, HOSTILE)],
@@ -301,15 +303,15 @@ def test_the_statistics_of_the_project_can_be_shown():
     analyses = statistics.analyse(records)
     reader = read(page(make_study(), analyses, records))
     assert len([tag for tag, attributes in reader.tags if attributes.get("class") == "linked"]) == 2
-    assert {claim.text for analysis in analyses for claim in analysis.claims} <= set(reader.texts)
+    assert {details(claim, analysis) for analysis in analyses for claim in analysis.claims} <= set(reader.texts)
 
 
 def test_details_are_one_click_below_the_headline(study, monkeypatch):
     monkeypatch.setattr(findings, "headline", lambda claim, analysis: "Short.")
-    monkeypatch.setattr(findings, "details", lambda claim, analysis: f"Long: {claim.text}")
+    monkeypatch.setattr(findings, "details", lambda claim, analysis: "Long.")
     text = page(*study)
     [analysis] = study[1]
-    assert text.count("<details><summary>Short.</summary><p>Long: ") == len(analysis.claims)
+    assert text.count("<details><summary>Short.</summary><p>Long.") == len(analysis.claims)
     read(text)
 
 

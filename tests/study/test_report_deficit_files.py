@@ -47,7 +47,7 @@ def test_csv_holds_exact_numbers(image):
         if point.loss:
             assert float(row["difference"]) == point.loss.difference.mean
             assert float(row["p_corrected"]) == point.loss.corrected
-            assert row["verdict"] == point.loss.verdict
+            assert row["verdict"] == point.loss.outcome
     assert [row["experiment"] for row in rows] == ["length"] * 13 + ["position"] * 12
 
 
@@ -62,7 +62,7 @@ def test_summary_says_what_the_analysis_says(image):
     assert len({row.count("|") for row in rows}) == 1
     for row, point in zip(rows, points_of(analysis), strict=True):
         assert f"| {fmt.fixed(point.quality.mean, places_of(analysis))} |" in row
-        assert (point.loss.verdict if point.loss else "the control") in row
+        assert (point.loss.outcome if point.loss else "the control") in row
     assert all(f"**{claim.verdict}**" in text for claim in analysis.claims)
 
 
