@@ -331,5 +331,5 @@ def test_a_summary_takes_any_mapping_and_changes_no_statistics():
 
 
 def test_a_setting_said_twice():
-    with pytest.raises(ValueError, match="says cycles twice"):
+    with pytest.raises(ValueError, match="sets cycles twice"):
         bc.schedule("CR:3-8:cycles=8:cycles=4")
