@@ -71,8 +71,9 @@ class Section(ABC):
 
 
 def _claim(claim: Claim, analysis: Analysis | DeficitAnalysis) -> str:
-    mark, sentences = mark_of(claim), f"{headline(claim, analysis)} {details(claim, analysis)}"
-    return f"- {mark.icon} **{mark.class_}**: {plain(sentences)}"
+    mark, more = mark_of(claim), details(claim, analysis)
+    sentence = f"- {mark.icon} **{mark.class_}**: {plain(headline(claim, analysis))}"
+    return f"{sentence}\n  - {plain(more)}" if more else sentence
 
 
 def part(title: str, intro: str, *content: str, class_: str = "part") -> Markup:
