@@ -59,6 +59,6 @@ def test_no_torch_for_quick_answers(arguments):
         "from bitcycle.cli import main\n"
         "try: main()\n"
         "except SystemExit as stop: assert not stop.code\n"
-        "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
+        "assert 'torch' not in sys.modules and 'vl_convert' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -21,7 +21,7 @@ from bitcycle._study.report.style import ARM, SHADES
 from bitcycle._study.statistics.deficits import analyse_deficits
 from bitcycle._study.wording import details
 from bitcycle._support.charts.files import style as chart_style
-from bitcycle.experiments import diagnostics as measuring
+from bitcycle.experiments.result import Diagnostic
 from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
 from tests.study.test_report import HOSTILE, read
 
@@ -117,13 +117,7 @@ def test_every_drawing_is_valid_xml_with_a_name(image):
 
 
 def test_measurements_are_explained(reader):
-    assert set(DIAGNOSTICS) == {
-        measuring.FISHER,
-        measuring.OVER_NOISE,
-        measuring.DIVERSITY,
-        measuring.GRADIENT_AFTER,
-        measuring.UPDATE_AFTER,
-    }
+    assert set(DIAGNOSTICS) == set(Diagnostic)
     assert {diagnostic.sentence for diagnostic in DIAGNOSTICS.values()} <= set(reader.texts)
     classes = [attributes.get("class") for _, attributes in reader.tags]
     assert classes.count("threshold") == 3

@@ -317,7 +317,7 @@ def test_details_are_one_click_below_the_headline(study, monkeypatch):
 
 def test_costs_are_never_negative_savings(text):
     shown = read(text).texts
-    assert "16.0 times the cost" in shown
+    assert "16 times the cost" in shown
     assert not any(re.search(r"[-\N{MINUS SIGN}]\d[\d.,]*\s*%", each) for each in shown)
 
 

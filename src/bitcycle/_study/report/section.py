@@ -72,8 +72,8 @@ class Section(ABC):
 
 
 def _claim(claim: Claim, analysis: Analysis | DeficitAnalysis) -> str:
-    sentences = f"{headline(claim, analysis)} {details(claim, analysis)}"
-    return f"- {ICONS[claim.verdict]} **{claim.verdict}**: {plain(sentences)}"
+    sentence = f"- {ICONS[claim.verdict]} **{claim.verdict}**: {plain(headline(claim, analysis))}"
+    return f"{sentence}\n  - {plain(details(claim, analysis))}"
 
 
 def part(title: str, intro: str, *content: str, class_: str = "part") -> Markup:
