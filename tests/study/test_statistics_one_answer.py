@@ -41,7 +41,8 @@ def by_the_advisor(records, margin):
     try:
         advice = advise(records=map(evidence_of, records), margin=margin)
     except ValueError as refusal:
-        assert any(words in str(refusal) for words in ("needs at least 3 seeds", "diverged")), refusal
+        if not any(words in str(refusal) for words in ("needs at least 3 seeds", "diverged")):
+            raise
         return None
     return None if advice.spec == "static:8" else advice.spec
 
