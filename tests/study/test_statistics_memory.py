@@ -34,9 +34,8 @@ def test_draws_are_the_same_whether_kept_or_not(monkeypatch):
     kept = [np.concatenate(list(make(11))) for make in (drawn, counted)]
     monkeypatch.setattr(bootstrap, "_CACHED", 0)
     monkeypatch.setattr(bootstrap, "BLOCK", 3_000)
-    assert all(
-        (np.concatenate(list(make(11))) == all_of).all() for make, all_of in zip((drawn, counted), kept, strict=True)
-    )
+    again = [np.concatenate(list(make(11))) for make in (drawn, counted)]
+    assert all((ours == theirs).all() for ours, theirs in zip(again, kept, strict=True))
 
 
 @pytest.mark.parametrize("kind", CorrelationKind)
