@@ -71,8 +71,8 @@ def test_errors_are_one_line(bitcycle, server):
     errs(bitcycle("data", "get", "cora", "cifar"), "unknown data set 'cifar'; did you mean")
     errs(bitcycle("data", "get", "cora", "--mirror", closed_port()), "no network?")
     errs(bitcycle("data", "get", "snli", "--mirror", server.url), "it responds 404 Not Found")
-    errs(bitcycle("data", "get", "cifar10", "--mirror", server.url), "is not sha256:6d958be0")
-    errs(bitcycle("data", "get", "cora", "--mirror", "ftp://host"), "a mirror is an address")
+    errs(bitcycle("data", "get", "cifar10", "--mirror", server.url), "does not match sha256:6d958be0")
+    errs(bitcycle("data", "get", "cora", "--mirror", "ftp://host"), "mirror must be a URL")
     errs(bitcycle("data", "where", "cora"), "cora is not in the cache: run 'bitcycle data get cora'")
     errs(bitcycle("data", "where", "nothing"), "unknown data set 'nothing'")
 
