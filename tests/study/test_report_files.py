@@ -54,6 +54,15 @@ def test_figures_are_pictures(files):
             assert ElementTree.parse(path).getroot().tag.endswith("svg")
 
 
+def test_svg_files_stand_alone(files):
+    for path in files[1]:
+        if path.suffix == ".svg":
+            text = path.read_text("utf-8")
+            assert "var(" not in text  # converters know no variables
+            assert "Liberation Sans" in text  # which the converter brings along
+            assert set(re.findall(r"https?://[^\"]+", text)) == {"http://www.w3.org/2000/svg"}
+
+
 def test_figures_are_the_same_every_time(study, files, tmp_path):
     again = write_report(tmp_path, *study)
     for path, other in zip(files[1], again, strict=True):
