@@ -648,6 +648,8 @@ def _summary(label: str, analysis: Analysis) -> str:
     outcome = setting.against.outcome if setting.against is not None else Outcome.TOO_FEW_SEEDS
     base_quality = f"{number(base.quality.mean)} of {base.label}" if math.isfinite(base.quality.mean) else base.label
     compared = f"{phrase.get(outcome, 'not tested against')} {base_quality}"
+    if setting.acceptable is not None and setting.acceptable.accepted:
+        compared = f"as good as {base_quality} within a margin of {number(setting.acceptable.margin)}"
     return f"{cost_phrase(setting.relative_cost)}, {quality}, {compared}"
 
 
