@@ -12,7 +12,7 @@ from scipy import stats
 from torch import nn
 
 import bitcycle as bc
-from bitcycle._range_test import Conclusion, Verdict, range_test
+from bitcycle._range_test import Conclusion, LevelVerdict, range_test
 from bitcycle._range_test.judging import _mann_whitney_z, _p_of_slope
 from bitcycle.conversion.sites import sites
 
@@ -88,7 +88,7 @@ def test_a_training_that_does_not_learn_is_reported():
     assert test.iterations == 120
     assert test.reason.startswith("Full precision itself does not clearly learn in 120 iterations")
     assert test.conclusion is Conclusion.REFERENCE_DOES_NOT_LEARN
-    assert test.reference.verdict is Verdict.DOES_NOT_CLEARLY_LEARN
+    assert test.reference.verdict is LevelVerdict.DOES_NOT_CLEARLY_LEARN
     assert test.reason.endswith("not the bits.")
 
 
@@ -109,7 +109,7 @@ def test_a_level_that_diverges_does_not_work():
 
     test = Made(shape).test()
     assert test.q_min == 3
-    assert test.evidence[0].verdict is Verdict.DIVERGES
+    assert test.evidence[0].verdict is LevelVerdict.DIVERGES
     assert test.evidence[0].diverged == 3
     assert "diverges (3 of 3 seeds)" in str(test)
     assert [len(curve) for curve in test.evidence[0].curves] == [8, 8, 8]
@@ -129,7 +129,7 @@ def test_a_slow_level_learns_too_little_and_a_rising_one_does_not_learn():
 
     rising, slow, works, *_ = Made(shape).test().evidence
     verdicts = (rising.verdict, slow.verdict, works.verdict)
-    assert verdicts == (Verdict.DOES_NOT_LEARN, Verdict.LEARNS_TOO_LITTLE, Verdict.WORKS)
+    assert verdicts == (LevelVerdict.DOES_NOT_LEARN, LevelVerdict.LEARNS_TOO_LITTLE, LevelVerdict.WORKS)
     assert rising.p > 0.99
     assert slow.p < 0.001
     assert slow.interval[0] < slow.kept < slow.interval[1] < 0.5

@@ -42,7 +42,7 @@ CLEAR = 3.0
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
-class Verdict(StrEnum):
+class LevelVerdict(StrEnum):
     """What the short trainings at a level, or in full precision, show."""
 
     WORKS = "works"
@@ -84,13 +84,13 @@ class LevelResult:
     interval: tuple[float, float]
     scatter: float
     diverged: int
-    verdict: Verdict
+    verdict: LevelVerdict
     narrow: bool
 
     @property
     def works(self) -> bool:
         """Whether training works at this level."""
-        return self.verdict in (Verdict.WORKS, Verdict.LEARNS)
+        return self.verdict in (LevelVerdict.WORKS, LevelVerdict.LEARNS)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON; infinite values and NaN are ``None``."""
@@ -107,7 +107,7 @@ def judge_reference(curves: Sequence[Curve], higher_is_better: bool) -> LevelRes
     scatter = fmean(map(_scatter, ends))
     p = _p_of_slope(losses)
     learns = p < LEVEL and progress > CLEAR * scatter
-    verdict = Verdict.LEARNS if learns else Verdict.DOES_NOT_CLEARLY_LEARN
+    verdict = LevelVerdict.LEARNS if learns else LevelVerdict.DOES_NOT_CLEARLY_LEARN
     return LevelResult(None, tuple(curves), progress, p, 1.0, (1.0, 1.0), scatter, 0, verdict, narrow=False)
 
 
@@ -124,9 +124,9 @@ def judge(
     kept, interval = fmean(kept_by_seed), _interval(kept_by_seed)
     p = _p_of_slope(losses)
     falls = p < LEVEL
-    verdict = Verdict.WORKS if kept >= share else Verdict.LEARNS_TOO_LITTLE
+    verdict = LevelVerdict.WORKS if kept >= share else LevelVerdict.LEARNS_TOO_LITTLE
     if not falls:
-        verdict = Verdict.DOES_NOT_LEARN
+        verdict = LevelVerdict.DOES_NOT_LEARN
     narrow = falls and interval[0] < share <= interval[1]
     progress, scatter = kept * reference.progress, fmean(_scatter(_end(loss)) for loss in losses)
     return LevelResult(bits, tuple(curves), progress, p, kept, interval, scatter, 0, verdict, narrow)
@@ -134,7 +134,7 @@ def judge(
 
 def _diverging(bits: Bits, curves: Sequence[Curve], diverged: int) -> LevelResult:
     nan = math.nan
-    verdict = Verdict.DIVERGES
+    verdict = LevelVerdict.DIVERGES
     return LevelResult(bits, tuple(curves), nan, 1.0, nan, (nan, nan), nan, diverged, verdict, narrow=False)
 
 

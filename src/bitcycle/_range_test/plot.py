@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bitcycle._support.charts.drawing import Drawing, Frame, Shape, end_labels, error_bar, line, mark, path, text
+from bitcycle._support.charts.drawing import Drawing, Frame, MarkShape, end_labels, error_bar, line, mark, path, text
 from bitcycle._support.charts.files import checked, grid, save
 from bitcycle._support.charts.markup import join, tag
 from bitcycle._support.charts.scale import Scale, tick_texts
@@ -28,8 +28,8 @@ def draw_range_test(test: RangeTestResult, path: Path) -> None:
     checked(path)
     outcome = "no q_min" if test.q_min is None else f"q_min = {test.q_min} bits"
     key = (
-        (tag("g", line(1, 8, 29, 8, "stroke") + mark(Shape.CIRCLE, 15, 8, 4), class_=WORKS), "training works"),
-        (tag("g", line(1, 8, 29, 8, "stroke") + mark(Shape.CROSS, 15, 8, 4), class_=FAILS), "training fails"),
+        (tag("g", line(1, 8, 29, 8, "stroke") + mark(MarkShape.CIRCLE, 15, 8, 4), class_=WORKS), "training works"),
+        (tag("g", line(1, 8, 29, 8, "stroke") + mark(MarkShape.CROSS, 15, 8, 4), class_=FAILS), "training fails"),
         (line(1, 8, 29, 8, "threshold"), "share that a level has to keep"),
     )
     save(grid(f"Precision range test: {outcome}", [_curves(test), _kept(test)], 2, key), path)
@@ -82,7 +82,7 @@ def _kept(test: RangeTestResult) -> Drawing:
             frame.y(max(WORST, min(BEST, value))) for value in (row.interval[0], row.kept, row.interval[1])
         )
         bar = error_bar(x, high, low) if row.interval[0] == row.interval[0] else ""
-        shape = Shape.CIRCLE if row.works else Shape.CROSS
+        shape = MarkShape.CIRCLE if row.works else MarkShape.CROSS
         parts.append(tag("g", bar, mark(shape, x, kept, 5), class_=WORKS if row.works else FAILS))
     parts.append(frame.x_axis([(row.bits or 0, str(row.bits)) for row in test.evidence]))
     parts.append(text("bits", frame.box.right, HEIGHT - 8, "title", "end"))

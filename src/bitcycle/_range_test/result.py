@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from bitcycle._range_test.judging import LevelResult, Verdict
+from bitcycle._range_test.judging import LevelResult, LevelVerdict
 from bitcycle._support.text import table
 from bitcycle.schedules.base import Bits
 
@@ -91,7 +91,7 @@ def conclude(evidence: Sequence[LevelResult], reference: LevelResult, iterations
         if not level.works:
             break
         q_min = level.bits
-    if reference.verdict is Verdict.DIVERGES:
+    if reference.verdict is LevelVerdict.DIVERGES:
         conclusion = Conclusion.REFERENCE_DIVERGES
     elif not reference.works:
         conclusion = Conclusion.REFERENCE_DOES_NOT_LEARN
@@ -118,7 +118,7 @@ def verdict_in_words(level: LevelResult) -> str:
     Returns:
         A phrase such as ``works``, ``works (narrow)`` or ``diverges (2 of 3 seeds)``.
     """
-    if level.verdict is Verdict.DIVERGES:
+    if level.verdict is LevelVerdict.DIVERGES:
         return f"{level.verdict} ({level.diverged} of {len(level.curves)} seeds)"
     return f"{level.verdict} (narrow)" if level.narrow else str(level.verdict)
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from bitcycle._range_test.judging import LevelResult, Verdict, judge, judge_reference
+from bitcycle._range_test.judging import LevelResult, LevelVerdict, judge, judge_reference
 from bitcycle._range_test.result import RangeTestResult, conclude
 from bitcycle._range_test.trials import Curve, Step, Trials
 from bitcycle.conversion.convert import quantize, restore
@@ -119,7 +119,7 @@ class _Runner:
         while True:
             self.iterations, self.done = iterations, 0
             reference = judge_reference(self.curves(None), higher_is_better)
-            if reference.works or reference.verdict is Verdict.DIVERGES or 2 * iterations > longest:
+            if reference.works or reference.verdict is LevelVerdict.DIVERGES or 2 * iterations > longest:
                 return reference
             iterations *= 2
 

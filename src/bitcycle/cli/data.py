@@ -36,7 +36,7 @@ def get(
     cache = _cache(folder)
     for official in wanted:
         print(f"{official.name}: {_megabytes(official.size)} for the task {official.task}; licence: {official.licence}")
-        with _Bar() as bar:
+        with _DownloadBar() as bar:
             fetched = fetch(official, cache, mirror, bar.update)
         if fetched.recorded:
             print(f"no checksum to compare with ({official.checksum_source}); recorded for later downloads:")
@@ -91,7 +91,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.1f} MB"
 
 
-class _Bar:
+class _DownloadBar:
     """A progress bar of the current download, if stderr is a terminal."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class _Bar:
         self.file = ""
         self.task = self.progress.add_task("connecting", total=None)
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> _DownloadBar:
         self.progress.start()
         return self
 

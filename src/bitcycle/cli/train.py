@@ -116,7 +116,7 @@ def train(
         compiled,
         options=options,
     )
-    with _Bar(run.steps, kind.metric) as bar:
+    with _TrainingBar(run.steps, kind.metric) as bar:
         try:
             result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or ())
         except KeyboardInterrupt:
@@ -141,7 +141,7 @@ def _line(result: RunResult) -> str:
     )
 
 
-class _Bar:
+class _TrainingBar:
     """A progress bar with loss, metric, bits and cost, if stderr is a terminal."""
 
     def __init__(self, steps: int, metric: str) -> None:
@@ -163,7 +163,7 @@ class _Bar:
         )
         self.task = self.progress.add_task("", total=steps)
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> _TrainingBar:
         self.progress.start()
         return self
 

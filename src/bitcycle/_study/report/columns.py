@@ -47,7 +47,7 @@ def setting_columns(analysis: Analysis) -> list[Column[Setting]]:
     ]
 
 
-def deficit_columns(analysis: DeficitAnalysis, experiment: labels.Experiment) -> list[Column[DeficitPoint]]:
+def deficit_columns(analysis: DeficitAnalysis, experiment: labels.ExperimentView) -> list[Column[DeficitPoint]]:
     """Return the columns of the table of an experiment."""
     return [
         Column("arm", lambda p: p.arm, numeric=False),

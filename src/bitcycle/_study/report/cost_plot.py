@@ -14,7 +14,7 @@ from bitcycle._study.report import format as fmt
 from bitcycle._study.report import labels
 from bitcycle._study.report.style import FULL, LARGE, Kind, by_kind, kind_of
 from bitcycle._study.wording import cost_phrase
-from bitcycle._support.charts.drawing import Drawing, Frame, Key, Shape, error_bar, line, mark, path, text
+from bitcycle._support.charts.drawing import Drawing, Frame, Key, MarkShape, error_bar, line, mark, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import Box, place_label, shortened, spread, text_width
 from bitcycle._support.charts.scale import Scale, span, tick_texts
@@ -24,7 +24,7 @@ FONT = 13
 
 
 @dataclass(frozen=True)
-class Size:
+class CostPlotSize:
     """The dimensions of a plot, in pixels."""
 
     width: float
@@ -37,8 +37,8 @@ class Size:
     """The most letters of a label."""
 
 
-WIDE = Size(960, 520, left=62, right=24, radius=5.5, ticks=8, letters=22)
-NARROW = Size(380, 430, left=48, right=12, radius=4.5, ticks=4, letters=16)
+WIDE = CostPlotSize(960, 520, left=62, right=24, radius=5.5, ticks=8, letters=22)
+NARROW = CostPlotSize(380, 430, left=48, right=12, radius=4.5, ticks=4, letters=16)
 TOP, BOTTOM = 64.0, 56.0
 
 
@@ -57,7 +57,7 @@ class Point:
     """The ends of the error bar; equal to ``y`` without one."""
 
 
-def cost_plot(analysis: Analysis, size: Size) -> Drawing | None:
+def cost_plot(analysis: Analysis, size: CostPlotSize) -> Drawing | None:
     """Draw the plot, or return None where no setting has both a quality and a cost."""
     drawn = labels.drawn_settings(analysis)
     full = [setting for setting in drawn if kind_of(setting) is FULL]
@@ -117,7 +117,7 @@ def error_ends(row: labels.Measured, frame: Frame) -> tuple[float, float, float]
     return frame.y(quality.mean), frame.y(ends[0]), frame.y(ends[1])
 
 
-def _points(settings: Sequence[Setting], costs: Sequence[float], frame: Frame, size: Size) -> list[Point]:
+def _points(settings: Sequence[Setting], costs: Sequence[float], frame: Frame, size: CostPlotSize) -> list[Point]:
     true = [frame.x(cost) for cost in costs]
     gap = min(4 * size.radius, (frame.x.end - frame.x.start) / len(settings))
     positions = spread(true, gap, frame.x.start + gap / 2, frame.x.end - gap / 2)
@@ -147,7 +147,7 @@ def _full(analysis: Analysis, setting: Setting, label: str, label_box: Box, fram
 
 
 def _labelled(
-    analysis: Analysis, points: Sequence[Point], frame: Frame, size: Size, taken: list[Box]
+    analysis: Analysis, points: Sequence[Point], frame: Frame, size: CostPlotSize, taken: list[Box]
 ) -> Iterator[Markup]:
     """The points with their labels, placed one after the other."""
     radius = size.radius
@@ -161,7 +161,7 @@ def _labelled(
             "g",
             tag("rect", x=point.x - 9, y=point.top - 9, width=18, height=point.bottom - point.top + 18, class_="hit"),
             error_bar(point.x, point.top, point.bottom),
-            *(mark(Shape.CIRCLE, point.x + radius + 2, frame.y(seed), 1.6, "seed") for seed in seeds),
+            *(mark(MarkShape.CIRCLE, point.x + radius + 2, frame.y(seed), 1.6, "seed") for seed in seeds),
             mark(point.kind.shape, point.x, point.y, radius, "mark" if point.setting.on_front else "mark hollow"),
             text(name, label.x, label.y, "label", label.anchor),
             **_selectable(analysis, point.setting, point.kind),
@@ -187,7 +187,7 @@ def _front(points: Sequence[Point], frame: Frame) -> list[Markup]:
     return [path([*corners, (frame.x.end, corners[-1][1])], "front")] if corners else []
 
 
-def _heads(points: Sequence[Point], size: Size) -> list[tuple[Kind, float]]:
+def _heads(points: Sequence[Point], size: CostPlotSize) -> list[tuple[Kind, float]]:
     """The names of the groups above their centres, without overlap; baselines have labels of their own."""
     at = {point.setting.label: point.x for point in points}
     groups = by_kind([point.setting for point in points if not point.setting.baseline])
@@ -213,7 +213,7 @@ def _key(points: Sequence[Point], full: Sequence[Setting]) -> Key:
     items = [(line(1, 8, 29, 8, "front"), "Pareto front (filled marks): no setting is both cheaper and better")]
     items.append(interval_key(LARGE, several, "mark hollow"))
     if several:
-        items.append((tag("g", mark(Shape.CIRCLE, 15, 8, 2, "seed"), class_=LARGE.class_), "one seed"))
+        items.append((tag("g", mark(MarkShape.CIRCLE, 15, 8, 2, "seed"), class_=LARGE.class_), "one seed"))
     if full:
         ratio = full[0].relative_cost
         off_scale = f": {cost_phrase(ratio)}, off the scale" if ratio > labels.EQUAL else ""

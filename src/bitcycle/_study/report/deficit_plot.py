@@ -13,8 +13,8 @@ from itertools import pairwise
 from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
 from bitcycle._study.report import format as fmt
 from bitcycle._study.report.cost_plot import error_ends, focusable, interval_key, plot_titles, quality_scale
-from bitcycle._study.report.labels import Experiment, diverged, point_lines
-from bitcycle._study.report.style import HELD, LONGER, Arm
+from bitcycle._study.report.labels import ExperimentView, diverged, point_lines
+from bitcycle._study.report.style import HELD, LONGER, ArmStyle
 from bitcycle._support.charts.drawing import Drawing, Frame, error_bar, line, mark, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import spread, text_width
@@ -22,7 +22,7 @@ from bitcycle._support.charts.scale import Scale
 
 
 @dataclass(frozen=True)
-class Size:
+class DeficitPlotSize:
     """The dimensions of a plot, in pixels."""
 
     width: float
@@ -35,8 +35,8 @@ class Size:
     """Whether there is room for the names of the arms beside their lines."""
 
 
-WIDE = Size(960, 420, right=128, radius=5.5, apart=11, named=True)
-NARROW = Size(380, 380, right=14, radius=4.5, apart=7, named=False)
+WIDE = DeficitPlotSize(960, 420, right=128, radius=5.5, apart=11, named=True)
+NARROW = DeficitPlotSize(380, 380, right=14, radius=4.5, apart=7, named=False)
 LEFT, TOP, BOTTOM, FONT = 50.0, 44.0, 76.0, 12.5
 
 
@@ -56,7 +56,7 @@ class Mark:
 class ArmLine:
     """An arm: its marks and the line through them."""
 
-    arm: Arm
+    arm: ArmStyle
     marks: list[Mark]
     points: list[tuple[float, float]]
 
@@ -69,7 +69,7 @@ class DeficitLayout:
     lines: list[ArmLine]
 
 
-def deficit_layout(experiment: Experiment, size: Size) -> DeficitLayout | None:
+def deficit_layout(experiment: ExperimentView, size: DeficitPlotSize) -> DeficitLayout | None:
     """Return the layout, or None where no arm has a quality to show."""
     points = [point for point in experiment.points if not diverged(point)]
     if not points:
@@ -93,7 +93,7 @@ def deficit_layout(experiment: Experiment, size: Size) -> DeficitLayout | None:
     return DeficitLayout(frame, lines)
 
 
-def _x_scale(experiment: Experiment, points: Sequence[DeficitPoint], size: Size) -> Scale:
+def _x_scale(experiment: ExperimentView, points: Sequence[DeficitPoint], size: DeficitPlotSize) -> Scale:
     shares = [point.share for point in points]
     low, high = 0.0 if experiment.by_length else min(shares), max(shares)
     room = 2.5 * size.apart  # on both sides, for arms that are drawn side by side
@@ -102,7 +102,7 @@ def _x_scale(experiment: Experiment, points: Sequence[DeficitPoint], size: Size)
     return Scale(low - margin, high + margin, start, end)
 
 
-def deficit_plot(analysis: DeficitAnalysis, experiment: Experiment, size: Size) -> Drawing | None:
+def deficit_plot(analysis: DeficitAnalysis, experiment: ExperimentView, size: DeficitPlotSize) -> Drawing | None:
     """Draw the plot, or return None where no arm has a quality to show."""
     layout = deficit_layout(experiment, size)
     if layout is None:
@@ -137,11 +137,13 @@ def _ticks(layout: DeficitLayout) -> list[tuple[float, str, str]]:
     return ticks
 
 
-def _group(arm: Arm) -> dict[str, str]:
+def _group(arm: ArmStyle) -> dict[str, str]:
     return {"class_": arm.kind.class_, "data_setting": arm.key}
 
 
-def _point(analysis: DeficitAnalysis, experiment: Experiment, arm: Arm, each: Mark, size: Size) -> Markup:
+def _point(
+    analysis: DeficitAnalysis, experiment: ExperimentView, arm: ArmStyle, each: Mark, size: DeficitPlotSize
+) -> Markup:
     left, height = each.x - size.apart / 2, each.bottom - each.top + 18
     return tag(
         "g",
@@ -152,7 +154,7 @@ def _point(analysis: DeficitAnalysis, experiment: Experiment, arm: Arm, each: Ma
     )
 
 
-def _names(layout: DeficitLayout, size: Size) -> Markup:
+def _names(layout: DeficitLayout, size: DeficitPlotSize) -> Markup:
     """The names of the arms at the ends of their lines, which may end at different places."""
     box = layout.frame.box
     parts = []

@@ -12,8 +12,8 @@ from bitcycle._study.report import labels
 from bitcycle._study.report.columns import deficit_columns
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_plot
-from bitcycle._study.report.glossary import DIAGNOSTICS, Diagnostic
-from bitcycle._study.report.labels import Experiment, trainings
+from bitcycle._study.report.glossary import DIAGNOSTICS, Explanation
+from bitcycle._study.report.labels import ExperimentView, trainings
 from bitcycle._study.report.line_plot import Axes, Line, line_plot
 from bitcycle._study.report.section import Figure, Section, chip, panels, part, two_sizes
 from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, shades
@@ -80,12 +80,12 @@ class DeficitSection(Section):
             items.append(tag("li", tag("span", button), tag("span", arm.meaning)))
         return tag("ul", *items, class_="arms")
 
-    def _plot(self, experiment: Experiment) -> Markup:
+    def _plot(self, experiment: ExperimentView) -> Markup:
         narrow = deficit_plot(self.deficit, experiment, NARROW)
         missing = "All runs diverged: there is no quality to show."
         return two_sizes("deficit-plot", self.plots[experiment.name], narrow, missing)
 
-    def _table(self, experiment: Experiment) -> Markup:
+    def _table(self, experiment: ExperimentView) -> Markup:
         def style(point: DeficitPoint) -> RowStyle:
             return RowStyle(ARM[point.arm].key, ARM[point.arm].kind.sign(), labels.diverged(point))
 
@@ -125,7 +125,7 @@ class Trainings:
                 self._draw(curves)
                 return
 
-    def _add_lines(self, analysis: DeficitAnalysis, experiment: Experiment, held: Sequence[DeficitPoint]) -> None:
+    def _add_lines(self, analysis: DeficitAnalysis, experiment: ExperimentView, held: Sequence[DeficitPoint]) -> None:
         controls = {point.place: point for point in experiment.points if point.arm == LONGER.name}
         if experiment.by_length and 0 in controls:
             self._add("no deficit: the normal training", "0", NO_DEFICIT, controls[0])
@@ -147,13 +147,13 @@ class Trainings:
         steps = max(run.steps for run in self._runs.values())
         names = curves.names(self._runs.values())
         for name in [*(name for name in DIAGNOSTICS if name in names), *sorted(names - DIAGNOSTICS.keys())]:
-            diagnostic = DIAGNOSTICS.get(name, Diagnostic())
+            explanation = DIAGNOSTICS.get(name, Explanation())
             if lines := self.courses(curves, name):
                 values = [value for each in lines for _, value in each.points]
                 # While two deficits last, their lines coincide: the shortest is drawn last, on top.
                 lines.sort(key=lambda each: each.dot or math.inf, reverse=True)
-                self.panels.append(line_plot(name, name, lines, Axes.around(steps, values, diagnostic.threshold)))
-                self.sentences.append(diagnostic.sentence)
+                self.panels.append(line_plot(name, name, lines, Axes.around(steps, values, explanation.threshold)))
+                self.sentences.append(explanation.sentence)
 
     def courses(self, curves: Curves, name: str) -> list[Line]:
         """Return the lines of a diagnostic; a single value is a line too, since a deficit changes the bits rarely."""
@@ -226,7 +226,7 @@ def _cautions(analysis: DeficitAnalysis) -> list[str]:
     return sentences
 
 
-def _plot_text(analysis: DeficitAnalysis, experiment: Experiment) -> str:
+def _plot_text(analysis: DeficitAnalysis, experiment: ExperimentView) -> str:
     low, high = (fmt.count(width, "bit") for width in analysis.bits)
     window = fmt.count(analysis.window, "step")
     if experiment.by_length:

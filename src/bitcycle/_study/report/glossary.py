@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bitcycle.experiments.result import Diagnostic
+
 GENERAL = (
     ("bits", "the width of the integer grid on which the products of a model are computed"),
     ("schedule", "the number of bits at each step of training"),
@@ -24,7 +26,7 @@ OF_DEFICITS = (
 
 
 @dataclass(frozen=True)
-class Diagnostic:
+class Explanation:
     """A quantity measured along training, explained in a sentence."""
 
     sentence: str = ""
@@ -32,25 +34,24 @@ class Diagnostic:
     """A value that separates two cases."""
 
 
-# The names are those of bitcycle.experiments.diagnostics, which is not imported here because it needs torch.
-DIAGNOSTICS = {
-    "Fisher information": Diagnostic(
+DIAGNOSTICS: dict[str, Explanation] = {
+    Diagnostic.FISHER_INFORMATION: Explanation(
         "How strongly the predictions depend on the weights: high while the network takes shape, when deficits are "
         "thought to do lasting damage."
     ),
-    "gradient over noise": Diagnostic(
+    Diagnostic.GRADIENT_OVER_NOISE: Explanation(
         "The norm of the gradient divided by the norm of its rounding error: below 1, rounding error dominates.", 1.0
     ),
-    "gradient diversity": Diagnostic(
+    Diagnostic.GRADIENT_DIVERSITY: Explanation(
         "How far the gradients of two batches disagree: 0.5 if they are equal, 1 if they are orthogonal, more if they "
         "point against each other."
     ),
-    "gradient after a change of bits": Diagnostic(
+    Diagnostic.GRADIENT_AFTER_CHANGE: Explanation(
         "The norm of the gradient at the first step with other bits divided by that at the step before: far from 1 "
         "where a change of precision disturbs training.",
         1.0,
     ),
-    "update after a change of bits": Diagnostic(
+    Diagnostic.UPDATE_AFTER_CHANGE: Explanation(
         "The same ratio for the optimiser's update: far from 1 where a change of precision disturbs the weights.", 1.0
     ),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bitcycle._study.analysis import Analysis, Comparison, DeficitAnalysis, DeficitPoint, Setting
 from bitcycle._study.report import format as fmt
-from bitcycle._study.report.style import ARM, FULL, LONGER, Arm, kind_of
+from bitcycle._study.report.style import ARM, FULL, LONGER, ArmStyle, kind_of
 from bitcycle._study.wording import cost_phrase
 
 Measured = Setting | DeficitPoint
@@ -128,7 +128,7 @@ def question_text(analysis: Analysis) -> str:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ExperimentView:
     """One of the two deficit experiments, with the texts of its plot."""
 
     name: str
@@ -140,7 +140,7 @@ class Experiment:
     points: list[DeficitPoint]
 
     @property
-    def arms(self) -> list[Arm]:
+    def arms(self) -> list[ArmStyle]:
         """The arms that have a run."""
         return [arm for arm in ARM.values() if any(point.arm == arm.name for point in self.points)]
 
@@ -154,11 +154,11 @@ class Experiment:
         return self.by_length and point.place == 0
 
 
-def experiments_of(analysis: DeficitAnalysis) -> list[Experiment]:
+def experiments_of(analysis: DeficitAnalysis) -> list[ExperimentView]:
     """Return the experiments that have a run."""
     length = ("length", "Length of the deficit", "length of the deficit, in normal trainings", "length")
     position = ("position", "Start of the deficit", "start of the deficit, in normal trainings", "start")
-    both = [Experiment(*length, analysis.lengths), Experiment(*position, analysis.positions)]
+    both = [ExperimentView(*length, analysis.lengths), ExperimentView(*position, analysis.positions)]
     return [experiment for experiment in both if experiment.points]
 
 
@@ -171,7 +171,7 @@ def trainings(share: float) -> str:
     return f"{share:.3g} normal training" + ("" if share == 1 else "s")
 
 
-def place_text(analysis: DeficitAnalysis, experiment: Experiment, point: DeficitPoint) -> str:
+def place_text(analysis: DeficitAnalysis, experiment: ExperimentView, point: DeficitPoint) -> str:
     """Return which deficit a point is about; its control has none."""
     if experiment.without_deficit(point):
         return f"no deficit: the normal training of {fmt.count(analysis.steps, 'step')}"
@@ -183,7 +183,7 @@ def place_text(analysis: DeficitAnalysis, experiment: Experiment, point: Deficit
     return f"the same number of steps as with {deficit}" if point.arm == LONGER.name else deficit
 
 
-def point_lines(analysis: DeficitAnalysis, experiment: Experiment, point: DeficitPoint) -> list[str]:
+def point_lines(analysis: DeficitAnalysis, experiment: ExperimentView, point: DeficitPoint) -> list[str]:
     """Return the lines of a point's tooltip."""
     places = places_of(analysis)
     lines = [ARM[point.arm].title, place_text(analysis, experiment, point)]

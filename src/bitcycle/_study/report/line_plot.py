@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from bitcycle._study.report import format as fmt
 from bitcycle._study.report.curves import Points
-from bitcycle._support.charts.drawing import DASHES, LABEL_HEIGHT, Drawing, Frame, Shape, end_labels, mark, path, text
+from bitcycle._support.charts.drawing import (
+    DASHES,
+    LABEL_HEIGHT,
+    Drawing,
+    Frame,
+    MarkShape,
+    end_labels,
+    mark,
+    path,
+    text,
+)
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import shortened, text_width
 from bitcycle._support.charts.scale import Scale, span
@@ -96,7 +106,7 @@ def _line(each: Line, quantity: str, frame: Frame) -> Markup:
     points = frame.points(each.points)
     parts = [path(points, "hit"), path(points, f"stroke dash-{each.dash % DASHES}")] if len(points) > 1 else []
     after = [point for (step, _), point in zip(each.points, points, strict=True) if each.dot and step >= each.dot]
-    parts += [mark(Shape.CIRCLE, x, y, 3.6) for x, y in (points if len(points) < 4 else after[:1])]
+    parts += [mark(MarkShape.CIRCLE, x, y, 3.6) for x, y in (points if len(points) < 4 else after[:1])]
     step, value = each.points[-1]
     tip = [each.label, f"{quantity} {fmt.fixed(value, min(6, fmt.decimals([value])))} at step {step:,.0f}", each.tip]
     group = {**_group(each), "class_": f"course {each.class_}"}

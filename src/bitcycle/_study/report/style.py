@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bitcycle._study.analysis import Setting
 from bitcycle._study.deficits import ARMS
-from bitcycle._support.charts.drawing import Shape, line, mark
+from bitcycle._support.charts.drawing import MarkShape, line, mark
 from bitcycle._support.charts.markup import Markup, tag
 from bitcycle.schedules.base import FULL_WIDTH
 
@@ -24,7 +24,7 @@ class Kind:
 
     name: str
     title: str
-    shape: Shape
+    shape: MarkShape
 
     @property
     def class_(self) -> str:
@@ -45,12 +45,12 @@ class Kind:
         )
 
 
-LARGE = Kind("large", "large saving", Shape.CIRCLE)
-MEDIUM = Kind("medium", "medium saving", Shape.SQUARE)
-SMALL = Kind("small", "small saving", Shape.DIAMOND)
-STATIC = Kind("static", "static", Shape.TRIANGLE)
-FULL = Kind("full", "full precision", Shape.CROSS)
-OTHER = Kind("other", "no group", Shape.FLAG)
+LARGE = Kind("large", "large saving", MarkShape.CIRCLE)
+MEDIUM = Kind("medium", "medium saving", MarkShape.SQUARE)
+SMALL = Kind("small", "small saving", MarkShape.DIAMOND)
+STATIC = Kind("static", "static", MarkShape.TRIANGLE)
+FULL = Kind("full", "full precision", MarkShape.CROSS)
+OTHER = Kind("other", "no group", MarkShape.FLAG)
 GROUPS = {kind.name: kind for kind in (LARGE, MEDIUM, SMALL)}
 KINDS = (*GROUPS.values(), STATIC, FULL, OTHER)
 
@@ -71,7 +71,7 @@ def by_kind(settings: Sequence[Setting]) -> list[tuple[Kind, list[Setting]]]:
 
 
 @dataclass(frozen=True)
-class Arm:
+class ArmStyle:
     """An arm of a deficit experiment as the report shows it."""
 
     name: str
@@ -91,21 +91,21 @@ class Arm:
         return str(ARMS.index(self.name))
 
 
-HELD = Arm(
+HELD = ArmStyle(
     "held",
-    Kind("held", "held", Shape.SQUARE),
+    Kind("held", "held", MarkShape.SQUARE),
     "the learning rate is held constant during the deficit, as in the paper",
     dash=0,
 )
-RESTARTED = Arm(
+RESTARTED = ArmStyle(
     "restarted",
-    Kind("restarted", "restarted", Shape.CIRCLE),
+    Kind("restarted", "restarted", MarkShape.CIRCLE),
     "the learning-rate schedule runs through the deficit and starts again after it, with a fresh optimiser",
     dash=1,
 )
-LONGER = Arm(
+LONGER = ArmStyle(
     "longer",
-    Kind("longer", "longer (control)", Shape.TRIANGLE),
+    Kind("longer", "longer (control)", MarkShape.TRIANGLE),
     "no deficit: the same number of steps and the same learning rates as held",
     dash=2,
 )

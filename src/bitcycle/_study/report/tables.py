@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from bitcycle._study.analysis import Estimate
-from bitcycle._support.charts.drawing import Shape, line, mark
+from bitcycle._support.charts.drawing import MarkShape, line, mark
 from bitcycle._support.charts.markup import Markup, clean, escape, tag
 from bitcycle._support.charts.scale import Scale
 
@@ -105,7 +105,7 @@ def interval_drawing(estimate: Estimate, reach: float) -> Markup:
     parts.append(line(scale(0), 1, scale(0), INTERVAL_HEIGHT - 1, "axis"))
     if math.isfinite(estimate.low) and math.isfinite(estimate.high):
         parts.append(line(scale(low), middle, scale(high), middle, "bar"))
-    parts.append(mark(Shape.CIRCLE, scale(mean), middle, 3.5))
+    parts.append(mark(MarkShape.CIRCLE, scale(mean), middle, 3.5))
     view = f"0 0 {INTERVAL_WIDTH:.0f} {INTERVAL_HEIGHT:.0f}"
     return tag("svg", *parts, viewBox=view, class_="interval", aria_hidden="true")
 

@@ -18,7 +18,7 @@ DASHES = 6
 """``chart.css`` has this many dash patterns, ``dash-0`` to ``dash-5``."""
 
 
-class Shape(StrEnum):
+class MarkShape(StrEnum):
     """The shape of a mark; kinds differ by shape and by colour, never by colour alone."""
 
     CIRCLE = "circle"
@@ -30,15 +30,15 @@ class Shape(StrEnum):
 
 
 # Outlines of marks of radius 1, all of about the same area.
-_OUTLINES: dict[Shape, list[Point]] = {
-    Shape.SQUARE: [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
-    Shape.DIAMOND: [(0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)],
-    Shape.TRIANGLE: [(0, -1.25), (1.2, 0.9), (-1.2, 0.9)],
-    Shape.CROSS: [
+_OUTLINES: dict[MarkShape, list[Point]] = {
+    MarkShape.SQUARE: [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+    MarkShape.DIAMOND: [(0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)],
+    MarkShape.TRIANGLE: [(0, -1.25), (1.2, 0.9), (-1.2, 0.9)],
+    MarkShape.CROSS: [
         *((-1, -0.45), (-0.45, -1), (0, -0.5), (0.45, -1), (1, -0.45), (0.5, 0)),
         *((1, 0.45), (0.45, 1), (0, 0.5), (-0.45, 1), (-1, 0.45), (-0.5, 0)),
     ],
-    Shape.FLAG: [(0, 1.25), (1.2, -0.9), (-1.2, -0.9)],
+    MarkShape.FLAG: [(0, 1.25), (1.2, -0.9), (-1.2, -0.9)],
 }
 
 
@@ -120,9 +120,9 @@ class Frame:
         return self.x_axis(list(zip(numbers, [f"step {first}", *others], strict=True)))
 
 
-def mark(shape: Shape, x: float, y: float, radius: float, class_: str = "mark") -> Markup:
+def mark(shape: MarkShape, x: float, y: float, radius: float, class_: str = "mark") -> Markup:
     """A mark centred on a point."""
-    if shape is Shape.CIRCLE:
+    if shape is MarkShape.CIRCLE:
         return tag("circle", class_=class_, cx=x, cy=y, r=radius)
     outline = through([(x + radius * right, y + radius * down) for right, down in _OUTLINES[shape]])
     return tag("path", class_=class_, d=outline + "Z")

@@ -106,19 +106,19 @@ def _other_languages(path: Path) -> str:
     return f"; its languages are {', '.join(languages)}" if languages else ""
 
 
-def _halves(rows: list[Row]) -> tuple[list[Row], list[Row]]:
+def _halves(rows: list[PairRow]) -> tuple[list[PairRow], list[PairRow]]:
     """Divide the rows into two halves that have no premise in common."""
     number = {premise: index for index, premise in enumerate(dict.fromkeys(row.premise for row in rows))}
     first, second = ([row for row in rows if number[row.premise] % 2 == half] for half in (0, 1))
     return first, second
 
 
-def _hold_out(rows: list[Row]) -> tuple[list[Row], list[Row]]:
+def _hold_out(rows: list[PairRow]) -> tuple[list[PairRow], list[PairRow]]:
     train, validation = hold_out(len(rows))
     return [rows[index] for index in train.tolist()], [rows[index] for index in validation.tolist()]
 
 
-def _pairs(path: Path, rows: list[Row], labels: tuple[str, ...]) -> list[Pair]:
+def _pairs(path: Path, rows: list[PairRow], labels: tuple[str, ...]) -> list[Pair]:
     if not rows:
         raise DataError(f"{path}: one of its splits has no labelled pair; each should have some")
     unknown = {row.label for row in rows} - set(labels)
@@ -127,7 +127,7 @@ def _pairs(path: Path, rows: list[Row], labels: tuple[str, ...]) -> list[Pair]:
     return [Pair(row.premise, row.hypothesis, labels.index(str(row.label))) for row in rows]
 
 
-class Row(NamedTuple):
+class PairRow(NamedTuple):
     """A pair as it is in a file; the label is None in files that are published without labels."""
 
     premise: str
@@ -135,7 +135,7 @@ class Row(NamedTuple):
     label: str | None
 
 
-def read_rows(path: Path, language: str) -> list[Row]:
+def read_rows(path: Path, language: str) -> list[PairRow]:
     """Return the pairs of one file in a language, without those that have no agreed label or an empty sentence.
 
     Supported are tsv with a header (GLUE, XNLI, SNLI), tsv without one (XTREME), and jsonl (SNLI, XNLI).
@@ -148,7 +148,7 @@ def read_rows(path: Path, language: str) -> list[Row]:
     return [row for row in complete if row.label != _UNDECIDED]
 
 
-def _json_rows(path: Path, language: str) -> Iterator[Row]:
+def _json_rows(path: Path, language: str) -> Iterator[PairRow]:
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -169,7 +169,7 @@ def _json_values(entry: dict[str, Any]) -> tuple[Any, Any, Any]:
     return entry.get("sentence1"), entry.get("sentence2"), entry.get("gold_label")
 
 
-def _table_rows(path: Path, language: str) -> Iterator[Row]:
+def _table_rows(path: Path, language: str) -> Iterator[PairRow]:
     lines = enumerate(lines_of(path), 1)
     first = next(lines, (1, ""))
     header = first[1].split("\t")
@@ -191,7 +191,7 @@ def _table_rows(path: Path, language: str) -> Iterator[Row]:
             yield _row(path, number, cells[premise], cells[hypothesis], gold)
 
 
-def _headerless_rows(path: Path, lines: list[tuple[int, str]]) -> Iterator[Row]:
+def _headerless_rows(path: Path, lines: list[tuple[int, str]]) -> Iterator[PairRow]:
     """Yield rows of premise, hypothesis and label, where the label may be its index."""
     for number, line in lines:
         if not line.strip():
@@ -204,13 +204,13 @@ def _headerless_rows(path: Path, lines: list[tuple[int, str]]) -> Iterator[Row]:
         )
 
 
-def _row(path: Path, number: int, premise: str, hypothesis: str, label: str | None) -> Row:
+def _row(path: Path, number: int, premise: str, hypothesis: str, label: str | None) -> PairRow:
     if label not in (*THREE_WAY, *TWO_WAY, _UNDECIDED, None):
         raise DataError(
             f"{path}: line {number} has the label {label!r}; "
             f"it should be one of {', '.join((*THREE_WAY, *TWO_WAY[1:]))}"
         )
-    return Row(premise, hypothesis, label)
+    return PairRow(premise, hypothesis, label)
 
 
 def _column(header: list[str], names: tuple[str, ...]) -> int | None:
