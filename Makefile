@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test lint clean
+.PHONY: install demo test coverage lint clean
 
 install: .venv/.installed
 
@@ -19,6 +19,12 @@ demo: install
 
 test: install
 	$(BIN)/pytest -n 2
+
+# Line coverage of the core by its own tests. Measuring doubles their time, so properties are checked on few examples.
+CORE := schedules kernels arithmetic nn conversion _cost advice
+coverage: install
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 tests/schedules tests/kernels tests/arithmetic tests/nn tests/conversion \
+		tests/cost tests/advice tests/test_scheduler.py $(CORE:%=--cov=bitcycle.%) --cov-report=term:skip-covered
 
 lint: install
 	$(BIN)/ruff check .

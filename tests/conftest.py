@@ -8,5 +8,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from hypothesis import settings
 
 # No timed assertions: a slow machine is not a failing test.
-settings.register_profile("bitcycle", deadline=None, max_examples=60, derandomize=True)
-settings.load_profile("bitcycle")
+settings.register_profile("thorough", deadline=None, max_examples=60, derandomize=True)
+settings.register_profile("quick", deadline=None, max_examples=5, derandomize=True)  # for `make coverage`
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "thorough"))
