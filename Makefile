@@ -24,7 +24,7 @@ test: install
 CORE := schedules kernels arithmetic nn conversion _cost advice
 coverage: install
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 tests/schedules tests/kernels tests/arithmetic tests/nn tests/conversion \
-		tests/cost tests/advice tests/test_scheduler.py $(CORE:%=--cov=bitcycle.%) --cov-report=term:skip-covered
+		tests/cost tests/advice tests/test_scheduler.py $(CORE:%=--cov=src/bitcycle/%) --cov-report=term:skip-covered
 
 lint: install
 	$(BIN)/ruff check .
