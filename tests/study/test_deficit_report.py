@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bitcycle._study import format as fmt
 from bitcycle._study.deficits import ARMS, DeficitPart
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report import page, write_report
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_layout

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Role, Verdict
 from bitcycle._study.claims import HighStart
 from bitcycle._study.report import findings, page
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report.labels import MOST_DRAWN, drawn_settings, places_of
 from bitcycle._study.report.page import resource
 from bitcycle._study.report.style import KINDS

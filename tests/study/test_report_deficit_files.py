@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle._study.report import format as fmt
+from bitcycle._study import format as fmt
 from bitcycle._study.report import write_report
 from bitcycle._study.report.columns import deficits_csv
 from bitcycle._study.report.labels import places_of, points_of

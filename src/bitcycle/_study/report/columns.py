@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, Comparison, Correlation, DeficitAnalysis, DeficitPoint, Estimate, Setting
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report import labels
 from bitcycle._study.report.info import FailedRun
 from bitcycle._study.report.style import kind_of

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, Setting
-from bitcycle._study.report import format as fmt
+from bitcycle._study.format import cost_phrase
 from bitcycle._study.report import labels
 from bitcycle._study.report.style import FULL, LARGE, Kind, by_kind, kind_of
-from bitcycle._study.wording import cost_phrase
 from bitcycle._support.charts.drawing import Drawing, Frame, Key, MarkShape, error_bar, line, mark, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import Box, place_label, shortened, spread, text_width

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report.cost_plot import error_ends, focusable, interval_key, plot_titles, quality_scale
 from bitcycle._study.report.labels import ExperimentView, diverged, point_lines
 from bitcycle._study.report.style import HELD, LONGER, ArmStyle

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report import labels
 from bitcycle._study.report.columns import deficit_columns
 from bitcycle._study.report.curves import Curves

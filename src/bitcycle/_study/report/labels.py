@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, Comparison, DeficitAnalysis, DeficitPoint, Setting
-from bitcycle._study.report import format as fmt
+from bitcycle._study.format import cost_phrase
 from bitcycle._study.report.style import ARM, FULL, LONGER, ArmStyle, kind_of
-from bitcycle._study.wording import cost_phrase
 
 Measured = Setting | DeficitPoint
 """What has a quality over seeds, perhaps compared with a baseline or control."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bitcycle._study.report import format as fmt
+from bitcycle._study import format as fmt
 from bitcycle._study.report.curves import Points
 from bitcycle._support.charts.drawing import (
     DASHES,

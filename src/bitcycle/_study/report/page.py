@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, DeficitAnalysis
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report.columns import FAILURE_COLUMNS
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_section import DeficitSection, drawn_runs

@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from functools import lru_cache
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, EqualCost, Setting
-from bitcycle._study.report import format as fmt
+from bitcycle._study.format import cost_phrase
 from bitcycle._study.report import labels
 from bitcycle._study.report.columns import as_estimate, correlation_columns, pair_columns, setting_columns
 from bitcycle._study.report.cost_plot import NARROW, WIDE, cost_plot
@@ -16,7 +17,7 @@ from bitcycle._study.report.line_plot import Axes, Line, line_plot, strength
 from bitcycle._study.report.section import Figure, Section, chip, note, panels, part, two_sizes
 from bitcycle._study.report.style import FULL, GROUPS, by_kind, kind_of
 from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain, reach_of
-from bitcycle._study.wording import cost_phrase, recommendations
+from bitcycle._study.wording import recommendations
 from bitcycle._support.charts.drawing import Drawing, text
 from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, join, tag
@@ -209,7 +210,7 @@ def _trend_text(test: EqualCost) -> str:
     return (
         f"The cost of {fmt.listed(test.labels)} is {same}; in this order, they use less and less precision in the "
         f"first tenth of training. The rank correlation of early bits with quality is {value} ({interval}). Page's "
-        f"trend test, one-sided: p = {fmt.p_value(test.p)}."
+        f"trend test, one-sided: {fmt.p_value(test.p, named=True)}."
     )
 
 
