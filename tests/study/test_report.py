@@ -10,7 +10,7 @@ import pytest
 from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Role, Verdict
 from bitcycle._study.claims import HighStart
-from bitcycle._study.report import findings, page
+from bitcycle._study.report import page, section
 from bitcycle._study.report.labels import MOST_DRAWN, drawn_settings, places_of
 from bitcycle._study.report.page import resource
 from bitcycle._study.report.style import KINDS
@@ -307,8 +307,8 @@ def test_the_statistics_of_the_project_can_be_shown():
 
 
 def test_details_are_one_click_below_the_headline(study, monkeypatch):
-    monkeypatch.setattr(findings, "headline", lambda claim, analysis: "Short.")
-    monkeypatch.setattr(findings, "details", lambda claim, analysis: "Long.")
+    monkeypatch.setattr(section, "headline", lambda claim, analysis: "Short.")
+    monkeypatch.setattr(section, "details", lambda claim, analysis: "Long.")
     text = page(*study)
     [analysis] = study[1]
     assert text.count("<details><summary>Short.</summary><p>Long.") == len(analysis.claims)

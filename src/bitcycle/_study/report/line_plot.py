@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bitcycle._study import format as fmt
 from bitcycle._study.report.curves import Points
+from bitcycle._study.report.glossary import DIAGNOSTICS, Explanation
 from bitcycle._support.charts.drawing import (
     DASHES,
     LABEL_HEIGHT,
@@ -95,6 +97,23 @@ def line_plot(
     title += ", logarithmic scale" if axes.logarithmic else ""
     description = f"{quantity} over {fmt.count(axes.steps, 'training step')}, for {fmt.listed(names)}"
     return Drawing(WIDTH, top + STRIP * len(strips) if strips else HEIGHT + 32, title, description, join(parts))
+
+
+def diagnostic_plots(
+    names: Iterable[str], lines_of: Callable[[str], list[Line]], steps: int
+) -> list[tuple[Drawing, str]]:
+    """Draw each diagnostic that has a value, and return it with its explanation; those that have one come first."""
+    known = list(DIAGNOSTICS)
+    plots = []
+    for name in sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name)):
+        if lines := lines_of(name):
+            explanation, title = DIAGNOSTICS.get(name, Explanation()), name.replace("_", " ")
+            values = [value for each in lines for _, value in each.points]
+            # While two deficits last, their lines coincide: the shortest is drawn last, on top.
+            lines.sort(key=lambda each: each.dot or math.inf, reverse=True)
+            axes = Axes.around(steps, values, explanation.threshold)
+            plots.append((line_plot(title, title, lines, axes), explanation.sentence))
+    return plots
 
 
 def _group(each: Line) -> dict[str, str]:

@@ -12,7 +12,6 @@ from bitcycle._study.analysis import Analysis, DeficitAnalysis
 from bitcycle._study.report.columns import FAILURE_COLUMNS
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_section import DeficitSection, drawn_runs
-from bitcycle._study.report.findings import claims_list
 from bitcycle._study.report.glossary import GENERAL, OF_DEFICITS, OF_SCHEDULES
 from bitcycle._study.report.info import StudyInfo
 from bitcycle._study.report.labels import drawn_settings
@@ -134,10 +133,10 @@ def _findings(sections: Sequence[Section]) -> Markup:
     groups = []
     for section in sections:
         if section.analysis.claims and len(sections) == 1:
-            groups.append(claims_list(section.analysis))
+            groups.append(section.claims())
         elif section.analysis.claims:
             title = tag("h3", tag("a", section.analysis.title, href=f"#{section.anchor}"))
-            groups.append(title + claims_list(section.analysis, section.main_claims))
+            groups.append(title + section.claims(section.main_claims))
     return tag("div", tag("h2", "Findings"), *groups, class_="findings") if groups else Markup("")
 
 
