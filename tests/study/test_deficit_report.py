@@ -15,7 +15,7 @@ from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_layout
 from bitcycle._study.report.deficit_section import Trainings, drawn_runs
 from bitcycle._study.report.glossary import DIAGNOSTICS
 from bitcycle._study.report.labels import experiments_of, places_of, point_lines, points_of
-from bitcycle._study.report.line_plot import Axes
+from bitcycle._study.report.line_plot import value_scale
 from bitcycle._study.report.page import resource
 from bitcycle._study.report.style import ARM, SHADES
 from bitcycle._study.statistics.deficits import analyse_deficits
@@ -77,6 +77,10 @@ def test_every_point_has_a_tooltip_and_a_place_in_both_plots(image, reader):
     assert all(a["aria-label"] for _, a in reader.tags if "point" in (a.get("class") or "").split())
 
 
+def number_at(scale, pixel):
+    return scale.low + (pixel - scale.start) / (scale.end - scale.start) * (scale.high - scale.low)
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 def test_marks_stand_where_their_figures_are(image, size):
     for experiment in experiments_of(image[0]):
@@ -84,9 +88,9 @@ def test_marks_stand_where_their_figures_are(image, size):
         marks = [mark for line in lines for mark in line.marks]
         assert len(marks) == len(experiment.points)
         for mark in marks:
-            assert math.isclose(frame.y.number(mark.y), mark.row.quality.mean)
-            assert math.isclose(frame.y.number(mark.bottom), mark.row.quality.low)
-            assert math.isclose(frame.y.number(mark.top), mark.row.quality.high)
+            assert math.isclose(number_at(frame.y, mark.y), mark.row.quality.mean)
+            assert math.isclose(number_at(frame.y, mark.bottom), mark.row.quality.low)
+            assert math.isclose(number_at(frame.y, mark.top), mark.row.quality.high)
             assert abs(mark.x - frame.x(mark.row.share)) <= 1.01 * size.spacing
             assert frame.box.left <= mark.x <= frame.box.right
         assert len({(mark.x, mark.y) for mark in marks}) == len(marks)
@@ -158,7 +162,7 @@ def test_decades_are_drawn_on_a_logarithmic_scale(image):
         "gradient after a change of bits",
         "update after a change of bits",
     ]
-    assert Axes.around(100, [0.2, 0.3], threshold=1.0).high >= 1  # the threshold is on the plot
+    assert value_scale([0.2, 0.3], threshold=1.0).high >= 1  # the threshold is on the plot
 
 
 def test_other_models_of_the_same_task_are_not_mixed_in(image):

@@ -13,7 +13,7 @@ from bitcycle._study.analysis import Analysis, Setting
 from bitcycle._study.report import labels
 from bitcycle._study.report.quality_plot import Mark, PlotSize, interval_key, plot_titles, quality_scale, selectable
 from bitcycle._study.report.style import FULL, LARGE, Kind, by_kind, kind_of
-from bitcycle._support.charts.drawing import Drawing, Frame, Key, MarkShape, line, mark, path, text
+from bitcycle._support.charts.drawing import Drawing, Frame, Key, MarkShape, line, line_sample, mark, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import Box, place_label, shortened, spread, text_width
 from bitcycle._support.charts.scale import Scale, span, tick_texts
@@ -131,14 +131,14 @@ def _heads(marks: Sequence[Mark[Setting]], frame: Frame) -> list[tuple[Kind, flo
 
 def _key(settings: Sequence[Setting], full: Sequence[Setting], moved: bool) -> Key:
     """What the signs of the plot mean."""
-    items = [(line(1, 8, 29, 8, "front"), "Pareto front (filled marks): no setting is both cheaper and better")]
+    items = [(line_sample("front"), "Pareto front (filled marks): no setting is both cheaper and better")]
     items.append(interval_key(LARGE, settings, "mark hollow"))
     if any(fmt.has_interval(setting.quality) for setting in settings):
         items.append((tag("g", mark(MarkShape.CIRCLE, 15, 8, 2, "seed"), class_=LARGE.class_), "one seed"))
     if full:
         ratio = full[0].relative_cost
         off_scale = f": {fmt.cost_phrase(ratio)}, off the scale" if ratio > labels.EQUAL else ""
-        items.append((line(1, 8, 29, 8, "reference"), f"full precision{off_scale}"))
+        items.append((line_sample("reference"), f"full precision{off_scale}"))
     if moved:
         rug = line(11, 5, 11, 12, "rug") + line(16, 5, 16, 12, "rug")
         items.append((rug, "exact costs; settings of nearly equal cost are drawn side by side"))

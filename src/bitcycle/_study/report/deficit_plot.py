@@ -15,9 +15,9 @@ from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
 from bitcycle._study.report.labels import ExperimentView, diverged, point_lines
 from bitcycle._study.report.quality_plot import Mark, PlotSize, interval_key, plot_titles, quality_scale, selectable
 from bitcycle._study.report.style import HELD, LONGER, ArmStyle
-from bitcycle._support.charts.drawing import Drawing, Frame, line, path, text
+from bitcycle._support.charts.drawing import Drawing, Frame, end_labels, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.placing import spread, text_width
+from bitcycle._support.charts.placing import text_width
 from bitcycle._support.charts.scale import Scale
 
 WIDE = PlotSize(960, 420, left=50, right=128, radius=5.5, spacing=11)
@@ -113,11 +113,10 @@ def _names(frame: Frame, lines: Sequence[ArmLine], size: PlotSize) -> Markup:
     """The names of the arms at the ends of their lines, which may end at different places."""
     parts = []
     for share in sorted({each.marks[-1].row.share for each in lines}):
-        ending = [each for each in lines if each.marks[-1].row.share == share]
-        left = frame.x(share) + 3.4 * size.spacing
-        heights = spread([each.points[-1][1] for each in ending], FONT + 3, frame.box.top + 4, frame.box.bottom - 4)
-        for each, y in zip(ending, heights, strict=True):
-            end_x, end_y = each.points[-1]
-            leader = line(end_x + size.radius + 3, end_y, left - 4, y, "leader")
-            parts.append(tag("g", leader, text(each.arm.title, left, y + 4, "label", "start"), **_group(each.arm)))
+        ends = [
+            ((each.marks[-1].x + size.radius + 3, each.marks[-1].y), each.arm.title, _group(each.arm))
+            for each in lines
+            if each.marks[-1].row.share == share
+        ]
+        parts.append(end_labels(ends, frame.x(share) + 3.4 * size.spacing, frame.box))
     return join(parts)

@@ -16,7 +16,7 @@ from bitcycle._study.report.line_plot import Line, diagnostic_plots
 from bitcycle._study.report.section import Figure, Section, chip, legend, panels, part, two_sizes
 from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, icon, shades, stroke
 from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain
-from bitcycle._support.charts.drawing import Drawing, Key, line
+from bitcycle._support.charts.drawing import Drawing, Key, line_sample
 from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, tag
 from bitcycle.experiments.run_config import RunConfig
@@ -151,7 +151,7 @@ class Trainings:
 
     def key(self) -> Key:
         """Return a sample of each line with its short name."""
-        samples = [tag("g", line(1, 8, 29, 8, f"stroke dash-{each.dash}"), class_=each.class_) for each in self.lines]
+        samples = [tag("g", line_sample(f"stroke dash-{each.dash}"), class_=each.class_) for each in self.lines]
         return tuple(zip(samples, self.short.values(), strict=True))
 
 

@@ -10,8 +10,8 @@ from bitcycle._study.analysis import Analysis, EqualCost, Setting
 from bitcycle._study.report import labels
 from bitcycle._study.report.columns import CORRELATION_COLUMNS, as_estimate, pair_columns, setting_columns
 from bitcycle._study.report.cost_plot import NARROW, WIDE, cost_plot
-from bitcycle._study.report.curves import VALIDATION, Curves, settled_values
-from bitcycle._study.report.line_plot import Axes, Line, diagnostic_plots, line_plot, strength
+from bitcycle._study.report.curves import VALIDATION, Curves
+from bitcycle._study.report.line_plot import Line, diagnostic_plots, line_plot, settled_scale, strength
 from bitcycle._study.report.section import Figure, Section, chip, legend, note, panels, part, two_sizes
 from bitcycle._study.report.style import FULL, GROUPS, by_kind, kind_of
 from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, picking, plain, reach_of
@@ -19,7 +19,6 @@ from bitcycle._study.wording import recommendations
 from bitcycle._support.charts.drawing import Drawing, text
 from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.scale import span
 from bitcycle.schedules import schedule
 from bitcycle.schedules.plot import BitScale, Stretch, bits_panel, stretches
 
@@ -89,14 +88,14 @@ class StudySection(Section):
 
     def _training_panels(self, lines: list[Line]) -> list[Drawing]:
         """The validation metric: a panel per group, all on the same scale, the baselines together."""
-        axes = Axes(self.analysis.question.steps, *span(settled_values([each.points for each in lines])))
+        y = settled_scale(lines)
         groups = [(kind.title, [each for each in lines if each.class_ == kind.class_]) for kind in GROUPS.values()]
         rest = [each for each in lines if each.class_ not in {kind.class_ for kind in GROUPS.values()}]
         baselines = {setting.label for setting in self.settings if setting.baseline}
         others = "" if all(each.label in baselines for each in rest) else " and others"
-        quantity = f"validation {self.analysis.metric}"
+        quantity, steps = f"validation {self.analysis.metric}", self.analysis.question.steps
         return [
-            line_plot(title, quantity, own, axes, [each for each in lines if each not in own], named=True)
+            line_plot(title, quantity, own, steps, y, behind=[each for each in lines if each not in own], named=True)
             for title, own in [*groups, (f"baselines{others}", rest)]
             if own
         ]
