@@ -9,7 +9,7 @@ import pytest
 
 from bitcycle._study import format as fmt
 from bitcycle._study.deficits import ARMS, DeficitPart
-from bitcycle._study.report import page, write_report
+from bitcycle._study.report import write_report
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_layout
 from bitcycle._study.report.deficit_section import Trainings, drawn_runs
@@ -23,7 +23,7 @@ from bitcycle._study.wording import details
 from bitcycle._support.charts.files import style as chart_style
 from bitcycle.experiments.result import Diagnostic
 from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
-from tests.study.test_report import HOSTILE, read
+from tests.study.test_report import HOSTILE, page, read
 
 PART = DeficitPart("image", (3, 8), 400, seeds=(0, 1, 2))
 LANGUAGE = DeficitPart("language", (5, 8), 200, seeds=(0, 1, 2))

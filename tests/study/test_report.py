@@ -10,7 +10,8 @@ import pytest
 from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Role, Verdict
 from bitcycle._study.claims import HighStart
-from bitcycle._study.report import page, section
+from bitcycle._study.report import page as pages
+from bitcycle._study.report import section
 from bitcycle._study.report.labels import MOST_DRAWN, drawn_settings, places_of
 from bitcycle._study.report.page import resource
 from bitcycle._study.report.style import KINDS
@@ -21,6 +22,10 @@ from tests.study.examples import SPECS, make_analysis, make_records, make_study
 
 HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;\x00\u202e$\\frac{"
 VOID = {"meta", "link", "br"}
+
+
+def page(study, analyses, records, deficits=()):
+    return pages.page(study, pages.sections_of(analyses, records, deficits))
 
 
 class Reader(HTMLParser):

@@ -3,10 +3,10 @@
 import pytest
 
 from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.report import page
 from bitcycle._study.report.labels import experiments_of, point_lines
 from tests.study.examples import make_deficits, make_study
 from tests.study.test_deficit_report import hostile
+from tests.study.test_report import page
 from tests.study.test_report_browser import (
     CHROMIUM,
     DESKTOP,

@@ -51,7 +51,7 @@ def deficit_columns(analysis: DeficitAnalysis, experiment: labels.ExperimentView
     """Return the columns of the table of an experiment."""
     return [
         Column("arm", lambda p: p.arm, numeric=False),
-        Column(f"{experiment.column} in normal trainings", lambda p: f"{p.share:.3g}", lambda p: p.share),
+        Column(f"{experiment.column} in normal trainings", lambda p: fmt.number(p.share), lambda p: p.share),
         Column(f"{experiment.column} in steps", lambda p: f"{p.place:,}", lambda p: p.place),
         *_quality_columns(analysis, "gain over the control"),
     ]

@@ -118,5 +118,5 @@ def _names(frame: Frame, lines: Sequence[ArmLine], size: PlotSize) -> Markup:
             for each in lines
             if each.marks[-1].row.share == share
         ]
-        parts.append(end_labels(ends, frame.x(share) + 3.4 * size.spacing, frame.box))
+        parts.append(end_labels(ends, frame.x(share) + 3.4 * size.spacing, frame.box, FONT + 3))
     return join(parts)

@@ -53,7 +53,29 @@ class DeficitSection(Section):
         return f"{_question(self.analysis)} {_what_ran(self.analysis)}"
 
     def cautions(self) -> list[str]:
-        return _cautions(self.analysis)
+        sentences = []
+        points = labels.points_of(self.analysis)
+        arms = {point.arm for point in points}
+        if all(len(point.qualities) <= 1 for point in points):
+            sentences.append("There is one seed per point: no intervals, and differences may be noise.")
+        if HELD.name in arms and RESTARTED.name not in arms:
+            sentences.append(
+                "No run restarts the learning-rate schedule: lasting damage cannot be separated from a learning rate "
+                "that is too small."
+            )
+        if LONGER.name not in arms:
+            sentences.append("No run without a deficit has finished: there is nothing to compare with.")
+        lost = [
+            f"{ARM[point.arm].title} with {labels.place_text(self.analysis, experiment, point)}"
+            for experiment in self.experiments
+            for point in experiment.points
+            if labels.diverged(point)
+        ]
+        if lost:
+            sentences.append(
+                f"A run diverged: {'; '.join(lost)}. These points are in the tables, but not in the plots."
+            )
+        return sentences
 
     def tables(self) -> list[str]:
         return [
@@ -134,7 +156,7 @@ class Trainings:
         for point, shade in zip(held, shades(len(held)), strict=True):
             label = f"held, {labels.place_text(analysis, experiment, point)}"
             ends = point.place + (0 if experiment.by_length else analysis.window)
-            self._add(label, f"{point.share:.3g}", shade, point, ends)
+            self._add(label, fmt.number(point.share), shade, point, ends)
         if control := controls.get(held[-1].place):
             label = LONGER.title + (": as many steps as with the longest deficit" if experiment.by_length else "")
             self._add(label, LONGER.title, NO_DEFICIT, control, dash=1)
@@ -174,8 +196,8 @@ def _what_ran(analysis: DeficitAnalysis) -> str:
     parts = []
     lengths = sorted({point.share for point in analysis.lengths if point.place})
     if lengths:
-        parts.append(f"initial deficits of {fmt.listed(f'{share:.3g}' for share in lengths)} normal trainings")
-    starts = fmt.listed(f"{share:.3g}" for share in sorted({point.share for point in analysis.positions}))
+        parts.append(f"initial deficits of {fmt.listed(fmt.number(share) for share in lengths)} normal trainings")
+    starts = fmt.listed(fmt.number(share) for share in sorted({point.share for point in analysis.positions}))
     if analysis.positions:
         when = f"{starts} of the way through a normal training"
         if analysis.recovery == "whole":
@@ -183,31 +205,6 @@ def _what_ran(analysis: DeficitAnalysis) -> str:
         window = f"{trainings(analysis.window / analysis.steps)} ({fmt.count(analysis.window, 'step')})"
         parts.append(f"a deficit of {window} that starts {when}")
     return f"Runs: {'; '.join(parts) or 'only normal trainings'}; {fmt.count(analysis.seeds, 'seed')} each."
-
-
-def _cautions(analysis: DeficitAnalysis) -> list[str]:
-    """What limits the conclusions."""
-    sentences = []
-    points = labels.points_of(analysis)
-    arms = {point.arm for point in points}
-    if all(len(point.qualities) <= 1 for point in points):
-        sentences.append("There is one seed per point: no intervals, and differences may be noise.")
-    if HELD.name in arms and RESTARTED.name not in arms:
-        sentences.append(
-            "No run restarts the learning-rate schedule: lasting damage cannot be separated from a learning rate that "
-            "is too small."
-        )
-    if LONGER.name not in arms:
-        sentences.append("No run without a deficit has finished: there is nothing to compare with.")
-    lost = [
-        f"{ARM[point.arm].title} with {labels.place_text(analysis, experiment, point)}"
-        for experiment in labels.experiments_of(analysis)
-        for point in experiment.points
-        if labels.diverged(point)
-    ]
-    if lost:
-        sentences.append(f"A run diverged: {'; '.join(lost)}. These points are in the tables, but not in the plots.")
-    return sentences
 
 
 def _plot_text(analysis: DeficitAnalysis, experiment: ExperimentView) -> str:

@@ -101,7 +101,16 @@ class StudySection(Section):
         ]
 
     def lead(self) -> str:
-        return labels.question_text(self.analysis) + "."
+        question = self.analysis.question
+        parts = [
+            f"Task {question.task}",
+            f"model {question.model}" if question.model else "",
+            f"data {question.data}" if question.data else "embedded data",
+            fmt.count(question.steps, "training step"),
+            f"batch size {question.batch_size}" if question.batch_size else "",
+            *(f"{name} {value}" for name, value in question.options),
+        ]
+        return ", ".join(part for part in parts if part) + "."
 
     def body(self) -> Markup:
         analysis, advice = self.analysis, recommendations(self.analysis)

@@ -164,13 +164,14 @@ def line_sample(class_: str) -> Markup:
     return line(1, 8, 29, 8, class_)
 
 
-def end_labels(ends: Sequence[tuple[Point, str, dict[str, str]]], left: float, box: Box) -> Markup:
+def end_labels(
+    ends: Sequence[tuple[Point, str, dict[str, str]]], left: float, box: Box, gap: float = LABEL_HEIGHT
+) -> Markup:
     """Names of lines to the right of their ends, moved apart; each is given by its end, its name and its attributes."""
     wanted = [min(box.bottom, max(box.top, y)) for (_, y), _, _ in ends]
+    heights = spread(wanted, gap, box.top, box.bottom)
     parts = []
-    for ((x, _), name, attributes), y, height in zip(
-        ends, wanted, spread(wanted, LABEL_HEIGHT, box.top, box.bottom), strict=True
-    ):
+    for ((x, _), name, attributes), y, height in zip(ends, wanted, heights, strict=True):
         leader = line(x, y, left - 3, height, "leader")
         parts.append(tag("g", leader, text(name, left, height + 4, "label", "start"), **attributes))
     return join(parts)
