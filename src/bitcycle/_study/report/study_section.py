@@ -250,7 +250,8 @@ def _curve_text(analysis: Analysis) -> str:
 
 
 def _trend_text(test: EqualCost) -> str:
-    same = "nearly the same" if math.isnan(test.spread) else f"the same within {fmt.percent(test.spread)}"
+    spread = fmt.percent(test.spread).replace(" ", "\N{NO-BREAK SPACE}")
+    same = "nearly the same" if math.isnan(test.spread) else f"the same within {spread}"
     value = fmt.fixed(test.spearman.value, 2, signed=True)
     interval = fmt.interval(as_estimate(test.spearman), 2, signed=True)
     return (
