@@ -7,15 +7,15 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bitcycle._study import format as fmt
 from bitcycle._study.deficits import ARMS, DeficitPart
-from bitcycle._study.report import format as fmt
-from bitcycle._study.report import page, write_report
+from bitcycle._study.report import write_report
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_layout
 from bitcycle._study.report.deficit_section import Trainings, drawn_runs
 from bitcycle._study.report.glossary import DIAGNOSTICS
 from bitcycle._study.report.labels import experiments_of, places_of, point_lines, points_of
-from bitcycle._study.report.line_plot import Axes
+from bitcycle._study.report.line_plot import value_scale
 from bitcycle._study.report.page import resource
 from bitcycle._study.report.style import ARM, SHADES
 from bitcycle._study.statistics.deficits import analyse_deficits
@@ -23,7 +23,7 @@ from bitcycle._study.wording import details
 from bitcycle._support.charts.files import style as chart_style
 from bitcycle.experiments.result import Diagnostic
 from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
-from tests.study.test_report import HOSTILE, read
+from tests.study.test_report import HOSTILE, page, read
 
 PART = DeficitPart("image", (3, 8), 400, seeds=(0, 1, 2))
 LANGUAGE = DeficitPart("language", (5, 8), 200, seeds=(0, 1, 2))
@@ -77,34 +77,38 @@ def test_every_point_has_a_tooltip_and_a_place_in_both_plots(image, reader):
     assert all(a["aria-label"] for _, a in reader.tags if "point" in (a.get("class") or "").split())
 
 
+def number_at(scale, pixel):
+    return scale.low + (pixel - scale.start) / (scale.end - scale.start) * (scale.high - scale.low)
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 def test_marks_stand_where_their_figures_are(image, size):
     for experiment in experiments_of(image[0]):
-        layout = deficit_layout(experiment, size)
-        marks = [mark for line in layout.lines for mark in line.marks]
+        frame, lines = deficit_layout(experiment, size)
+        marks = [mark for line in lines for mark in line.marks]
         assert len(marks) == len(experiment.points)
         for mark in marks:
-            assert math.isclose(layout.frame.y.number(mark.y), mark.point.quality.mean)
-            assert math.isclose(layout.frame.y.number(mark.bottom), mark.point.quality.low)
-            assert math.isclose(layout.frame.y.number(mark.top), mark.point.quality.high)
-            assert abs(mark.x - layout.frame.x(mark.point.share)) <= 1.01 * size.apart
-            assert layout.frame.box.left <= mark.x <= layout.frame.box.right
+            assert math.isclose(number_at(frame.y, mark.y), mark.row.quality.mean)
+            assert math.isclose(number_at(frame.y, mark.bottom), mark.row.quality.low)
+            assert math.isclose(number_at(frame.y, mark.top), mark.row.quality.high)
+            assert abs(mark.x - frame.x(mark.row.share)) <= 1.01 * size.spacing
+            assert frame.box.left <= mark.x <= frame.box.right
         assert len({(mark.x, mark.y) for mark in marks}) == len(marks)
 
 
 def test_without_a_deficit_all_arms_are_one(image):
-    lines = deficit_layout(experiments_of(image[0])[0], WIDE).lines
+    _, lines = deficit_layout(experiments_of(image[0])[0], WIDE)
     assert len({line.points[0] for line in lines}) == 1
 
 
 def test_arms_are_told_apart_without_colour():
     light, dark = chart_style(), resource("page.css")
     assert list(ARM) == list(ARMS)
-    assert len({arm.kind.shape for arm in ARM.values()}) == len({arm.dash for arm in ARM.values()}) == 3
+    assert len({arm.shape for arm in ARM.values()}) == len({arm.dash for arm in ARM.values()}) == 3
     for style in (light, dark):
         assert len({re.search(rf"--{arm.name}: (#\w+);", style)[1] for arm in ARM.values()}) == 3
         assert len({re.search(rf"--shade-{i}: (#\w+);", style)[1] for i in range(SHADES)}) == SHADES
-    assert all(f".{arm.kind.class_} {{ color: var(--{arm.name}); }}" in light for arm in ARM.values())
+    assert all(f".{arm.class_} {{ color: var(--{arm.name}); }}" in light for arm in ARM.values())
     assert all(f".shade-{i} {{ color: var(--shade-{i}); }}" in light for i in range(SHADES))
 
 
@@ -150,7 +154,7 @@ def test_measurements_are_means_over_seeds(image):
 
 
 def test_decades_are_drawn_on_a_logarithmic_scale(image):
-    titles = [panel.title for panel in trainings(*image)[0].panels]
+    titles = [drawing.title for drawing, _ in trainings(*image)[0].plots]
     assert titles == [
         "Fisher information, logarithmic scale",
         "gradient over noise, logarithmic scale",
@@ -158,7 +162,7 @@ def test_decades_are_drawn_on_a_logarithmic_scale(image):
         "gradient after a change of bits",
         "update after a change of bits",
     ]
-    assert Axes.around(100, [0.2, 0.3], threshold=1.0).high >= 1  # the threshold is on the plot
+    assert value_scale([0.2, 0.3], threshold=1.0).high >= 1  # the threshold is on the plot
 
 
 def test_other_models_of_the_same_task_are_not_mixed_in(image):
@@ -199,8 +203,8 @@ def test_lower_is_better_for_perplexity():
     found = shown(analysis, records)
     assert "↓ lower is better" in found.texts
     assert "↑ higher is better" not in found.texts
-    layout = deficit_layout(experiments_of(analysis)[0], WIDE)
-    held = next(line for line in layout.lines if line.arm.name == "held")
+    _, lines = deficit_layout(experiments_of(analysis)[0], WIDE)
+    held = next(line for line in lines if line.arm.name == "held")
     assert held.marks[-1].y < held.marks[0].y  # the axis stays the metric: a larger perplexity is drawn higher
 
 
@@ -292,7 +296,7 @@ def hostile():
 
 def test_names_never_become_markup():
     analysis, records = hostile()
-    assert HOSTILE in [panel.title for panel in trainings(analysis, records)[0].panels]
+    assert HOSTILE in [drawing.title for drawing, _ in trainings(analysis, records)[0].plots]
     found = shown(analysis, records)
     tags = [tag for tag, _ in found.tags]
     assert tags.count("script") == 1

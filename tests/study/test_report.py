@@ -7,10 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Role, Verdict
 from bitcycle._study.claims import HighStart
-from bitcycle._study.report import findings, page
-from bitcycle._study.report import format as fmt
+from bitcycle._study.report import page as pages
+from bitcycle._study.report import section
 from bitcycle._study.report.labels import MOST_DRAWN, drawn_settings, places_of
 from bitcycle._study.report.page import resource
 from bitcycle._study.report.style import KINDS
@@ -21,6 +22,10 @@ from tests.study.examples import SPECS, make_analysis, make_records, make_study
 
 HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;\x00\u202e$\\frac{"
 VOID = {"meta", "link", "br"}
+
+
+def page(study, analyses, records, deficits=()):
+    return pages.page(study, pages.sections_of(analyses, records, deficits))
 
 
 class Reader(HTMLParser):
@@ -307,8 +312,8 @@ def test_the_statistics_of_the_project_can_be_shown():
 
 
 def test_details_are_one_click_below_the_headline(study, monkeypatch):
-    monkeypatch.setattr(findings, "headline", lambda claim, analysis: "Short.")
-    monkeypatch.setattr(findings, "details", lambda claim, analysis: "Long.")
+    monkeypatch.setattr(section, "headline", lambda claim, analysis: "Short.")
+    monkeypatch.setattr(section, "details", lambda claim, analysis: "Long.")
     text = page(*study)
     [analysis] = study[1]
     assert text.count("<details><summary>Short.</summary><p>Long.") == len(analysis.claims)

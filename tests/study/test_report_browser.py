@@ -5,10 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from bitcycle._study.report import page
 from bitcycle._study.report.labels import tip_lines
 from tests.study.examples import make_analysis, make_records, make_study
-from tests.study.test_report import hostile_study
+from tests.study.test_report import hostile_study, page
 
 api = pytest.importorskip("playwright.sync_api", reason="the browser tests need the package playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

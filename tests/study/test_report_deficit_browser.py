@@ -3,10 +3,10 @@
 import pytest
 
 from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.report import page
 from bitcycle._study.report.labels import experiments_of, point_lines
 from tests.study.examples import make_deficits, make_study
 from tests.study.test_deficit_report import hostile
+from tests.study.test_report import page
 from tests.study.test_report_browser import (
     CHROMIUM,
     DESKTOP,
@@ -21,7 +21,7 @@ from tests.study.test_report_browser import (
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium: apt-get install chromium")
 
-HELD, RESTARTED, LONGER = "0", "1", "2"
+HELD, RESTARTED, LONGER = "held", "restarted", "longer"
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +92,9 @@ def test_hovering_shows_the_figures(open_page, deficits):
     tab = open_page()
     tooltip = tab.locator("#tooltip")
     for plot, experiment in enumerate(experiments_of(analysis)):
-        for arm, name in ((HELD, "held"), (RESTARTED, "restarted"), (LONGER, "longer")):
+        for arm in (HELD, RESTARTED, LONGER):
             points(tab, arm, plot).last.locator(".mark").hover()
-            point = [point for point in experiment.points if point.arm == name][-1]
+            point = [point for point in experiment.points if point.arm == arm][-1]
             assert tooltip.inner_text().splitlines() == point_lines(analysis, experiment, point)
             assert f"{point.quality.mean:.4f}" in tooltip.inner_text()
     tab.locator("h1").hover()

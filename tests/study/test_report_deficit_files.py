@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle._study.report import format as fmt
+from bitcycle._study import format as fmt
 from bitcycle._study.report import write_report
 from bitcycle._study.report.columns import deficits_csv
 from bitcycle._study.report.labels import places_of, points_of
 from bitcycle._study.report.page import sections_of
-from bitcycle._study.report.summary import summary
+from bitcycle._study.report.writing import summary
 from tests.study.examples import make_deficits, make_study
 from tests.study.test_deficit_report import PART, change, hostile
 from tests.study.test_report import HOSTILE

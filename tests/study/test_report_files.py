@@ -16,8 +16,8 @@ import pytest
 from bitcycle._study.report import write_report, writing
 from bitcycle._study.report.columns import settings_csv
 from bitcycle._study.report.page import sections_of
-from bitcycle._study.report.summary import summary
 from bitcycle._study.report.tables import fenced
+from bitcycle._study.report.writing import summary
 from tests.study.examples import make_analysis, make_records, make_study
 from tests.study.test_report import HOSTILE, hostile_study
 

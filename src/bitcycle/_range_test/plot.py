@@ -6,7 +6,17 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bitcycle._support.charts.drawing import Drawing, Frame, MarkShape, end_labels, error_bar, line, mark, path, text
+from bitcycle._support.charts.drawing import (
+    Drawing,
+    Frame,
+    MarkShape,
+    end_labels,
+    error_bar,
+    line_sample,
+    mark,
+    path,
+    text,
+)
 from bitcycle._support.charts.files import checked, grid, save
 from bitcycle._support.charts.markup import join, tag
 from bitcycle._support.charts.scale import Scale, tick_texts
@@ -28,9 +38,9 @@ def draw_range_test(test: RangeTestResult, path: Path) -> None:
     checked(path)
     outcome = "no q_min" if test.q_min is None else f"q_min = {test.q_min} bits"
     key = (
-        (tag("g", line(1, 8, 29, 8, "stroke") + mark(MarkShape.CIRCLE, 15, 8, 4), class_=WORKS), "training works"),
-        (tag("g", line(1, 8, 29, 8, "stroke") + mark(MarkShape.CROSS, 15, 8, 4), class_=FAILS), "training fails"),
-        (line(1, 8, 29, 8, "threshold"), "share that a level has to keep"),
+        (tag("g", line_sample("stroke") + mark(MarkShape.CIRCLE, 15, 8, 4), class_=WORKS), "training works"),
+        (tag("g", line_sample("stroke") + mark(MarkShape.CROSS, 15, 8, 4), class_=FAILS), "training fails"),
+        (line_sample("threshold"), "share that a level has to keep"),
     )
     save(grid(f"Precision range test: {outcome}", [_curves(test), _kept(test)], 2, key), path)
 
@@ -54,12 +64,13 @@ def _curves(test: RangeTestResult) -> Drawing:
         class_ = "reference" if row.bits is None else "stroke"
         kind = "kind-full" if row.bits is None else WORKS if row.works else FAILS
         lines.append(tag("g", path(frame.points(points), class_), class_=kind))
-        ends.append((points[-1][1], "full" if row.bits is None else f"{row.bits} bits", {"class_": kind}))
+        end = (frame.box.right + 1, frame.y(points[-1][1]))
+        ends.append((end, "full" if row.bits is None else f"{row.bits} bits", {"class_": kind}))
     numbers = frame.x.ticks(4)
     content = join(
         [
             *(frame.y_axis(5), frame.x_axis(list(zip(numbers, tick_texts(numbers), strict=True)))),
-            *(frame.clipped(*lines), end_labels(frame, ends)),
+            *(frame.clipped(*lines), end_labels(ends, frame.box.right + 9, frame.box)),
             text("iteration", frame.box.right, HEIGHT - 8, "title", "end"),
         ]
     )

@@ -1,10 +1,11 @@
-"""The results of a study in words: a headline and details for every claim, recommendations, and numbers as text."""
+"""The results of a study in words: a headline and details for every claim, and recommendations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import singledispatch
+from typing import NamedTuple
 
 from bitcycle._study.analysis import (
     Analysis,
@@ -34,6 +35,7 @@ from bitcycle._study.claims import (
     SchedulesAgainstBaseline,
 )
 from bitcycle._study.deficits import Arm
+from bitcycle._study.format import aligned, cost_phrase, count, listed, number, p_value, percent
 from bitcycle.advice.non_inferiority import FEWEST_SEEDS, Judgement, NonInferiority
 
 MANY = 12
@@ -42,99 +44,41 @@ MANY = 12
 AnyAnalysis = Analysis | DeficitAnalysis
 
 
-# --- Numbers
+class Wording(NamedTuple):
+    """A claim in words."""
+
+    headline: str
+    """One short sentence with its number, without a full stop."""
+    details: str
+    """The same with all statistics."""
 
 
-def number(value: float) -> str:
-    """Format a number with three significant digits.
+def headline(claim: Claim, analysis: AnyAnalysis) -> str:
+    """Say in one short sentence, with its number, what a claim comes to.
 
-    >>> number(0.92345), number(85.59)
-    ('0.923', '85.6')
+    Args:
+        claim: One of ``analysis.claims``.
+        analysis: The analysis that the claim belongs to.
     """
-    return f"{value:.3g}"
+    return _wording(claim, analysis).headline
 
 
-def percent(share: float) -> str:
-    """Format a share as a percentage.
-
-    >>> percent(0.3667)
-    '37 %'
-    """
-    return f"{100 * share:.0f} %"
+def details(claim: Claim, analysis: AnyAnalysis) -> str:
+    """Say what a claim comes to with all of its statistics; see :func:`headline`."""
+    return _wording(claim, analysis).details
 
 
-def p_value(p: float) -> str:
-    """Format a p-value.
-
-    >>> p_value(0.0234), p_value(1e-7)
-    ('p = 0.023', 'p < 0.001')
-    """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+@singledispatch
+def _wording(claim: Claim, analysis: AnyAnalysis) -> Wording:
+    raise TypeError(f"no wording for {type(claim).__name__}")
 
 
-def aligned(values: Sequence[float], digits: int, signed: bool = False) -> list[str]:
-    """Format numbers with the same decimals, so many that the largest has the given significant digits.
-
-    >>> aligned([0.975, 0.98], 3), aligned([-0.0111, 0.00502], 2, signed=True), aligned([1234.5, 7.0], 3)
-    (['0.975', '0.980'], ['-0.011', '+0.005'], ['1234', '7'])
-    """
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    if largest and not 1e-6 < largest < 1e9:
-        return [f"{value:+.{digits}g}" if signed else f"{value:.{digits}g}" for value in values]
-    decimals = max(0, digits - 1 - math.floor(math.log10(largest))) if largest else 0
-    texts = [f"{value:+.{decimals}f}" if signed else f"{value:.{decimals}f}" for value in values]
-    return [text.lstrip("+-") if math.isfinite(value) and float(text) == 0 else text
-            for text, value in zip(texts, values, strict=True)]  # fmt: skip
+# --- Parts of sentences
 
 
-def interval(low: float, high: float) -> str:
-    """Format the bounds of a difference.
-
-    >>> interval(-0.0111, 0.00502), interval(float("-inf"), float("inf"))
-    ('-0.011 to +0.005', 'no interval')
-    """
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return "no interval"
-    return " to ".join(aligned([low, high], 2, signed=True))
-
-
-def cost_phrase(relative_cost: float) -> str:
-    """Say how a cost compares with that of the baseline.
-
-    >>> [cost_phrase(cost) for cost in (0.54, 1.0, 1.12, 15.8)]
-    ['46 % less cost', 'the same cost', '12 % more cost', '15.8 times the cost']
-    >>> [cost_phrase(cost) for cost in (0.996, 2, 1234.5, float("nan"))]
-    ['0.4 % less cost', '2 times the cost', '1,234 times the cost', 'an unknown cost']
-    """
-    if not math.isfinite(relative_cost):
-        return "an unknown cost"
-    if relative_cost >= 2:
-        return f"{f'{relative_cost:.3g}' if relative_cost < 100 else f'{relative_cost:,.0f}'} times the cost"
-    points = 100 * abs(1 - relative_cost)
-    if points < 0.05:
-        return "the same cost"
-    more = "less" if relative_cost < 1 else "more"
-    return f"{points:.1f} % {more} cost" if points < 1 or 99.5 <= points < 100 else f"{points:.0f} % {more} cost"
-
-
-def listed(names: Sequence[str]) -> str:
-    """List names in a sentence; of many, only how many there are.
-
-    >>> listed(["CR"]), listed(["CR", "CT", "LR"]), listed([str(i) for i in range(20)])
-    ('CR', 'CR, CT and LR', '20 settings')
-    """
-    if len(names) > MANY:
-        return f"{len(names):,} settings"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def count(amount: int, noun: str) -> str:
-    """Format a number of things.
-
-    >>> count(1, "seed"), count(3, "seed")
-    ('1 seed', '3 seeds')
-    """
-    return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}s"
+def _settings(labels: Sequence[str]) -> str:
+    """The names of settings; of many, only how many there are."""
+    return listed(labels) if len(labels) <= MANY else count(len(labels), "setting")
 
 
 def _correlation(found: Correlation) -> str:
@@ -142,6 +86,12 @@ def _correlation(found: Correlation) -> str:
     if math.isnan(found.low):
         return f"{over} (no interval)"
     return f"{over} (95 % interval {found.low:.2f} to {found.high:.2f})"
+
+
+def _difference(low: float, high: float) -> str:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return "no interval"
+    return " to ".join(aligned([low, high], 2, signed=True))
 
 
 def _change(found: Interval) -> str:
@@ -170,249 +120,202 @@ def _by_sign(found: Interval, up: str, down: str, neither: str) -> str:
     return up if found.low > 0 else down if found.high < 0 else neither
 
 
-# --- Claims
+def _signed(analysis: DeficitAnalysis) -> str:
+    return f"{analysis.metric} (positive: better)"
 
 
-@singledispatch
-def headline(claim: Claim, analysis: AnyAnalysis) -> str:
-    """Say in one short sentence, with its number, what a claim comes to.
-
-    Args:
-        claim: One of ``analysis.claims``.
-        analysis: The analysis that the claim belongs to.
-    """
-    raise TypeError(f"no headline for {type(claim).__name__}")
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
-@singledispatch
-def details(claim: Claim, analysis: AnyAnalysis) -> str:
-    """Say what a claim comes to with all of its statistics; see :func:`headline`."""
-    raise TypeError(f"no details for {type(claim).__name__}")
+# --- Claims about schedules
 
 
-@headline.register
-def _(claim: QualityFollowsCost, analysis: Analysis) -> str:
-    if not _has_correlation(claim):
-        return f"Whether quality rises with cost cannot be tested: {_no_correlation(claim, analysis)}"
-    found = claim.over_settings
-    numbers = f"Spearman's correlation {found.value:.2f} over {count(found.count, 'setting')}"
-    numbers += "" if math.isnan(found.low) else f" ({found.low:.2f} to {found.high:.2f})"
-    return f"{_relation(claim)}: {numbers}"
-
-
-@details.register
-def _(claim: QualityFollowsCost, analysis: Analysis) -> str:
-    if not _has_correlation(claim):
-        return f"Whether quality rises with cost cannot be tested: {_no_correlation(claim, analysis)}."
-    numbers = f"Spearman's correlation is {_correlation(claim.over_settings)} and {_correlation(claim.over_runs)}"
-    why = {
-        OpenReason.FEW_SETTINGS: "so few settings are easily in order by chance",
-        OpenReason.TOO_FEW_SEEDS: "a single seed says nothing about other seeds",
-    }
-    missing = [why[reason] for reason in claim.reasons if reason in why]
-    return f"{_relation(claim)}: {numbers}{f'; {listed(missing)}' if missing else ''}."
-
-
-def _has_correlation(claim: QualityFollowsCost) -> bool:
-    return not set(claim.reasons) & {
-        OpenReason.ONE_SETTING,
-        OpenReason.EQUAL_QUALITY,
-        OpenReason.EQUAL_MEANS,
-        OpenReason.EQUAL_COST,
-        OpenReason.FEW_COSTS,
-    }
-
-
-def _no_correlation(claim: QualityFollowsCost, analysis: Analysis) -> str:
-    match claim.reasons[0]:
-        case OpenReason.ONE_SETTING:
-            return "it takes at least two settings"
-        case OpenReason.EQUAL_QUALITY:
-            some = next(iter(analysis.settings[0].qualities.values()))
-            return f"every run has the same {analysis.metric}, {number(some)}"
-        case OpenReason.EQUAL_COST:
-            return "all settings cost the same"
-        case OpenReason.FEW_COSTS:
-            return f"the settings have only {count(claim.different_costs, 'different cost')}"
-        case _:
-            return f"all settings have the same mean {analysis.metric}"
-
-
-def _relation(claim: QualityFollowsCost) -> str:
-    return {
+@_wording.register
+def _(claim: QualityFollowsCost, analysis: Analysis) -> Wording:
+    if missing := _no_correlation(claim, analysis):
+        sentence = f"Whether quality rises with cost cannot be tested: {missing}"
+        return Wording(sentence, f"{sentence}.")
+    relation = {
         Verdict.SUPPORTED: "Quality rises with cost",
         Verdict.CONTRADICTED: "Quality falls as cost rises",
         Verdict.OPEN: "No clear relation between quality and cost",
     }[claim.verdict]
+    found = claim.over_settings
+    bounds = "" if math.isnan(found.low) else f" ({found.low:.2f} to {found.high:.2f})"
+    why = {
+        OpenReason.FEW_SETTINGS: "so few settings are easily in order by chance",
+        OpenReason.TOO_FEW_SEEDS: "a single seed says nothing about other seeds",
+    }
+    limits = [why[reason] for reason in claim.reasons if reason in why]
+    return Wording(
+        f"{relation}: Spearman's correlation {found.value:.2f} over {count(found.count, 'setting')}{bounds}",
+        f"{relation}: Spearman's correlation is {_correlation(found)} and {_correlation(claim.over_runs)}"
+        f"{f'; {listed(limits)}' if limits else ''}.",
+    )
 
 
-@headline.register
-def _(claim: SchedulesAgainstBaseline, analysis: Analysis) -> str:
-    schedules = sum(len(labels) for labels in claim.labels.values())
-    better = claim.labels.get(Outcome.BETTER, ())
-    if better:
-        return f"Better than {claim.baseline}: {listed(better)} ({len(better)} of {count(schedules, 'schedule')})"
-    if claim.verdict == Verdict.CONTRADICTED:
-        return f"Every schedule is worse than {claim.baseline} ({schedules} of {schedules})"
-    if not _tested(claim):
-        return f"No schedule could be tested against {claim.baseline}: {_untested(claim)}"
-    if worse := len(claim.labels.get(Outcome.WORSE, ())):
-        return f"No schedule is significantly better than {claim.baseline}, and {worse} of {schedules} are worse"
-    tested = len(claim.labels[Outcome.NO_DIFFERENCE])
-    return f"No schedule differs significantly from {claim.baseline} ({tested} of {schedules} tested)"
+def _no_correlation(claim: QualityFollowsCost, analysis: Analysis) -> str:
+    """Why there is no correlation; empty if there is one."""
+    for reason in claim.reasons:
+        match reason:
+            case OpenReason.ONE_SETTING:
+                return "it takes at least two settings"
+            case OpenReason.EQUAL_QUALITY:
+                some = next(iter(analysis.settings[0].qualities.values()))
+                return f"every run has the same {analysis.metric}, {number(some)}"
+            case OpenReason.EQUAL_MEANS:
+                return f"all settings have the same mean {analysis.metric}"
+            case OpenReason.EQUAL_COST:
+                return "all settings cost the same"
+            case OpenReason.FEW_COSTS:
+                return f"the settings have only {count(claim.different_costs, 'different cost')}"
+    return ""
 
 
-@details.register
-def _(claim: SchedulesAgainstBaseline, analysis: Analysis) -> str:
-    if not _tested(claim):
-        return f"Whether any schedule beats {claim.baseline} cannot be tested: {_untested(claim)}."
-    parts = []
-    for outcome, phrase in (
-        (Outcome.BETTER, "better"),
-        (Outcome.WORSE, "worse"),
-        (Outcome.NO_DIFFERENCE, "no significant difference"),
-        (Outcome.DIVERGED, "not tested because runs diverged"),
-        (Outcome.TOO_FEW_SEEDS, "not tested because of too few seeds"),
-    ):
-        if labels := claim.labels.get(outcome):
-            parts.append(f"{phrase}: {listed(labels)}")
+@_wording.register
+def _(claim: SchedulesAgainstBaseline, analysis: Analysis) -> Wording:
+    baseline, labels = claim.baseline, claim.labels
+    if not labels.keys() & {Outcome.BETTER, Outcome.WORSE, Outcome.NO_DIFFERENCE}:
+        causes = {OpenReason.DIVERGED: "runs diverged", OpenReason.TOO_FEW_SEEDS: "there are too few seeds"}
+        why = listed([causes[reason] for reason in claim.reasons if reason in causes] or ["there is nothing to test"])
+        return Wording(
+            f"No schedule could be tested against {baseline}: {why}",
+            f"Whether any schedule beats {baseline} cannot be tested: {why}.",
+        )
+    schedules = sum(len(some) for some in labels.values())
+    worse = len(labels.get(Outcome.WORSE, ()))
+    if better := labels.get(Outcome.BETTER):
+        short = f"Better than {baseline}: {_settings(better)} ({len(better)} of {count(schedules, 'schedule')})"
+    elif claim.verdict == Verdict.CONTRADICTED:
+        short = f"Every schedule is worse than {baseline} ({schedules} of {schedules})"
+    elif worse:
+        short = f"No schedule is significantly better than {baseline}, and {worse} of {schedules} are worse"
+    else:
+        tested = len(labels[Outcome.NO_DIFFERENCE])
+        short = f"No schedule differs significantly from {baseline} ({tested} of {schedules} tested)"
     begin = {
         Verdict.SUPPORTED: "Some schedules beat",
         Verdict.CONTRADICTED: "No schedule beats",
         Verdict.OPEN: "No schedule is shown to beat",
     }[claim.verdict]
-    return f"{begin} {claim.baseline} (paired t test over seeds, Holm's correction): {'; '.join(parts)}."
-
-
-def _tested(claim: SchedulesAgainstBaseline) -> bool:
-    return bool(claim.labels.keys() & {Outcome.BETTER, Outcome.WORSE, Outcome.NO_DIFFERENCE})
-
-
-def _untested(claim: SchedulesAgainstBaseline) -> str:
-    causes = {OpenReason.DIVERGED: "runs diverged", OpenReason.TOO_FEW_SEEDS: "there are too few seeds"}
-    return listed([causes[reason] for reason in claim.reasons if reason in causes] or ["there is nothing to test"])
-
-
-@headline.register
-def _(claim: CheapestAcceptable, analysis: Analysis) -> str:
-    chosen, base = analysis.setting(claim.label), analysis.setting(claim.baseline)
-    if chosen is None or claim.test is None or base is None:
-        if claim.verdict == Verdict.CONTRADICTED:
-            return f"No cheaper setting is as good as {claim.baseline}: {_why_none(claim)}"
-        return f"No cheaper setting is shown to be as good as {claim.baseline}: {_why_none(claim)}"
-    quality, base_quality = aligned([chosen.quality.mean, base.quality.mean], 3)
-    return (
-        f"Cheapest acceptable schedule: {chosen.label}, {cost_phrase(chosen.relative_cost)}, {analysis.metric} "
-        f"{quality} against {base_quality} (difference {_bounds(claim.test, analysis)})"
+    phrases = {
+        Outcome.BETTER: "better",
+        Outcome.WORSE: "worse",
+        Outcome.NO_DIFFERENCE: "no significant difference",
+        Outcome.DIVERGED: "not tested because runs diverged",
+        Outcome.TOO_FEW_SEEDS: "not tested because of too few seeds",
+    }
+    each = "; ".join(
+        f"{phrase}: {_settings(labels[outcome])}" for outcome, phrase in phrases.items() if labels.get(outcome)
     )
+    return Wording(short, f"{begin} {baseline} (paired t test over seeds, Holm's correction): {each}.")
 
 
-@details.register
-def _(claim: CheapestAcceptable, analysis: Analysis) -> str:
-    if claim.test is None:
-        judged = [
-            f"{phrase}: {listed(labels)}"
-            for judgement, phrase in (
-                (Judgement.WORSE, "significantly worse"),
-                (Judgement.NOT_SHOWN, "a loss beyond the margin is not excluded"),
-                (Judgement.DIVERGED, "diverged"),
-                (Judgement.TOO_FEW_SEEDS, f"fewer than {FEWEST_SEEDS} shared seeds"),
-            )
-            if (labels := claim.judged.get(judgement))
-        ]
-        margin = next((s.acceptable.margin for s in analysis.settings if s.acceptable is not None), math.nan)
-        within = f", within a margin of {number(margin)} in {analysis.metric}" if math.isfinite(margin) else ""
-        return f"No setting cheaper than {claim.baseline} is shown to be as good{within}: {'; '.join(judged)}."
-    test = claim.test
+@_wording.register
+def _(claim: CheapestAcceptable, analysis: Analysis) -> Wording:
+    chosen, base, test = analysis.setting(claim.label), analysis.setting(claim.baseline), claim.test
+    if chosen is None or base is None or test is None:
+        return _nothing_acceptable(claim, analysis)
+    quality, base_quality = aligned([chosen.quality.mean, base.quality.mean], 3)
     bounds = (
-        f"the one-sided 95 % confidence bounds are {interval(test.lower, test.upper)}"
+        f"the one-sided 95 % confidence bounds are {_difference(test.lower, test.upper)}"
         if test.lower < test.upper
         else "it is the same for every seed, so the sign test gives the bound"
     )
-    return (
+    return Wording(
+        f"Cheapest acceptable schedule: {chosen.label}, {cost_phrase(chosen.relative_cost)}, {analysis.metric} "
+        f"{quality} against {base_quality} (difference {_metric_bounds(test, analysis)})",
         f"{claim.label} is the cheapest setting that is as good as {claim.baseline} within a margin of "
         f"{number(test.margin)} in {analysis.metric}. The mean difference over {count(test.pairs, 'shared seed')} is "
         f"{test.difference:+.3g} (positive: better), and {bounds}. A setting is accepted if the lower bound is not "
-        f"below {-test.margin:+.3g} (non-inferiority, paired over seeds, no correction for the number of settings)."
+        f"below {-test.margin:+.3g} (non-inferiority, paired over seeds, no correction for the number of settings).",
     )
 
 
-def _why_none(claim: CheapestAcceptable) -> str:
-    if OpenReason.BASELINE_DIVERGED in claim.reasons:
-        return "runs of the baseline diverged"
-    counts = {judgement: len(labels) for judgement, labels in claim.judged.items()}
-    phrases = {
-        Judgement.WORSE: "worse",
-        Judgement.NOT_SHOWN: "undecided",
-        Judgement.DIVERGED: "diverged",
-        Judgement.TOO_FEW_SEEDS: "with too few seeds",
-    }
-    total = sum(counts.values())
-    return ", ".join(f"{counts[each]} of {total} {phrase}" for each, phrase in phrases.items() if each in counts)
+def _nothing_acceptable(claim: CheapestAcceptable, analysis: Analysis) -> Wording:
+    total = sum(len(labels) for labels in claim.judged.values())
+    counts, names = [], []
+    for judgement, short, long in (
+        (Judgement.WORSE, "worse", "significantly worse"),
+        (Judgement.NOT_SHOWN, "undecided", "a loss beyond the margin is not excluded"),
+        (Judgement.DIVERGED, "diverged", "diverged"),
+        (Judgement.TOO_FEW_SEEDS, "with too few seeds", f"fewer than {FEWEST_SEEDS} shared seeds"),
+    ):
+        if labels := claim.judged.get(judgement):
+            counts.append(f"{len(labels)} of {total} {short}")
+            names.append(f"{long}: {_settings(labels)}")
+    baseline_diverged = OpenReason.BASELINE_DIVERGED in claim.reasons
+    why = "runs of the baseline diverged" if baseline_diverged else ", ".join(counts)
+    good = "as good" if claim.verdict == Verdict.CONTRADICTED else "shown to be as good"
+    margin = next((s.acceptable.margin for s in analysis.settings if s.acceptable is not None), math.nan)
+    within = f", within a margin of {number(margin)} in {analysis.metric}" if math.isfinite(margin) else ""
+    return Wording(
+        f"No cheaper setting is {good} as {claim.baseline}: {why}",
+        f"No setting cheaper than {claim.baseline} is shown to be as good{within}: {'; '.join(names)}.",
+    )
 
 
-def _bounds(test: NonInferiority, analysis: Analysis) -> str:
+def _metric_bounds(test: NonInferiority, analysis: Analysis) -> str:
     """The interval of the difference in the metric itself, as it is shown beside the metric."""
     if test.lower == test.upper:
         return f"{test.difference if analysis.higher_is_better else -test.difference:+.2g} for every seed"
     bounds = (test.lower, test.upper) if analysis.higher_is_better else (-test.upper, -test.lower)
-    return interval(*bounds)
+    return _difference(*bounds)
 
 
-@headline.register
-def _(claim: EarlyPrecision, analysis: Analysis) -> str:
-    among = f"among {count(len(claim.labels), 'schedule')} of equal cost"
-    if math.isnan(claim.p):
-        return f"Whether early precision pays {among} cannot be tested: too few shared seeds"
-    return {
-        Verdict.SUPPORTED: f"More bits early give better quality {among} ({p_value(claim.p)})",
-        Verdict.CONTRADICTED: f"More bits early give worse quality {among} ({p_value(claim.reversed_p)})",
-        Verdict.OPEN: f"No significant effect of early precision {among} ({p_value(claim.p)})",
-    }[claim.verdict]
-
-
-@details.register
-def _(claim: EarlyPrecision, analysis: Analysis) -> str:
-    among = f"at equal cost ({listed(claim.labels)}, within {100 * claim.spread:.1f} % of each other)"
+@_wording.register
+def _(claim: EarlyPrecision, analysis: Analysis) -> Wording:
+    schedules = f"among {count(len(claim.labels), 'schedule')} of equal cost"
+    among = f"at equal cost ({_settings(claim.labels)}, within {percent(claim.spread)} of each other)"
     subject = "the bits of the first tenth of training"
     if math.isnan(claim.p):
-        return (
+        return Wording(
+            f"Whether early precision pays {schedules} cannot be tested: too few shared seeds",
             f"Whether {among} quality rises with {subject} cannot be tested: the test needs two seeds that all of them "
-            "share, and early bits that differ."
+            "share, and early bits that differ.",
         )
-    numbers = f"Page's trend test over seeds gives {p_value(claim.p)}"
-    numbers += f" and {p_value(claim.reversed_p)} for the opposite order" if claim.verdict != Verdict.SUPPORTED else ""
-    numbers += f"; Spearman's correlation is {_correlation(claim.spearman)}"
+    p, reversed_p = p_value(claim.p, named=True), p_value(claim.reversed_p, named=True)
+    opposite = "" if claim.verdict == Verdict.SUPPORTED else f" and {reversed_p} for the opposite order"
+    spearman = f"Spearman's correlation is {_correlation(claim.spearman)}"
+    numbers = f"Page's trend test over seeds gives {p}{opposite}; {spearman}"
     return {
-        Verdict.SUPPORTED: f"{_capital(among)}, quality rises with {subject}: {numbers}.",
-        Verdict.CONTRADICTED: f"{_capital(among)}, quality falls with {subject}: {numbers}.",
-        Verdict.OPEN: f"Whether {among} quality rises with {subject} is open: {numbers}.",
+        Verdict.SUPPORTED: Wording(
+            f"More bits early give better quality {schedules} ({p})",
+            f"{_capital(among)}, quality rises with {subject}: {numbers}.",
+        ),
+        Verdict.CONTRADICTED: Wording(
+            f"More bits early give worse quality {schedules} ({reversed_p})",
+            f"{_capital(among)}, quality falls with {subject}: {numbers}.",
+        ),
+        Verdict.OPEN: Wording(
+            f"No significant effect of early precision {schedules} ({p})",
+            f"Whether {among} quality rises with {subject} is open: {numbers}.",
+        ),
     }[claim.verdict]
 
 
-@headline.register
-def _(claim: HighStart, analysis: Analysis) -> str:
+@_wording.register
+def _(claim: HighStart, analysis: Analysis) -> Wording:
+    effect = {
+        Verdict.SUPPORTED: "Starting at high precision is better at equal cost",
+        Verdict.CONTRADICTED: "Starting at high precision is worse at equal cost",
+        Verdict.OPEN: "No clear effect of starting at high precision at equal cost",
+    }[claim.verdict]
+    short = f"{effect}: {', '.join(_pair(*pair) for pair in claim.pairs[:2])}"
     if OpenReason.TOO_FEW_SEEDS in claim.reasons:
-        return "Whether starting at high precision pays at equal cost cannot be tested: too few shared seeds"
-    pairs = ", ".join(_pair(*pair) for pair in claim.pairs[:2])
-    return {
-        Verdict.SUPPORTED: f"Starting at high precision is better at equal cost: {pairs}",
-        Verdict.CONTRADICTED: f"Starting at high precision is worse at equal cost: {pairs}",
-        Verdict.OPEN: f"No clear effect of starting at high precision at equal cost: {pairs}",
-    }[claim.verdict]
-
-
-@details.register
-def _(claim: HighStart, analysis: Analysis) -> str:
-    shown = claim.pairs if len(claim.pairs) <= MANY else claim.pairs[:MANY]
+        short = "Whether starting at high precision pays at equal cost cannot be tested: too few shared seeds"
+    shown, more = claim.pairs[:MANY], len(claim.pairs) - MANY
     each = listed([f"{_pair(high, low, comparison)} ({comparison.outcome})" for high, low, comparison in shown])
-    each += f"; {count(len(claim.pairs) - len(shown), 'more pair')} not listed" if len(shown) < len(claim.pairs) else ""
+    each += f"; {count(more, 'more pair')} not listed" if more > 0 else ""
     if claim.verdict == Verdict.OPEN:
-        return f"Whether it pays to start at high precision is open for the pairs of equal cost: {each}."
+        return Wording(
+            short, f"Whether it pays to start at high precision is open for the pairs of equal cost: {each}."
+        )
     outcome = Outcome.BETTER if claim.verdict == Verdict.SUPPORTED else Outcome.WORSE
     matching = sum(comparison.outcome == outcome for _, _, comparison in claim.pairs)
     where = f"In {matching} of {len(claim.pairs)} pairs of equal cost" if len(claim.pairs) > 1 else "At equal cost"
-    return f"{where} the schedule that starts at high precision is {outcome}: {each}."
+    return Wording(short, f"{where} the schedule that starts at high precision is {outcome}: {each}.")
 
 
 def _pair(high: str, low: str, comparison: Comparison) -> str:
@@ -421,33 +324,30 @@ def _pair(high: str, low: str, comparison: Comparison) -> str:
     return f"{high} {_ahead(comparison.difference.mean)} {low}"
 
 
-@headline.register
-def _(claim: PrecisionMatters, analysis: Analysis) -> str:
+@_wording.register
+def _(claim: PrecisionMatters, analysis: Analysis) -> Wording:
+    lowest, baseline = claim.lowest, claim.baseline
+    unknown = "Whether precision matters here cannot be tested"
     match claim.outcome:
         case Outcome.DIVERGED if claim.verdict == Verdict.SUPPORTED:
-            return f"Precision matters here: all {count(claim.diverged, 'run')} of {claim.lowest} diverged"
+            short = f"Precision matters here: all {count(claim.diverged, 'run')} of {lowest} diverged"
+            return Wording(short, f"{short}, and none of {baseline}.")
         case Outcome.DIVERGED:
-            return f"Whether precision matters here cannot be tested: {_either(claim)} has runs that diverged"
+            short = f"{unknown}: {lowest} or {baseline} has runs that diverged"
+            return Wording(short, f"{short}.")
         case Outcome.TOO_FEW_SEEDS:
-            return f"Whether precision matters here cannot be tested: {_both(claim)} share fewer than two seeds"
+            short = f"{unknown}: {lowest} and {baseline} share fewer than two seeds"
+            return Wording(short, f"{short}.")
     begin = {
         Verdict.SUPPORTED: "Precision matters here",
         Verdict.CONTRADICTED: "Low precision does no harm here",
         Verdict.OPEN: "No significant effect of precision here",
     }[claim.verdict]
-    return f"{begin}: {claim.lowest} {_ahead(claim.difference)} {claim.baseline} in mean {analysis.metric}"
-
-
-@details.register
-def _(claim: PrecisionMatters, analysis: Analysis) -> str:
-    if claim.outcome == Outcome.DIVERGED and claim.verdict == Verdict.SUPPORTED:
-        return f"{headline(claim, analysis)}, and none of {claim.baseline}."
-    if claim.outcome in (Outcome.DIVERGED, Outcome.TOO_FEW_SEEDS):
-        return f"{headline(claim, analysis)}."
-    text = f"{headline(claim, analysis)} (paired t test over seeds, Holm's correction)."
+    short = f"{begin}: {lowest} {_ahead(claim.difference)} {baseline} in mean {analysis.metric}"
+    long = f"{short} (paired t test over seeds, Holm's correction)."
     if claim.outcome == Outcome.NO_DIFFERENCE:
-        text += " If there is none, schedules between these bit-widths have nothing to gain or lose."
-    return text
+        long += " If there is none, schedules between these bit-widths have nothing to gain or lose."
+    return Wording(short, long)
 
 
 def _ahead(difference: float) -> str:
@@ -457,152 +357,84 @@ def _ahead(difference: float) -> str:
     return f"is {number(abs(difference))} {'better' if difference > 0 else 'worse'} than"
 
 
-def _both(claim: PrecisionMatters) -> str:
-    return f"{claim.lowest} and {claim.baseline}"
-
-
-def _either(claim: PrecisionMatters) -> str:
-    return f"{claim.lowest} or {claim.baseline}"
-
-
-@headline.register
-def _(claim: DivergedRuns, analysis: Analysis) -> str:
-    where = listed([f"{amount} of {label}" for label, amount in claim.diverged.items()])
-    return f"{sum(claim.diverged.values())} of {count(claim.runs, 'run')} diverged ({where})"
-
-
-@details.register
-def _(claim: DivergedRuns, analysis: Analysis) -> str:
-    text = (
-        f"{headline(claim, analysis)}. Their settings have no finite mean, and take no part in correlations, tests and "
-        "the Pareto front."
-    )
+@_wording.register
+def _(claim: DivergedRuns, analysis: Analysis) -> Wording:
+    where = _settings([f"{amount} of {label}" for label, amount in claim.diverged.items()])
+    short = f"{sum(claim.diverged.values())} of {count(claim.runs, 'run')} diverged ({where})"
+    long = f"{short}. Their settings have no finite mean, and take no part in correlations, tests and the Pareto front."
     if claim.baseline is not None:
-        text += f" The baseline {claim.baseline} is among them, so nothing can be compared with it."
-    return text
+        long += f" The baseline {claim.baseline} is among them, so nothing can be compared with it."
+    return Wording(short, long)
 
 
-@headline.register
-def _(claim: FewSeeds, analysis: Analysis) -> str:
-    return f"{_seeds(claim)}: run {ENOUGH_SEEDS} or more"
-
-
-@details.register
-def _(claim: FewSeeds, analysis: Analysis) -> str:
-    fewest = min(claim.seeds.values())
-    if fewest == 1:
-        text = "One seed cannot separate effect from noise: it has neither a standard error nor a test."
-    else:
-        hurdle = (
-            f"with {count(claim.comparisons, 'comparison')} only a difference beyond {number(claim.hurdle)} standard "
-            "errors is significant"
-        )
-        text = f"Intervals from {fewest} values cover {percent(claim.coverage)} at best"
-        text += "." if math.isnan(claim.hurdle) else f", and {hurdle}."
-    return f"{_seeds(claim)}. {text} Run {ENOUGH_SEEDS} seeds or more."
-
-
-def _seeds(claim: FewSeeds) -> str:
+@_wording.register
+def _(claim: FewSeeds, analysis: Analysis) -> Wording:
     fewest = min(claim.seeds.values())
     amount = f"only {count(fewest, 'seed')}"
     if len(set(claim.seeds.values())) > 1:
         amount = f"fewer than {ENOUGH_SEEDS} seeds, down to {fewest}"
-    if claim.all_alike:
-        return f"Every setting has {amount}"
-    return f"{listed(list(claim.seeds))} {'has' if len(claim.seeds) == 1 else 'have'} {amount}"
+    which = f"{_settings(list(claim.seeds))} {'has' if len(claim.seeds) == 1 else 'have'}"
+    seeds = f"{'Every setting has' if claim.all_alike else which} {amount}"
+    if fewest == 1:
+        effect = "One seed cannot separate effect from noise: it has neither a standard error nor a test."
+    else:
+        hurdle = (
+            f", and with {count(claim.comparisons, 'comparison')} only a difference beyond {number(claim.hurdle)} "
+            "standard errors is significant"
+        )
+        coverage = f"Intervals from {fewest} values cover {percent(claim.coverage, 0)} at best"
+        effect = f"{coverage}{'' if math.isnan(claim.hurdle) else hurdle}."
+    return Wording(f"{seeds}: run {ENOUGH_SEEDS} or more", f"{seeds}. {effect} Run {ENOUGH_SEEDS} seeds or more.")
 
 
-@headline.register
-def _(claim: GrowingDamage, analysis: DeficitAnalysis) -> str:
+# --- Claims about deficits
+
+
+@_wording.register
+def _(claim: GrowingDamage, analysis: DeficitAnalysis) -> Wording:
     change = _by_sign(claim.slope, "rises", "falls", "does not change significantly")
-    return (
-        f"Final quality {change} with the length of an initial deficit: {_metric_change(claim.slope, analysis)} per "
-        "normal training of deficit"
+    begin = f"Final quality {change} with the length of an initial deficit"
+    return Wording(
+        f"{begin}: {_metric_change(claim.slope, analysis)} per normal training of deficit",
+        f"{begin}: compared with as many steps without one, {_signed(analysis)} changes by {_change(claim.slope)} per "
+        "normal training of deficit.",
     )
 
 
-@details.register
-def _(claim: GrowingDamage, analysis: DeficitAnalysis) -> str:
-    change = _by_sign(claim.slope, "rises", "falls", "does not change significantly")
-    return (
-        f"Final quality {change} with the length of an initial deficit: compared with as many steps without one, "
-        f"{_signed(analysis)} changes by {_change(claim.slope)} per normal training of deficit."
+@_wording.register
+def _(claim: LastingDamage, analysis: DeficitAnalysis) -> Wording:
+    difference, steps = claim.difference, count(claim.steps, "step")
+    begin = _by_sign(difference, "The deficit improved quality", "The damage lasts", "No significant lasting damage")
+    return Wording(
+        f"{begin}: {_metric_change(difference, analysis)} after an initial deficit of {steps} and a whole normal "
+        "training",
+        f"{begin}: after the longest initial deficit ({steps}) and a whole normal training, {_signed(analysis)} "
+        f"differs by {_change(difference)} from as many steps without a deficit.",
     )
 
 
-@headline.register
-def _(claim: LastingDamage, analysis: DeficitAnalysis) -> str:
-    return (
-        f"{_lasting(claim)}: {_metric_change(claim.difference, analysis)} after an initial deficit of "
-        f"{count(claim.steps, 'step')} and a whole normal training"
-    )
-
-
-@details.register
-def _(claim: LastingDamage, analysis: DeficitAnalysis) -> str:
-    return (
-        f"{_lasting(claim)}: after the longest initial deficit ({count(claim.steps, 'step')}) and a whole normal "
-        f"training, {_signed(analysis)} differs by {_change(claim.difference)} from as many steps without a deficit."
-    )
-
-
-def _lasting(claim: LastingDamage) -> str:
-    return _by_sign(
-        claim.difference, "The deficit improved quality", "The damage lasts", "No significant lasting damage"
-    )
-
-
-@headline.register
-def _(claim: RestartHelps, analysis: DeficitAnalysis) -> str:
+@_wording.register
+def _(claim: RestartHelps, analysis: DeficitAnalysis) -> Wording:
     effect = _by_sign(claim.gain, "helps", "hurts", "has no significant effect")
-    return (
-        f"Restarting the learning rate after the longest initial deficit {effect}: "
-        f"{_metric_change(claim.gain, analysis)}"
-    )
-
-
-@details.register
-def _(claim: RestartHelps, analysis: DeficitAnalysis) -> str:
-    effect = _by_sign(claim.gain, "helps", "hurts", "has no significant effect")
-    text = (
-        f"Restarting the learning rate after the longest initial deficit {effect}: compared with holding it, "
-        f"{_signed(analysis)} changes by {_change(claim.gain)}."
-    )
+    begin = f"Restarting the learning rate after the longest initial deficit {effect}"
+    long = f"{begin}: compared with holding it, {_signed(analysis)} changes by {_change(claim.gain)}."
     if claim.gap.high < 0 and math.isfinite(claim.remaining.mean):
         gap, remaining = number(-claim.gap.mean), number(-claim.remaining.mean)
-        text += f" Of the gap of {gap} to the control, {remaining} remains."
-    return text
+        long += f" Of the gap of {gap} to the control, {remaining} remains."
+    return Wording(f"{begin}: {_metric_change(claim.gain, analysis)}", long)
 
 
-@headline.register
-def _(claim: LaterHurtsLess, analysis: DeficitAnalysis) -> str:
-    effect = _by_sign(claim.slope, "hurts less", "hurts more", "hurts neither significantly less nor more")
-    return (
-        f"A later deficit {effect} (learning rate {claim.arm}): {_metric_change(claim.slope, analysis)} per normal "
-        "training later"
-    )
-
-
-@details.register
-def _(claim: LaterHurtsLess, analysis: DeficitAnalysis) -> str:
-    return (
-        f"{_later(claim)}: compared with the control without one, {_signed(analysis)} changes by "
-        f"{_change(claim.slope)} per normal training that the deficit is moved."
-    )
-
-
-def _later(claim: LaterHurtsLess) -> str:
+@_wording.register
+def _(claim: LaterHurtsLess, analysis: DeficitAnalysis) -> Wording:
     rate = {Arm.HELD: "held during", Arm.RESTARTED: "restarted after"}[claim.arm]
     effect = _by_sign(claim.slope, "hurts less", "hurts more", "hurts neither significantly less nor more")
-    return f"With the learning rate {rate} it, a later deficit of the same length {effect}"
-
-
-def _signed(analysis: DeficitAnalysis) -> str:
-    return f"{analysis.metric} (positive: better)"
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
+    return Wording(
+        f"A later deficit {effect} (learning rate {claim.arm}): {_metric_change(claim.slope, analysis)} per normal "
+        "training later",
+        f"With the learning rate {rate} it, a later deficit of the same length {effect}: compared with the control "
+        f"without one, {_signed(analysis)} changes by {_change(claim.slope)} per normal training that the deficit is "
+        "moved.",
+    )
 
 
 # --- Recommendations

@@ -68,7 +68,8 @@ def _document(store: Store, name: str, folder: Path, reported: Reported) -> dict
 
 
 def _print(reported: Reported) -> None:
-    from bitcycle._study.wording import cost_phrase, headline
+    from bitcycle._study.format import cost_phrase
+    from bitcycle._study.wording import headline
 
     for analysis in reported.analyses:
         sign = "higher" if analysis.higher_is_better else "lower"

@@ -1,7 +1,6 @@
 """The report of a study: one HTML page that works offline, a summary in Markdown, tables and figures as files."""
 
 from bitcycle._study.report.info import StudyInfo
-from bitcycle._study.report.page import page
 from bitcycle._study.report.writing import write_report
 
-__all__ = ["StudyInfo", "page", "write_report"]
+__all__ = ["StudyInfo", "write_report"]

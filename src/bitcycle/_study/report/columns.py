@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, Comparison, Correlation, DeficitAnalysis, DeficitPoint, Estimate, Setting
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report import labels
 from bitcycle._study.report.info import FailedRun
 from bitcycle._study.report.style import kind_of
@@ -51,7 +51,7 @@ def deficit_columns(analysis: DeficitAnalysis, experiment: labels.ExperimentView
     """Return the columns of the table of an experiment."""
     return [
         Column("arm", lambda p: p.arm, numeric=False),
-        Column(f"{experiment.column} in normal trainings", lambda p: f"{p.share:.3g}", lambda p: p.share),
+        Column(f"{experiment.column} in normal trainings", lambda p: fmt.number(p.share), lambda p: p.share),
         Column(f"{experiment.column} in steps", lambda p: f"{p.place:,}", lambda p: p.place),
         *_quality_columns(analysis, "gain over the control"),
     ]
@@ -89,20 +89,23 @@ def _gain(row: labels.Measured) -> Estimate:
     return comparison.difference if comparison else NOT_COMPARED
 
 
-def correlation_columns() -> list[Column[Correlation]]:
-    """Return the columns of the table of correlations of quality with cost; the last is for the page only."""
-    return [
-        Column("correlation", lambda c: c.kind, numeric=False),
-        Column("over", lambda c: f"{c.count:,} {c.over}", lambda c: c.count, numeric=False),
-        Column("value", lambda c: fmt.fixed(c.value, 2, signed=True), lambda c: c.value),
-        Column("95 % interval", lambda c: fmt.interval(as_estimate(c), 2, signed=True), lambda c: c.low),
-        Column(f"from {MINUS}1 to 1", lambda c: "", lambda c: c.value, numeric=False, interval=as_estimate),
-    ]
-
-
 def as_estimate(correlation: Correlation) -> Estimate:
     """Return a correlation as an estimate, which can be formatted and drawn."""
     return Estimate(correlation.value, math.nan, correlation.low, correlation.high)
+
+
+CORRELATION_COLUMNS: list[Column[Correlation]] = [
+    Column("correlation", lambda c: c.kind, numeric=False),
+    Column("over", lambda c: f"{c.count:,} {c.over}", lambda c: c.count, numeric=False),
+    Column("value", lambda c: fmt.fixed(c.value, 2, signed=True), lambda c: c.value),
+    Column("95 % interval", lambda c: fmt.interval(as_estimate(c), 2, signed=True), lambda c: c.low),
+    Column(f"from {MINUS}1 to 1", lambda c: "", lambda c: c.value, numeric=False, interval=as_estimate),
+]
+FAILURE_COLUMNS: list[Column[FailedRun]] = [
+    Column("schedule", lambda failed: failed[0], numeric=False),
+    Column("seed", lambda failed: str(failed[1])),
+    Column("reason", lambda failed: failed[2], numeric=False),
+]
 
 
 def pair_columns(analysis: Analysis) -> list[Column[Pair]]:
@@ -115,13 +118,6 @@ def pair_columns(analysis: Analysis) -> list[Column[Pair]]:
         Column("p (Holm)", lambda p: fmt.p_value(p[2].corrected)),
         Column("verdict on the first", lambda p: p[2].outcome, numeric=False),
     ]
-
-
-FAILURE_COLUMNS: list[Column[FailedRun]] = [
-    Column("schedule", lambda failed: failed[0], numeric=False),
-    Column("seed", lambda failed: str(failed[1])),
-    Column("reason", lambda failed: failed[2], numeric=False),
-]
 
 
 def _exact_quality(row: labels.Measured) -> list[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
@@ -57,17 +57,3 @@ class Curves:
         shared = [(float(step), total / runs) for step, (total, runs) in sums if runs == self._runs[key]]
         finite = [(step, mean) for step, mean in shared if math.isfinite(mean)]
         return finite[:: 1 + len(finite) // MOST_POINTS]
-
-
-def settled_values(curves: Sequence[Points]) -> list[float]:
-    """Return the values worth showing: those after the first third, or all if the start is not far off.
-
-    A perplexity starts at some hundreds and ends near eighty: drawn in full, all curves would coincide.
-    """
-    points = [point for curve in curves for point in curve]
-    last = max((step for step, _ in points), default=1.0)
-    everything = [value for _, value in points]
-    settled = [value for step, value in points if step >= last / 3]
-    if settled and max(everything) - min(everything) >= 2.5 * (max(settled) - min(settled)):
-        return settled
-    return everything

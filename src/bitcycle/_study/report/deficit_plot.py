@@ -10,46 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle._study.report import format as fmt
-from bitcycle._study.report.cost_plot import error_ends, focusable, interval_key, plot_titles, quality_scale
 from bitcycle._study.report.labels import ExperimentView, diverged, point_lines
+from bitcycle._study.report.quality_plot import Mark, PlotSize, interval_key, plot_titles, quality_scale, selectable
 from bitcycle._study.report.style import HELD, LONGER, ArmStyle
-from bitcycle._support.charts.drawing import Drawing, Frame, error_bar, line, mark, path, text
+from bitcycle._support.charts.drawing import Drawing, Frame, end_labels, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.placing import spread, text_width
+from bitcycle._support.charts.placing import text_width
 from bitcycle._support.charts.scale import Scale
 
-
-@dataclass(frozen=True)
-class DeficitPlotSize:
-    """The dimensions of a plot, in pixels."""
-
-    width: float
-    height: float
-    right: float
-    radius: float
-    apart: float
-    """The distance of arms that are drawn side by side."""
-    named: bool
-    """Whether there is room for the names of the arms beside their lines."""
-
-
-WIDE = DeficitPlotSize(960, 420, right=128, radius=5.5, apart=11, named=True)
-NARROW = DeficitPlotSize(380, 380, right=14, radius=4.5, apart=7, named=False)
-LEFT, TOP, BOTTOM, FONT = 50.0, 44.0, 76.0, 12.5
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A point on the plot."""
-
-    point: DeficitPoint
-    x: float
-    y: float
-    top: float
-    bottom: float
-    """The ends of the error bar; equal to ``y`` without one."""
+WIDE = PlotSize(960, 420, left=50, right=128, radius=5.5, spacing=11)
+NARROW = PlotSize(380, 380, left=50, right=14, radius=4.5, spacing=7)
+TOP, BOTTOM, FONT = 44.0, 76.0, 12.5
 
 
 @dataclass(frozen=True)
@@ -57,20 +30,12 @@ class ArmLine:
     """An arm: its marks and the line through them."""
 
     arm: ArmStyle
-    marks: list[Mark]
+    marks: list[Mark[DeficitPoint]]
     points: list[tuple[float, float]]
 
 
-@dataclass(frozen=True)
-class DeficitLayout:
-    """All positions."""
-
-    frame: Frame
-    lines: list[ArmLine]
-
-
-def deficit_layout(experiment: ExperimentView, size: DeficitPlotSize) -> DeficitLayout | None:
-    """Return the layout, or None where no arm has a quality to show."""
+def deficit_layout(experiment: ExperimentView, size: PlotSize) -> tuple[Frame, list[ArmLine]] | None:
+    """Return the frame and the lines in it, or None where no arm has a quality to show."""
     points = [point for point in experiment.points if not diverged(point)]
     if not points:
         return None
@@ -78,92 +43,80 @@ def deficit_layout(experiment: ExperimentView, size: DeficitPlotSize) -> Deficit
     arms = [arm for arm in experiment.arms if any(point.arm == arm.name for point in points)]
     positions = sorted({frame.x(point.share) for point in points})
     # Less where places are close, so that the arms of two places never mix.
-    apart = min(size.apart, min((b - a for a, b in pairwise(positions)), default=size.width) / 4)
+    apart = min(size.spacing, min((b - a for a, b in pairwise(positions)), default=size.width) / 4)
     lines: list[ArmLine] = []
     origin = [point for point in points if experiment.without_deficit(point)]
     begin = [(frame.x(point.share), frame.y(point.quality.mean)) for point in origin]
     for i, arm in enumerate(arms):
         shift = apart * (i - (len(arms) - 1) / 2)
         marks = [
-            Mark(point, frame.x(point.share) + (0 if point in origin else shift), *error_ends(point, frame))
+            Mark.at(frame.x(point.share) + (0 if point in origin else shift), point, frame)
             for point in points
             if point.arm == arm.name
         ]
         lines.append(ArmLine(arm, marks, [*([] if arm is LONGER else begin), *((each.x, each.y) for each in marks)]))
-    return DeficitLayout(frame, lines)
+    return frame, lines
 
 
-def _x_scale(experiment: ExperimentView, points: Sequence[DeficitPoint], size: DeficitPlotSize) -> Scale:
+def _x_scale(experiment: ExperimentView, points: Sequence[DeficitPoint], size: PlotSize) -> Scale:
     shares = [point.share for point in points]
     low, high = 0.0 if experiment.by_length else min(shares), max(shares)
-    room = 2.5 * size.apart  # on both sides, for arms that are drawn side by side
-    start, end = LEFT, size.width - size.right
+    room = 2.5 * size.spacing  # on both sides, for arms that are drawn side by side
+    start, end = size.left, size.width - size.right
     margin = (high - low) * room / (end - start - 2 * room) if high > low else 0.5
     return Scale(low - margin, high + margin, start, end)
 
 
-def deficit_plot(analysis: DeficitAnalysis, experiment: ExperimentView, size: DeficitPlotSize) -> Drawing | None:
+def deficit_plot(analysis: DeficitAnalysis, experiment: ExperimentView, size: PlotSize) -> Drawing | None:
     """Draw the plot, or return None where no arm has a quality to show."""
     layout = deficit_layout(experiment, size)
     if layout is None:
         return None
-    frame, lines = layout.frame, layout.lines
-    ticks = _ticks(layout)
+    frame, lines = layout
+    ticks = _ticks(frame, lines)
     content = [
         plot_titles(analysis, experiment.axis, frame, size.height),
         frame.y_axis() + frame.x_axis([(number, share) for number, share, _ in ticks]),
         *(text(steps, frame.x(number), frame.box.bottom + 36, "hint") for number, _, steps in ticks),
         *(tag("g", path(each.points, f"stroke dash-{each.arm.dash}"), **_group(each.arm)) for each in lines),
-        *(_point(analysis, experiment, each.arm, one, size) for each in lines for one in each.marks),
-        _names(layout, size) if size.named else "",
+        *(
+            mark.draw(each.arm, size, selectable(each.arm, each.arm.name, point_lines(analysis, experiment, mark.row)))
+            for each in lines
+            for mark in each.marks
+        ),
+        "" if size.narrow else _names(frame, lines, size),
     ]
-    several = any(fmt.has_interval(point.quality) for point in experiment.points)
     title = f"{analysis.metric} against {experiment.axis}"
     description = f"arms {fmt.listed(each.arm.title for each in lines)}; the table below has the same numbers"
-    key = (interval_key(HELD.kind, several),)
+    key = (interval_key(HELD, experiment.points),)
     return Drawing(size.width, size.height, title, description, join(content), key=key)
 
 
-def _ticks(layout: DeficitLayout) -> list[tuple[float, str, str]]:
+def _ticks(frame: Frame, lines: Sequence[ArmLine]) -> list[tuple[float, str, str]]:
     """A tick at each place in normal trainings and in steps, without texts where they would run into each other."""
     ticks: list[tuple[float, str, str]] = []
     taken = -1.0
-    for place, share in sorted({(each.point.place, each.point.share) for arm in layout.lines for each in arm.marks}):
+    for place, share in sorted({(mark.row.place, mark.row.share) for each in lines for mark in each.marks}):
         steps = f"{place:,}" if ticks else fmt.count(place, "step")
-        x, reach = layout.frame.x(share), text_width(max(steps, f"{share:.3g}", key=len), FONT) / 2
+        x, reach = frame.x(share), text_width(max(steps, fmt.number(share), key=len), FONT) / 2
         free = x - reach > taken
-        ticks.append((share, f"{share:.3g}", steps) if free else (share, "", ""))
+        ticks.append((share, fmt.number(share), steps) if free else (share, "", ""))
         taken = x + reach if free else taken
     return ticks
 
 
 def _group(arm: ArmStyle) -> dict[str, str]:
-    return {"class_": arm.kind.class_, "data_setting": arm.key}
+    return {"class_": arm.class_, "data_setting": arm.name}
 
 
-def _point(
-    analysis: DeficitAnalysis, experiment: ExperimentView, arm: ArmStyle, each: Mark, size: DeficitPlotSize
-) -> Markup:
-    left, height = each.x - size.apart / 2, each.bottom - each.top + 18
-    return tag(
-        "g",
-        tag("rect", x=left, y=each.top - 9, width=size.apart, height=height, class_="hit"),
-        error_bar(each.x, each.top, each.bottom),
-        mark(arm.kind.shape, each.x, each.y, size.radius),
-        **focusable(f"point {arm.kind.class_}", arm.key, point_lines(analysis, experiment, each.point)),
-    )
-
-
-def _names(layout: DeficitLayout, size: DeficitPlotSize) -> Markup:
+def _names(frame: Frame, lines: Sequence[ArmLine], size: PlotSize) -> Markup:
     """The names of the arms at the ends of their lines, which may end at different places."""
-    box = layout.frame.box
     parts = []
-    for share in sorted({each.marks[-1].point.share for each in layout.lines}):
-        ending = [each for each in layout.lines if each.marks[-1].point.share == share]
-        left = layout.frame.x(share) + 3.4 * size.apart
-        heights = spread([each.points[-1][1] for each in ending], FONT + 3, box.top + 4, box.bottom - 4)
-        for each, y in zip(ending, heights, strict=True):
-            end_x, end_y = each.points[-1]
-            leader = line(end_x + size.radius + 3, end_y, left - 4, y, "leader")
-            parts.append(tag("g", leader, text(each.arm.title, left, y + 4, "label", "start"), **_group(each.arm)))
+    for share in sorted({each.marks[-1].row.share for each in lines}):
+        ends = [
+            ((each.marks[-1].x + size.radius + 3, each.marks[-1].y), each.arm.title, _group(each.arm))
+            for each in lines
+            if each.marks[-1].row.share == share
+        ]
+        parts.append(end_labels(ends, frame.x(share) + 3.4 * size.spacing, frame.box, FONT + 3))
     return join(parts)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report import labels
 from bitcycle._study.report.columns import deficit_columns
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_plot
-from bitcycle._study.report.glossary import DIAGNOSTICS, Explanation
 from bitcycle._study.report.labels import ExperimentView, trainings
-from bitcycle._study.report.line_plot import Axes, Line, line_plot
-from bitcycle._study.report.section import Figure, Section, chip, panels, part, two_sizes
-from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, shades
+from bitcycle._study.report.line_plot import Line, diagnostic_plots
+from bitcycle._study.report.section import Figure, Section, chip, legend, panels, part, two_sizes
+from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, icon, shades, stroke
 from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain
-from bitcycle._support.charts.drawing import Drawing, Key, line
+from bitcycle._support.charts.drawing import Drawing, Key, line_sample
 from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, tag
 from bitcycle.experiments.run_config import RunConfig
@@ -34,9 +32,10 @@ class DeficitSection(Section):
     """Everything about the deficit experiments on one task."""
 
     main_claims = 3  # damage can only be judged together with the control and the restart
+    analysis: DeficitAnalysis
 
     def __init__(self, number: int, analysis: DeficitAnalysis, curves: Curves) -> None:
-        self.anchor, self.analysis, self.deficit = f"deficit-{number}", analysis, analysis
+        self.anchor, self.analysis = f"deficit-{number}", analysis
         self.experiments = labels.experiments_of(analysis)
         self.plots = {each.name: deficit_plot(analysis, each, WIDE) for each in self.experiments}
         self.trainings = Trainings(analysis, curves)
@@ -45,67 +44,91 @@ class DeficitSection(Section):
             for each in self.experiments
             if (drawing := self.plots[each.name])
         ]
-        if self.trainings.panels:
+        if self.trainings.plots:
             title = f"Diagnostics along training, by {self.trainings.experiment.axis}"
-            drawing = grid(title, self.trainings.panels, 2, self.trainings.key())
+            drawing = grid(title, [drawing for drawing, _ in self.trainings.plots], 2, self.trainings.key())
             self.figures.append(Figure("measurements", "diagnostics along training", drawing))
 
     def lead(self) -> str:
-        return f"{_question(self.deficit)} {_what_ran(self.deficit)}"
+        return f"{_question(self.analysis)} {_what_ran(self.analysis)}"
 
     def cautions(self) -> list[str]:
-        return _cautions(self.deficit)
+        sentences = []
+        points = labels.points_of(self.analysis)
+        arms = {point.arm for point in points}
+        if all(len(point.qualities) <= 1 for point in points):
+            sentences.append("There is one seed per point: no intervals, and differences may be noise.")
+        if HELD.name in arms and RESTARTED.name not in arms:
+            sentences.append(
+                "No run restarts the learning-rate schedule: lasting damage cannot be separated from a learning rate "
+                "that is too small."
+            )
+        if LONGER.name not in arms:
+            sentences.append("No run without a deficit has finished: there is nothing to compare with.")
+        lost = [
+            f"{ARM[point.arm].title} with {labels.place_text(self.analysis, experiment, point)}"
+            for experiment in self.experiments
+            for point in experiment.points
+            if labels.diverged(point)
+        ]
+        if lost:
+            sentences.append(
+                f"A run diverged: {'; '.join(lost)}. These points are in the tables, but not in the plots."
+            )
+        return sentences
 
     def tables(self) -> list[str]:
         return [
             block
             for each in self.experiments
-            for block in (f"{plain(each.title)}:", markdown_table(deficit_columns(self.deficit, each), each.points))
+            for block in (f"{plain(each.title)}:", markdown_table(deficit_columns(self.analysis, each), each.points))
         ]
 
     def body(self) -> Markup:
         parts = [
             part("Arms", ARMS_TEXT, self._arms()),
-            *(part(each.title, _plot_text(self.deficit, each), self._plot(each)) for each in self.experiments),
-            part("All numbers", _table_text(self.deficit), *(self._table(each) for each in self.experiments)),
+            *(part(each.title, _plot_text(self.analysis, each), self._plot(each)) for each in self.experiments),
+            part("All numbers", _table_text(self.analysis), *(self._table(each) for each in self.experiments)),
         ]
         return tag("div", *parts, class_="linked") + self._diagnostics()
 
     def _arms(self) -> Markup:
         """The arms with their signs and what they mean: a legend, and buttons that select."""
-        arms = [arm for arm in ARM.values() if any(arm in experiment.arms for experiment in self.experiments)]
         items = []
-        for arm in arms:
-            button = chip(arm.title, arm.kind.sign(arm.dash), arm.key, f"{arm.title}\n{arm.meaning}")
-            items.append(tag("li", tag("span", button), tag("span", arm.meaning)))
+        for arm in ARM.values():
+            if any(arm in experiment.arms for experiment in self.experiments):
+                button = chip(arm.title, arm.sign(arm.dash), arm.name, f"{arm.title}\n{arm.meaning}")
+                items.append(tag("li", tag("span", button), tag("span", arm.meaning)))
         return tag("ul", *items, class_="arms")
 
     def _plot(self, experiment: ExperimentView) -> Markup:
-        narrow = deficit_plot(self.deficit, experiment, NARROW)
+        narrow = deficit_plot(self.analysis, experiment, NARROW)
         missing = "All runs diverged: there is no quality to show."
         return two_sizes("deficit-plot", self.plots[experiment.name], narrow, missing)
 
     def _table(self, experiment: ExperimentView) -> Markup:
         def style(point: DeficitPoint) -> RowStyle:
-            return RowStyle(ARM[point.arm].key, ARM[point.arm].kind.sign(), labels.diverged(point))
+            return RowStyle(point.arm, ARM[point.arm].sign(), labels.diverged(point))
 
-        columns = deficit_columns(self.deficit, experiment)
+        columns = deficit_columns(self.analysis, experiment)
         label = f"{experiment.title}: all numbers, with intervals"
         return tag("h4", experiment.title) + html_table(columns, experiment.points, label, "sortable compact", style)
 
     def _diagnostics(self) -> Markup:
-        found = self.trainings
-        if not found.panels:
+        shown = self.trainings
+        if not shown.plots:
             return Markup("")
-        chips = [chip(found.short[each.key], _sample(each), each.key, each.label) for each in found.lines]
-        group = tag("div", tag("span", found.experiment.axis, class_="hint"), *chips, class_="chip-group")
-        legend = tag("div", group, class_="chips", role="group", aria_label="Select a line in all of these plots")
+        chips = [
+            chip(short, icon(stroke(22, each.dash), 22, f"chip-line {each.class_}"), each.key, each.label)
+            for each, short in zip(shown.lines, shown.short.values(), strict=True)
+        ]
+        choice = legend("Select a line in all of these plots", [(shown.experiment.axis, chips)])
         explained = (
-            f"Means over the seeds, for the held arm at every {found.experiment.column}, and in grey for trainings "
+            f"Means over the seeds, for the held arm at every {shown.experiment.column}, and in grey for trainings "
             "without a deficit. A dot marks the first value after a deficit. Point at a line for its name."
         )
-        drawn = panels(found.panels, found.sentences)
-        return tag("div", part("Diagnostics along training", explained, legend, drawn), class_="linked")
+        drawn = part("Diagnostics along training", explained, choice, panels(shown.plots))
+        return tag("div", drawn, class_="linked")
 
 
 class Trainings:
@@ -114,15 +137,16 @@ class Trainings:
     def __init__(self, analysis: DeficitAnalysis, curves: Curves) -> None:
         self.lines: list[Line] = []
         self.short: dict[str, str] = {}
-        self.panels: list[Drawing] = []
-        self.sentences: list[str] = []
+        self.plots: list[tuple[Drawing, str]] = []
         self._runs: dict[str, RunConfig] = {}
         for experiment in labels.experiments_of(analysis):
             held = [point for point in experiment.points if point.arm == HELD.name]
             if held:
                 self.experiment = experiment
                 self._add_lines(analysis, experiment, held)
-                self._draw(curves)
+                steps = max(run.steps for run in self._runs.values())
+                names = curves.names(self._runs.values())
+                self.plots = diagnostic_plots(names, lambda name: self.courses(curves, name), steps)
                 return
 
     def _add_lines(self, analysis: DeficitAnalysis, experiment: ExperimentView, held: Sequence[DeficitPoint]) -> None:
@@ -132,7 +156,7 @@ class Trainings:
         for point, shade in zip(held, shades(len(held)), strict=True):
             label = f"held, {labels.place_text(analysis, experiment, point)}"
             ends = point.place + (0 if experiment.by_length else analysis.window)
-            self._add(label, f"{point.share:.3g}", shade, point, ends)
+            self._add(label, fmt.number(point.share), shade, point, ends)
         if control := controls.get(held[-1].place):
             label = LONGER.title + (": as many steps as with the longest deficit" if experiment.by_length else "")
             self._add(label, LONGER.title, NO_DEFICIT, control, dash=1)
@@ -142,19 +166,6 @@ class Trainings:
         self.lines.append(Line(key, label, class_, [], dash, dot=ends))
         self.short[key], self._runs[key] = short, point.runs[0]
 
-    def _draw(self, curves: Curves) -> None:
-        """A panel per diagnostic that has a value: those that are explained first, then any other."""
-        steps = max(run.steps for run in self._runs.values())
-        names = curves.names(self._runs.values())
-        for name in [*(name for name in DIAGNOSTICS if name in names), *sorted(names - DIAGNOSTICS.keys())]:
-            explanation = DIAGNOSTICS.get(name, Explanation())
-            if lines := self.courses(curves, name):
-                values = [value for each in lines for _, value in each.points]
-                # While two deficits last, their lines coincide: the shortest is drawn last, on top.
-                lines.sort(key=lambda each: each.dot or math.inf, reverse=True)
-                self.panels.append(line_plot(name, name, lines, Axes.around(steps, values, explanation.threshold)))
-                self.sentences.append(explanation.sentence)
-
     def courses(self, curves: Curves, name: str) -> list[Line]:
         """Return the lines of a diagnostic; a single value is a line too, since a deficit changes the bits rarely."""
         found = [replace(each, points=curves.mean(self._runs[each.key], name)) for each in self.lines]
@@ -162,18 +173,13 @@ class Trainings:
 
     def key(self) -> Key:
         """Return a sample of each line with its short name."""
-        samples = [tag("g", line(1, 8, 29, 8, f"stroke dash-{each.dash}"), class_=each.class_) for each in self.lines]
+        samples = [tag("g", line_sample(f"stroke dash-{each.dash}"), class_=each.class_) for each in self.lines]
         return tuple(zip(samples, self.short.values(), strict=True))
 
 
 def drawn_runs(analysis: DeficitAnalysis) -> list[RunConfig]:
     """Return the settings whose curves a section may draw."""
     return [point.runs[0] for point in labels.points_of(analysis) if point.arm != RESTARTED.name]
-
-
-def _sample(each: Line) -> Markup:
-    drawn = line(0, 7, 22, 7, f"stroke dash-{each.dash}")
-    return tag("svg", drawn, viewBox="0 0 22 14", class_=f"chip-line {each.class_}", aria_hidden="true")
 
 
 def _question(analysis: DeficitAnalysis) -> str:
@@ -190,8 +196,8 @@ def _what_ran(analysis: DeficitAnalysis) -> str:
     parts = []
     lengths = sorted({point.share for point in analysis.lengths if point.place})
     if lengths:
-        parts.append(f"initial deficits of {fmt.listed(f'{share:.3g}' for share in lengths)} normal trainings")
-    starts = fmt.listed(f"{share:.3g}" for share in sorted({point.share for point in analysis.positions}))
+        parts.append(f"initial deficits of {fmt.listed(fmt.number(share) for share in lengths)} normal trainings")
+    starts = fmt.listed(fmt.number(share) for share in sorted({point.share for point in analysis.positions}))
     if analysis.positions:
         when = f"{starts} of the way through a normal training"
         if analysis.recovery == "whole":
@@ -199,31 +205,6 @@ def _what_ran(analysis: DeficitAnalysis) -> str:
         window = f"{trainings(analysis.window / analysis.steps)} ({fmt.count(analysis.window, 'step')})"
         parts.append(f"a deficit of {window} that starts {when}")
     return f"Runs: {'; '.join(parts) or 'only normal trainings'}; {fmt.count(analysis.seeds, 'seed')} each."
-
-
-def _cautions(analysis: DeficitAnalysis) -> list[str]:
-    """What limits the conclusions."""
-    sentences = []
-    points = labels.points_of(analysis)
-    arms = {point.arm for point in points}
-    if all(len(point.qualities) <= 1 for point in points):
-        sentences.append("There is one seed per point: no intervals, and differences may be noise.")
-    if HELD.name in arms and RESTARTED.name not in arms:
-        sentences.append(
-            "No run restarts the learning-rate schedule: lasting damage cannot be separated from a learning rate that "
-            "is too small."
-        )
-    if LONGER.name not in arms:
-        sentences.append("No run without a deficit has finished: there is nothing to compare with.")
-    lost = [
-        f"{ARM[point.arm].title} with {labels.place_text(analysis, experiment, point)}"
-        for experiment in labels.experiments_of(analysis)
-        for point in experiment.points
-        if labels.diverged(point)
-    ]
-    if lost:
-        sentences.append(f"A run diverged: {'; '.join(lost)}. These points are in the tables, but not in the plots.")
-    return sentences
 
 
 def _plot_text(analysis: DeficitAnalysis, experiment: ExperimentView) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, Comparison, DeficitAnalysis, DeficitPoint, Setting
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report.style import ARM, FULL, LONGER, ArmStyle, kind_of
-from bitcycle._study.wording import cost_phrase
 
 Measured = Setting | DeficitPoint
 """What has a quality over seeds, perhaps compared with a baseline or control."""
@@ -75,9 +74,8 @@ def saving_text(setting: Setting) -> str:
     """Format the saving, or how many times the baseline's cost a setting needs."""
     if not has_cost(setting):
         return fmt.NONE
-    return (
-        cost_phrase(setting.relative_cost) if setting.relative_cost > EQUAL else fmt.percent(1 - setting.relative_cost)
-    )
+    cost = setting.relative_cost
+    return fmt.cost_phrase(cost) if cost > EQUAL else fmt.percent(1 - cost)
 
 
 def verdict_text(analysis: AnyAnalysis, row: Measured) -> str:
@@ -109,22 +107,12 @@ def tip_lines(analysis: Analysis, setting: Setting) -> list[str]:
         lines.append(f"{analysis.metric} {quality_text(setting, places_of(analysis))}")
         lines.append(f"over {fmt.count(len(setting.qualities), 'seed')}")
     if has_cost(setting) and setting.label != analysis.baseline:
-        lines.append(f"{cost_phrase(setting.relative_cost)}, compared with {baseline_text(analysis)}")
+        lines.append(f"{fmt.cost_phrase(setting.relative_cost)}, compared with {baseline_text(analysis)}")
     bits = "32-bit floats" if kind_of(setting) is FULL else f"{setting.mean_bits:.2f} bits on average"
     lines.append(bits if setting.baseline else f"{bits}, {setting.early_bits:.2f} in the first tenth")
     if setting.against:
         lines.append(f"{analysis.metric} against {baseline_text(analysis)}: {setting.against.outcome}")
     return lines
-
-
-def question_text(analysis: Analysis) -> str:
-    """Return the task, its model, its data and the length of training."""
-    question = analysis.question
-    parts = [f"Task {question.task}", *([f"model {question.model}"] if question.model else [])]
-    parts.append(f"data {question.data}" if question.data else "embedded data")
-    parts.append(f"{fmt.count(question.steps, 'training step')}")
-    parts += [f"batch size {question.batch_size}"] if question.batch_size else []
-    return ", ".join([*parts, *(f"{name} {value}" for name, value in question.options)])
 
 
 @dataclass(frozen=True)
@@ -133,11 +121,19 @@ class ExperimentView:
 
     name: str
     """``length`` or ``position``."""
-    title: str
-    axis: str
     column: str
-    """The heading of the column of its places."""
+    """What varies: the length or the start of the deficit."""
     points: list[DeficitPoint]
+
+    @property
+    def title(self) -> str:
+        """The heading of its part of the page."""
+        return f"{self.column.capitalize()} of the deficit"
+
+    @property
+    def axis(self) -> str:
+        """The title of the horizontal axis."""
+        return f"{self.column} of the deficit, in normal trainings"
 
     @property
     def arms(self) -> list[ArmStyle]:
@@ -156,9 +152,10 @@ class ExperimentView:
 
 def experiments_of(analysis: DeficitAnalysis) -> list[ExperimentView]:
     """Return the experiments that have a run."""
-    length = ("length", "Length of the deficit", "length of the deficit, in normal trainings", "length")
-    position = ("position", "Start of the deficit", "start of the deficit, in normal trainings", "start")
-    both = [ExperimentView(*length, analysis.lengths), ExperimentView(*position, analysis.positions)]
+    both = [
+        ExperimentView("length", "length", analysis.lengths),
+        ExperimentView("position", "start", analysis.positions),
+    ]
     return [experiment for experiment in both if experiment.points]
 
 
@@ -168,7 +165,7 @@ def trainings(share: float) -> str:
     >>> trainings(0.25), trainings(1.0), trainings(1 / 3)
     ('0.25 normal trainings', '1 normal training', '0.333 normal trainings')
     """
-    return f"{share:.3g} normal training" + ("" if share == 1 else "s")
+    return f"{fmt.number(share)} normal training" + ("" if share == 1 else "s")
 
 
 def place_text(analysis: DeficitAnalysis, experiment: ExperimentView, point: DeficitPoint) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bitcycle._study.report import format as fmt
+from bitcycle._study import format as fmt
 from bitcycle._study.report.curves import Points
+from bitcycle._study.report.glossary import DIAGNOSTICS, Explanation
 from bitcycle._support.charts.drawing import (
     DASHES,
     LABEL_HEIGHT,
@@ -45,27 +47,37 @@ class Line:
     bits: Sequence[Stretch] = ()
 
 
-@dataclass(frozen=True)
-class Axes:
-    """What the panels of a figure share."""
+def value_scale(values: Sequence[float], threshold: float | None = None) -> Scale:
+    """Return a scale that holds all values and the threshold, logarithmic if they span decades."""
+    values = [*values, *([] if threshold is None else [threshold])]
+    if min(values) > 0 and max(values) > LOGARITHMIC * min(values):
+        return Scale(min(values) / 1.3, max(values) * 1.3, HEIGHT, TOP, logarithmic=True)
+    return Scale(*span(values), HEIGHT, TOP)
 
-    steps: int
-    low: float
-    high: float
-    logarithmic: bool = False
-    threshold: float | None = None
 
-    @classmethod
-    def around(cls, steps: int, values: Sequence[float], threshold: float | None = None) -> Axes:
-        """Return axes that hold all values, logarithmic if they span decades."""
-        values = [*values, *([] if threshold is None else [threshold])]
-        if min(values) > 0 and max(values) > LOGARITHMIC * min(values):
-            return cls(steps, min(values) / 1.3, max(values) * 1.3, True, threshold)
-        return cls(steps, *span(values), False, threshold)
+def settled_scale(lines: Sequence[Line]) -> Scale:
+    """Return a linear scale for the values after the first third, or for all if the start is not far off.
+
+    A perplexity starts at some hundreds and ends near eighty: drawn in full, all curves would coincide.
+    """
+    points = [point for each in lines for point in each.points]
+    last = max((step for step, _ in points), default=1.0)
+    low, high = span(value for _, value in points)
+    settled_low, settled_high = span(value for step, value in points if step >= last / 3)
+    if high - low >= 2.5 * (settled_high - settled_low):
+        low, high = settled_low, settled_high
+    return Scale(low, high, HEIGHT, TOP)
 
 
 def line_plot(
-    title: str, quantity: str, lines: Sequence[Line], axes: Axes, behind: Sequence[Line] = (), named: bool = False
+    title: str,
+    quantity: str,
+    lines: Sequence[Line],
+    steps: int,
+    y: Scale,
+    threshold: float | None = None,
+    behind: Sequence[Line] = (),
+    named: bool = False,
 ) -> Drawing:
     """Draw lines over training, if ``named`` with their names at the end and their bits as strips underneath.
 
@@ -73,28 +85,48 @@ def line_plot(
     """
     names = [shortened(each.label) for each in lines]
     room = max((text_width(name, LABEL_HEIGHT) for name in names), default=0.0) + 14 if named else 24
-    y = Scale(axes.low, axes.high, HEIGHT, TOP, axes.logarithmic)
-    frame = Frame(Scale(0, axes.steps, LEFT, WIDTH - room), y)
+    frame = Frame(Scale(0, steps, LEFT, WIDTH - room), y)
+    box = frame.box
+    ends = [
+        ((box.right + 1, y(each.points[-1][1])), name, _group(each)) for each, name in zip(lines, names, strict=True)
+    ]
     fits = named and len(lines) * LABEL_HEIGHT <= HEIGHT - TOP
-    ends = [(each.points[-1][1], name, _group(each)) for each, name in zip(lines, names, strict=True)]
     scale = BitScale.of(each.bits for each in [*lines, *behind])
     strips = [each for each in lines if each.bits] if named else []
     top = HEIGHT + 46
     parts = [
         frame.y_axis(4),
-        "" if axes.threshold is None else frame.across(axes.threshold, "threshold"),
+        "" if threshold is None else frame.across(threshold, "threshold"),
         frame.clipped(
             *(path(frame.points(each.points), "behind") for each in behind),
             *(_line(each, quantity, frame) for each in lines),
         ),
-        end_labels(frame, ends) if fits else "",
+        end_labels(ends, box.right + 9, box) if fits else "",
         frame.step_axis(),
         *(_strip(each, frame, top + STRIP * i, scale) for i, each in enumerate(strips)),
         text("bits", LEFT - 8, top + 9, "tick", "end") if strips else "",
     ]
-    title += ", logarithmic scale" if axes.logarithmic else ""
-    description = f"{quantity} over {fmt.count(axes.steps, 'training step')}, for {fmt.listed(names)}"
+    title += ", logarithmic scale" if y.logarithmic else ""
+    description = f"{quantity} over {fmt.count(steps, 'training step')}, for {fmt.listed(names)}"
     return Drawing(WIDTH, top + STRIP * len(strips) if strips else HEIGHT + 32, title, description, join(parts))
+
+
+def diagnostic_plots(
+    names: Iterable[str], lines_of: Callable[[str], list[Line]], steps: int
+) -> list[tuple[Drawing, str]]:
+    """Draw each diagnostic that has a value, and return it with its explanation; those that have one come first."""
+    known = list(DIAGNOSTICS)
+    plots = []
+    for name in sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name)):
+        if lines := lines_of(name):
+            explanation, title = DIAGNOSTICS.get(name, Explanation()), name.replace("_", " ")
+            values = [value for each in lines for _, value in each.points]
+            # While two deficits last, their lines coincide: the shortest is drawn last, on top.
+            lines.sort(key=lambda each: each.dot or math.inf, reverse=True)
+            threshold = explanation.threshold
+            drawing = line_plot(title, title, lines, steps, value_scale(values, threshold), threshold)
+            plots.append((drawing, explanation.sentence))
+    return plots
 
 
 def _group(each: Line) -> dict[str, str]:

@@ -7,12 +7,11 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, DeficitAnalysis
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report.columns import FAILURE_COLUMNS
 from bitcycle._study.report.curves import Curves
 from bitcycle._study.report.deficit_section import DeficitSection, drawn_runs
-from bitcycle._study.report.findings import claims_list
 from bitcycle._study.report.glossary import GENERAL, OF_DEFICITS, OF_SCHEDULES
 from bitcycle._study.report.info import StudyInfo
 from bitcycle._study.report.labels import drawn_settings
@@ -36,23 +35,13 @@ def sections_of(
     ]
 
 
-def page(
-    study: StudyInfo,
-    analyses: Sequence[Analysis],
-    records: Iterable[RunResult],
-    deficits: Sequence[DeficitAnalysis] = (),
-) -> str:
+def page(study: StudyInfo, sections: Sequence[Section]) -> str:
     """Return the page about a study.
 
-    >>> text = page(StudyInfo("<b>", "bitcycle study", planned=1, done=0), [], [])
+    >>> text = page(StudyInfo("<b>", "bitcycle study", planned=1, done=0), [])
     >>> text[:15], "<h1>&lt;b&gt;</h1>" in text
     ('<!doctype html>', True)
     """
-    return page_of(study, sections_of(analyses, records, deficits))
-
-
-def page_of(study: StudyInfo, sections: Sequence[Section]) -> str:
-    """Return the page with these sections."""
     style, script = chart_style() + resource("page.css"), resource("page.js")
     head = tag(
         "head",
@@ -134,10 +123,10 @@ def _findings(sections: Sequence[Section]) -> Markup:
     groups = []
     for section in sections:
         if section.analysis.claims and len(sections) == 1:
-            groups.append(claims_list(section.analysis))
+            groups.append(section.claims())
         elif section.analysis.claims:
             title = tag("h3", tag("a", section.analysis.title, href=f"#{section.anchor}"))
-            groups.append(title + claims_list(section.analysis, section.main_claims))
+            groups.append(title + section.claims(section.main_claims))
     return tag("div", tag("h2", "Findings"), *groups, class_="findings") if groups else Markup("")
 
 
@@ -164,14 +153,13 @@ def run_facts(study: StudyInfo) -> list[tuple[str, str]]:
 
 
 def _reproduction(study: StudyInfo) -> Markup:
-    facts = [tag("div", tag("dt", name), tag("dd", value)) for name, value in run_facts(study)]
     plan = tag("details", tag("summary", "Plan"), tag("pre", tag("code", study.plan), tabindex="0"))
     return tag(
         "section",
         tag("h2", "How to reproduce it"),
         tag("p", "The same command with the same versions gives the same numbers."),
         tag("pre", tag("code", study.command), class_="command", tabindex="0"),
-        tag("dl", *facts, class_="facts"),
+        _terms(run_facts(study), "facts"),
         plan if study.plan else "",
         id="reproduce",
     )
@@ -189,8 +177,11 @@ def _glossary(sections: Sequence[Section]) -> Markup:
     deficits = any(isinstance(section, DeficitSection) for section in sections)
     schedules = not sections or any(isinstance(section, StudySection) for section in sections)
     terms = [*GENERAL, *(OF_SCHEDULES if schedules else ()), *(OF_DEFICITS if deficits else ())]
-    items = [tag("div", tag("dt", term), tag("dd", meaning)) for term, meaning in terms]
-    return tag("section", tag("h2", "Glossary"), tag("dl", *items, class_="facts glossary"), id="glossary")
+    return tag("section", tag("h2", "Glossary"), _terms(terms, "facts glossary"), id="glossary")
+
+
+def _terms(terms: Iterable[tuple[str, str]], class_: str) -> Markup:
+    return tag("dl", *(tag("div", tag("dt", term), tag("dd", meaning)) for term, meaning in terms), class_=class_)
 
 
 def _floating() -> Markup:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import lru_cache
 
+from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, EqualCost, Setting
-from bitcycle._study.report import format as fmt
 from bitcycle._study.report import labels
-from bitcycle._study.report.columns import as_estimate, correlation_columns, pair_columns, setting_columns
+from bitcycle._study.report.columns import CORRELATION_COLUMNS, as_estimate, pair_columns, setting_columns
 from bitcycle._study.report.cost_plot import NARROW, WIDE, cost_plot
-from bitcycle._study.report.curves import VALIDATION, Curves, settled_values
-from bitcycle._study.report.line_plot import Axes, Line, line_plot, strength
-from bitcycle._study.report.section import Figure, Section, chip, note, panels, part, two_sizes
+from bitcycle._study.report.curves import VALIDATION, Curves
+from bitcycle._study.report.line_plot import Line, diagnostic_plots, line_plot, settled_scale, strength
+from bitcycle._study.report.section import Figure, Section, chip, legend, note, panels, part, two_sizes
 from bitcycle._study.report.style import FULL, GROUPS, by_kind, kind_of
-from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain, reach_of
-from bitcycle._study.wording import cost_phrase, recommendations
+from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, picking, plain, reach_of
+from bitcycle._study.wording import recommendations
 from bitcycle._support.charts.drawing import Drawing, text
 from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.scale import span
 from bitcycle.schedules import schedule
 from bitcycle.schedules.plot import BitScale, Stretch, bits_panel, stretches
 
@@ -40,24 +38,24 @@ class StudySection(Section):
 
     main_claims = 2
     linked = "linked"
+    analysis: Analysis
 
     def __init__(self, number: int, analysis: Analysis, curves: Curves) -> None:
-        self.anchor, self.analysis, self.study = f"task-{number}", analysis, analysis
+        self.anchor, self.analysis = f"task-{number}", analysis
         self.settings = labels.drawn_settings(analysis)
+        self.bits = {setting.label: _known_bits(setting) for setting in self.settings}
         self.cost = cost_plot(analysis, WIDE)
-        self.schedules = _schedule_panels(analysis, self.settings)
-        self.training = _training_panels(analysis, self._lines(curves, VALIDATION))
-        names = sorted(curves.names(setting.run for setting in self.settings))
-        self.diagnostics = [self._diagnostic(name, lines) for name in names if (lines := self._lines(curves, name))]
+        self.schedules = self._schedule_panels()
+        self.training = self._training_panels(self._lines(curves, VALIDATION))
+        names = curves.names(setting.run for setting in self.settings)
+        steps = analysis.question.steps
+        self.diagnostics = diagnostic_plots(names, lambda name: self._lines(curves, name), steps)
         metric = f"validation {analysis.metric}, mean over seeds, {labels.better_text(analysis)}"
+        bits = [drawing for _, drawing in self.schedules]
         drawings = (
             ("cost", "quality against cost", self.cost),
             ("curves", "training curves", grid(metric, self.training, 2) if self.training else None),
-            (
-                "schedules",
-                "schedules",
-                self.schedules and grid("Bits over training", [each for _, each in self.schedules], 4),
-            ),
+            ("schedules", "schedules", grid("Bits over training", bits, 4) if bits else None),
         )
         self.figures = [Figure(name, title, drawing) for name, title, drawing in drawings if drawing]
 
@@ -69,55 +67,86 @@ class StudySection(Section):
             if len(points) > 1:
                 panel = kind.name if kind.name in GROUPS else ""
                 compared = labels.has_cost(setting) and not setting.baseline
-                tip = cost_phrase(setting.relative_cost) if compared else ""
-                style = (labels.key_of(self.study, setting), setting.label, kind.class_)
-                lines.append(Line(*style, points, drawn[panel], tip, bits=known_bits(setting)))
+                tip = fmt.cost_phrase(setting.relative_cost) if compared else ""
+                style = (labels.key_of(self.analysis, setting), setting.label, kind.class_)
+                lines.append(Line(*style, points, drawn[panel], tip, bits=self.bits[setting.label]))
                 drawn[panel] += 1
         return lines
 
-    def _diagnostic(self, name: str, lines: list[Line]) -> Drawing:
-        values = [value for each in lines for _, value in each.points]
-        title = name.replace("_", " ")
-        return line_plot(title, title, lines, Axes.around(self.study.question.steps, values))
+    def _schedule_panels(self) -> list[tuple[Setting, Drawing]]:
+        """A panel per schedule whose bits are known, apart from full precision."""
+        known = [each for each in self.settings if kind_of(each) is not FULL and self.bits[each.label]]
+        scale = BitScale.of(self.bits[setting.label] for setting in known)
+        drawn = []
+        for setting in known:
+            words = f"mean {setting.mean_bits:.2f} bits"
+            if setting.label != self.analysis.baseline and setting.relative_cost <= labels.EQUAL:
+                words += f", {fmt.cost_phrase(setting.relative_cost)}"
+            panel = bits_panel(setting.label, words, self.bits[setting.label], scale, kind_of(setting).class_)
+            drawn.append((setting, panel))
+        return drawn
+
+    def _training_panels(self, lines: list[Line]) -> list[Drawing]:
+        """The validation metric: a panel per group, all on the same scale, the baselines together."""
+        y = settled_scale(lines)
+        groups = [(kind.title, [each for each in lines if each.class_ == kind.class_]) for kind in GROUPS.values()]
+        rest = [each for each in lines if each.class_ not in {kind.class_ for kind in GROUPS.values()}]
+        baselines = {setting.label for setting in self.settings if setting.baseline}
+        others = "" if all(each.label in baselines for each in rest) else " and others"
+        quantity, steps = f"validation {self.analysis.metric}", self.analysis.question.steps
+        return [
+            line_plot(title, quantity, own, steps, y, behind=[each for each in lines if each not in own], named=True)
+            for title, own in [*groups, (f"baselines{others}", rest)]
+            if own
+        ]
 
     def lead(self) -> str:
-        return labels.question_text(self.study) + "."
+        question = self.analysis.question
+        parts = [
+            f"Task {question.task}",
+            f"model {question.model}" if question.model else "",
+            f"data {question.data}" if question.data else "embedded data",
+            fmt.count(question.steps, "training step"),
+            f"batch size {question.batch_size}" if question.batch_size else "",
+            *(f"{name} {value}" for name, value in question.options),
+        ]
+        return ", ".join(part for part in parts if part) + "."
 
     def body(self) -> Markup:
-        analysis = self.study
-        advice = tag("ul", *(tag("li", sentence) for sentence in recommendations(analysis)))
+        analysis, advice = self.analysis, recommendations(self.analysis)
         missing = "No setting has both a quality and a cost to show."
         cost = two_sizes("cost-plot", self.cost, cost_plot(analysis, NARROW), missing)
-        return join(
-            [
-                self._chips(),
-                part("Quality against cost", "", cost),
-                part("Recommendations", "", advice, class_="part advice") if recommendations(analysis) else "",
-                part("Schedules", "Bits from the first to the last step of training.", self._schedules()),
-                part("All numbers", _table_text(analysis), self._table()),
-                part("Training curves", _curve_text(analysis), self._training()),
-                part("Diagnostics along training", DIAGNOSTICS_TEXT, panels(self.diagnostics))
-                if self.diagnostics
-                else "",
-                part("Does quality increase with cost?", CORRELATION_TEXT, self._correlations()),
-                part("Does early precision matter?", "", self._equal_cost()),
-            ]
-        )
+        parts = [self._chips(), part("Quality against cost", "", cost)]
+        if advice:
+            sentences = tag("ul", *(tag("li", sentence) for sentence in advice))
+            parts.append(part("Recommendations", "", sentences, class_="part advice"))
+        parts += [
+            part("Schedules", "Bits from the first to the last step of training.", self._schedules()),
+            part("All numbers", _table_text(analysis), self._table()),
+            part("Training curves", _curve_text(analysis), self._training()),
+        ]
+        if self.diagnostics:
+            parts.append(part("Diagnostics along training", DIAGNOSTICS_TEXT, panels(self.diagnostics)))
+        parts += [
+            part("Does quality increase with cost?", CORRELATION_TEXT, self._correlations()),
+            part("Does early precision matter?", "", self._equal_cost()),
+        ]
+        return join(parts)
 
     def tables(self) -> list[str]:
-        analysis = self.study
+        analysis = self.analysis
         blocks = [markdown_table(setting_columns(analysis)[:MARKDOWN_COLUMNS], analysis.settings[:MOST_ROWS])]
         if analysis.correlations:
-            columns = correlation_columns()[:-1]
-            blocks += ["Correlation of quality with cost:", markdown_table(columns, analysis.correlations)]
+            table = markdown_table(CORRELATION_COLUMNS[:-1], analysis.correlations)  # the last is for the page only
+            blocks += ["Correlation of quality with cost:", table]
         if analysis.equal_cost and analysis.equal_cost.pairs:
             blocks += ["Pairs of equal cost:", markdown_table(pair_columns(analysis), analysis.equal_cost.pairs)]
         advice = [f"- {plain(sentence)}" for sentence in recommendations(analysis)]
         return [*blocks, "Recommendations:", "\n".join(advice)] if advice else blocks
 
     def cautions(self) -> list[str]:
-        settings, sentences = self.study.settings, []
-        if self.study.baseline is None:
+        settings, sentences = self.analysis.settings, []
+        if self.analysis.baseline is None:
             sentences.append("There is no static baseline at the largest width, so nothing is compared with one.")
         lost = [setting.label for setting in settings if labels.diverged(setting)]
         if lost:
@@ -133,53 +162,71 @@ class StudySection(Section):
 
     def _chips(self) -> Markup:
         """The settings by group with the marks of the plots: a legend, and buttons that select."""
-        groups = []
-        shown = {setting.label for setting in self.settings}
-        for kind, members in by_kind([s for s in self.study.settings if s.label in shown or labels.diverged(s)]):
-            chips = [
-                chip(s.label, kind.sign(), labels.key_of(self.study, s), "\n".join(labels.tip_lines(self.study, s)))
-                for s in members
-            ]
-            groups.append(tag("div", tag("span", kind.title, class_="hint"), *chips, class_="chip-group"))
-        return tag("div", *groups, class_="chips", role="group", aria_label="Select a schedule in all plots")
+        analysis, drawn = self.analysis, {setting.label for setting in self.settings}
+
+        def chip_of(setting: Setting) -> Markup:
+            tip = "\n".join(labels.tip_lines(analysis, setting))
+            return chip(setting.label, kind_of(setting).sign(), labels.key_of(analysis, setting), tip)
+
+        shown = [setting for setting in analysis.settings if setting.label in drawn or labels.diverged(setting)]
+        groups = [(kind.title, map(chip_of, members)) for kind, members in by_kind(shown)]
+        return legend("Select a schedule in all plots", groups)
 
     def _schedules(self) -> Markup:
         figures = []
         for setting, drawing in self.schedules:
-            key = labels.key_of(self.study, setting)
-            name = tag("button", setting.label, type="button", class_="pick", data_setting=key, aria_pressed="false")
-            caption = tag("figcaption", name, tag("span", drawing.note, class_="hint"))
+            key = labels.key_of(self.analysis, setting)
+            caption = tag(
+                "figcaption", tag("button", setting.label, **picking(key)), tag("span", drawing.note, class_="hint")
+            )
             figures.append(tag("figure", caption, drawing.inline(), class_="panel", data_setting=key))
         unknown = "None of the schedules is known here, so their bits cannot be drawn."
         return tag("div", *figures, class_="panels small") if figures else note(unknown)
 
     def _table(self) -> Markup:
-        rows = self.study.settings[:MOST_ROWS]
-        keys = {setting.label: str(i) for i, setting in enumerate(rows)}
+        rows = self.analysis.settings[:MOST_ROWS]
 
         def style(setting: Setting) -> RowStyle:
-            return RowStyle(keys[setting.label], kind_of(setting).sign(), labels.diverged(setting))
+            key = labels.key_of(self.analysis, setting)
+            return RowStyle(key, kind_of(setting).sign(), labels.diverged(setting))
 
         # Full precision is far from the others and would squash their intervals.
         reach = reach_of([s.against.difference for s in rows if s.against and kind_of(s) is not FULL])
-        label = f"All settings of {self.study.title}, with intervals"
-        return html_table(setting_columns(self.study), rows, label, "sortable", style, reach)
+        label = f"All settings of {self.analysis.title}, with intervals"
+        return html_table(setting_columns(self.analysis), rows, label, "sortable", style, reach)
 
     def _training(self) -> Markup:
         if not self.training:
             return note("The records of this study hold no training curves.")
-        return _bits_key(self.settings) + panels(self.training)
+        return self._bits_key() + panels((drawing, "") for drawing in self.training)
+
+    def _bits_key(self) -> Markup:
+        """What the shades of the strips mean."""
+        scale = BitScale.of(self.bits.values())
+        levels = sorted({round(scale.low + (scale.high - scale.low) * i / 5) for i in range(6)})
+        if len(levels) == 1:
+            return Markup("")
+        parts = []
+        for i, bits in enumerate(levels):
+            at = {"x": 18.0 * i, "y": 2.0, "width": 17.0, "height": 12.0}
+            parts.append(tag("rect", **at, class_="strip", fill_opacity=strength(bits, scale)))
+            parts.append(text(str(bits), 18.0 * i + 8.5, 27, "tick"))
+        width = 18 * len(levels)
+        key = tag("svg", *parts, viewBox=f"0 0 {width} 30", width=width, class_=FULL.class_, aria_hidden="true")
+        return tag("p", "bits:", key, class_="bits-key")
 
     def _correlations(self) -> Markup:
-        if not self.study.correlations:
+        if not self.analysis.correlations:
             return note("There are too few settings for a correlation.")
-        return html_table(correlation_columns(), self.study.correlations, "Correlation of quality with cost", reach=1.0)
+        return html_table(
+            CORRELATION_COLUMNS, self.analysis.correlations, "Correlation of quality with cost", reach=1.0
+        )
 
     def _equal_cost(self) -> Markup:
-        test = self.study.equal_cost
+        test = self.analysis.equal_cost
         if test is None:
             return note("This study has no schedules of equal cost that could be compared.")
-        pairs = html_table(pair_columns(self.study), test.pairs, "Pairs of equal cost") if test.pairs else ""
+        pairs = html_table(pair_columns(self.analysis), test.pairs, "Pairs of equal cost") if test.pairs else ""
         return join([tag("p", _trend_text(test)), pairs])
 
 
@@ -203,67 +250,20 @@ def _curve_text(analysis: Analysis) -> str:
 
 
 def _trend_text(test: EqualCost) -> str:
-    same = "nearly the same" if math.isnan(test.spread) else f"the same within {fmt.percent(test.spread)}"
+    spread = fmt.percent(test.spread).replace(" ", "\N{NO-BREAK SPACE}")
+    same = "nearly the same" if math.isnan(test.spread) else f"the same within {spread}"
     value = fmt.fixed(test.spearman.value, 2, signed=True)
     interval = fmt.interval(as_estimate(test.spearman), 2, signed=True)
     return (
         f"The cost of {fmt.listed(test.labels)} is {same}; in this order, they use less and less precision in the "
         f"first tenth of training. The rank correlation of early bits with quality is {value} ({interval}). Page's "
-        f"trend test, one-sided: p = {fmt.p_value(test.p)}."
+        f"trend test, one-sided: {fmt.p_value(test.p, named=True)}."
     )
 
 
-def known_bits(setting: Setting) -> list[Stretch]:
-    """Return the stretches of a schedule; none for a user's function that is not known in this process."""
-    return _known_bits(setting.run.schedule, setting.run.steps)
-
-
-@lru_cache(maxsize=1024)
-def _known_bits(spec: str, steps: int) -> list[Stretch]:
+def _known_bits(setting: Setting) -> list[Stretch]:
+    """The stretches of a schedule; none for a user's function that is not known in this process."""
     try:
-        return stretches(schedule(spec), steps)
+        return stretches(schedule(setting.run.schedule), setting.run.steps)
     except ValueError:
         return []
-
-
-def _schedule_panels(analysis: Analysis, settings: list[Setting]) -> list[tuple[Setting, Drawing]]:
-    """A panel per schedule whose bits are known, apart from full precision."""
-    known = [(setting, bits) for setting in settings if kind_of(setting) is not FULL and (bits := known_bits(setting))]
-    scale = BitScale.of(bits for _, bits in known)
-    drawn = []
-    for setting, bits in known:
-        cheaper = setting.label != analysis.baseline and setting.relative_cost <= labels.EQUAL
-        words = f"mean {setting.mean_bits:.2f} bits" + (f", {cost_phrase(setting.relative_cost)}" if cheaper else "")
-        drawn.append((setting, bits_panel(setting.label, words, bits, scale, kind_of(setting).class_)))
-    return drawn
-
-
-def _training_panels(analysis: Analysis, lines: list[Line]) -> list[Drawing]:
-    """The validation metric: a panel per group, all on the same scale, the baselines together."""
-    axes = Axes(analysis.question.steps, *span(settled_values([each.points for each in lines])))
-    groups = [(kind.title, [each for each in lines if each.class_ == kind.class_]) for kind in GROUPS.values()]
-    rest = [each for each in lines if each.class_ not in {kind.class_ for kind in GROUPS.values()}]
-    baselines = {setting.label for setting in analysis.settings if setting.baseline}
-    others = "" if all(each.label in baselines for each in rest) else " and others"
-    quantity = f"validation {analysis.metric}"
-    return [
-        line_plot(title, quantity, own, axes, [each for each in lines if each not in own], named=True)
-        for title, own in [*groups, (f"baselines{others}", rest)]
-        if own
-    ]
-
-
-def _bits_key(settings: list[Setting]) -> Markup:
-    """What the shades of the strips mean."""
-    scale = BitScale.of(known_bits(setting) for setting in settings)
-    levels = sorted({round(scale.low + (scale.high - scale.low) * i / 5) for i in range(6)})
-    if len(levels) == 1:
-        return Markup("")
-    parts = [
-        tag("rect", x=18.0 * i, y=2.0, width=17, height=12, class_="strip", fill_opacity=strength(bits, scale))
-        for i, bits in enumerate(levels)
-    ]
-    parts += [text(str(bits), 18.0 * i + 8.5, 27, "tick") for i, bits in enumerate(levels)]
-    width = 18 * len(levels)
-    key = tag("svg", *parts, viewBox=f"0 0 {width} 30", width=width, class_=FULL.class_, aria_hidden="true")
-    return tag("p", "bits:", key, class_="bits-key")

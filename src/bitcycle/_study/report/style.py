@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bitcycle._study.analysis import Setting
-from bitcycle._study.deficits import ARMS
 from bitcycle._support.charts.drawing import MarkShape, line, mark
 from bitcycle._support.charts.markup import Markup, tag
 from bitcycle.schedules.base import FULL_WIDTH
@@ -33,16 +32,19 @@ class Kind:
 
     def sign(self, dash: int | None = None) -> Markup:
         """Return the mark as an icon for text, on a line with a dash pattern if one is given."""
-        width = 14 if dash is None else 44
-        stroke = Markup("") if dash is None else line(0, 7, 44, 7, f"stroke dash-{dash}")
-        drawn = stroke + mark(self.shape, width / 2, 7, 4.6)
-        return tag(
-            "svg",
-            drawn,
-            viewBox=f"0 0 {width} 14",
-            class_=f"{'chip-mark' if dash is None else 'chip-line'} {self.class_}",
-            aria_hidden="true",
-        )
+        if dash is None:
+            return icon(mark(self.shape, 7, 7, 4.6), 14, f"chip-mark {self.class_}")
+        return icon(stroke(44, dash) + mark(self.shape, 22, 7, 4.6), 44, f"chip-line {self.class_}")
+
+
+def stroke(width: float, dash: int) -> Markup:
+    """Return a sample of a line for an icon."""
+    return line(0, 7, width, 7, f"stroke dash-{dash}")
+
+
+def icon(content: Markup, width: int, class_: str) -> Markup:
+    """Return a small drawing that stands in a line of text."""
+    return tag("svg", content, viewBox=f"0 0 {width} 14", class_=class_, aria_hidden="true")
 
 
 LARGE = Kind("large", "large saving", MarkShape.CIRCLE)
@@ -71,41 +73,31 @@ def by_kind(settings: Sequence[Setting]) -> list[tuple[Kind, list[Setting]]]:
 
 
 @dataclass(frozen=True)
-class ArmStyle:
-    """An arm of a deficit experiment as the report shows it."""
+class ArmStyle(Kind):
+    """An arm of a deficit experiment, named as in :class:`bitcycle._study.deficits.Arm`."""
 
-    name: str
-    """As in :data:`bitcycle._study.deficits.ARMS`."""
-    kind: Kind
     meaning: str
     dash: int
-
-    @property
-    def title(self) -> str:
-        """Its name in plots."""
-        return self.kind.title
-
-    @property
-    def key(self) -> str:
-        """Its identifier within a section of the page."""
-        return str(ARMS.index(self.name))
 
 
 HELD = ArmStyle(
     "held",
-    Kind("held", "held", MarkShape.SQUARE),
+    "held",
+    MarkShape.SQUARE,
     "the learning rate is held constant during the deficit, as in the paper",
     dash=0,
 )
 RESTARTED = ArmStyle(
     "restarted",
-    Kind("restarted", "restarted", MarkShape.CIRCLE),
+    "restarted",
+    MarkShape.CIRCLE,
     "the learning-rate schedule runs through the deficit and starts again after it, with a fresh optimiser",
     dash=1,
 )
 LONGER = ArmStyle(
     "longer",
-    Kind("longer", "longer (control)", MarkShape.TRIANGLE),
+    "longer (control)",
+    MarkShape.TRIANGLE,
     "no deficit: the same number of steps and the same learning rates as held",
     dash=2,
 )

@@ -79,8 +79,7 @@ def _row(columns: Sequence[Column[Row]], row: Row, style: RowStyle | None, reach
     first, *others = columns
     name = escape(first.cell(row))
     if style:
-        pick = {"type": "button", "class_": "pick", "data_setting": style.key, "aria_pressed": "false"}
-        name = style.sign + tag("button", name, **pick)
+        name = style.sign + tag("button", name, **picking(style.key))
     cells = [tag("th", name, scope="row", data_sort=first.sort_value(row))]
     for column in others:
         drawn = interval_drawing(column.interval(row), reach) if column.interval else ""
@@ -88,6 +87,11 @@ def _row(columns: Sequence[Column[Row]], row: Row, style: RowStyle | None, reach
         cells.append(tag("td", drawn, column.cell(row), class_=class_, data_sort=column.sort_value(row)))
     class_ = "diverged" if style and style.diverged else None
     return tag("tr", *cells, class_=class_, data_setting=style.key if style else None)
+
+
+def picking(key: str, class_: str = "pick") -> dict[str, str]:
+    """Return the attributes of a button that selects what has this key."""
+    return {"type": "button", "class_": class_, "data_setting": key, "aria_pressed": "false"}
 
 
 def interval_drawing(estimate: Estimate, reach: float) -> Markup:

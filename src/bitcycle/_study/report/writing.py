@@ -1,18 +1,22 @@
-"""The files of a report. All are made before the first is moved into place, so that none is ever half written."""
+"""The files of a report: the page, a summary in Markdown, tables and figures.
+
+All are made before the first is moved into place, so that none is ever half written.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from bitcycle._study.analysis import Analysis, DeficitAnalysis
-from bitcycle._study.report.columns import deficits_csv, settings_csv
+from bitcycle._study.report.columns import FAILURE_COLUMNS, deficits_csv, settings_csv
 from bitcycle._study.report.info import StudyInfo
-from bitcycle._study.report.page import page_of, sections_of
-from bitcycle._study.report.summary import summary
+from bitcycle._study.report.page import page, run_facts, sections_of, what_was_run
+from bitcycle._study.report.section import Section
+from bitcycle._study.report.tables import fenced, markdown_table, plain
 from bitcycle._support.charts.files import png, svg
 from bitcycle.experiments.result import RunResult
 
@@ -35,21 +39,39 @@ def write_report(
         OSError: If a file cannot be written; the files of an earlier report are then still complete.
     """
     sections = sections_of(analyses, records, deficits)
-    texts: dict[str, str] = {}
-    pictures: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     addresses: dict[str, list[str]] = {}
     names = file_names([a.question.task for a in analyses]) + file_names([deficit.task for deficit in deficits])
     for section, name in zip(sections, names, strict=True):
         for figure in section.figures:
             path, image = f"figures/{figure.name}-{name}", svg(figure.drawing)
-            pictures |= {f"{path}.png": png(image), f"{path}.svg": image.encode("utf-8", "replace")}
+            contents |= {f"{path}.png": png(image), f"{path}.svg": image.encode("utf-8", "replace")}
             addresses.setdefault(section.anchor, []).append(f"{path}.png")
-    texts["settings.csv"] = settings_csv(analyses)
-    if deficits:
-        texts["deficits.csv"] = deficits_csv(deficits)
-    texts["summary.md"] = summary(study, sections, addresses)
-    texts["report.html"] = page_of(study, sections)
-    return replace_all(Path(folder), pictures | {name: text.encode("utf-8", "replace") for name, text in texts.items()})
+    texts = {
+        "settings.csv": settings_csv(analyses),
+        **({"deficits.csv": deficits_csv(deficits)} if deficits else {}),
+        "summary.md": summary(study, sections, addresses),
+        "report.html": page(study, sections),
+    }
+    return replace_all(Path(folder), contents | {name: text.encode("utf-8", "replace") for name, text in texts.items()})
+
+
+def summary(study: StudyInfo, sections: Sequence[Section], addresses: Mapping[str, Sequence[str]]) -> str:
+    """Return the study in Markdown; ``addresses`` are those of the figures of each section, by its anchor.
+
+    >>> print(summary(StudyInfo("digits", "bitcycle study", planned=1, done=0), [], {}).splitlines()[0])
+    # digits
+    """
+    blocks = [f"# {plain(study.name)}", plain(what_was_run(study, sections))]
+    if not study.finished:
+        blocks.append(f"**{study.done:,} of {study.planned:,} runs finished.** The results cover these.")
+    for section in sections:
+        blocks += section.markdown(addresses.get(section.anchor, ()))
+    if study.failed:
+        blocks += ["## Failed runs", markdown_table(FAILURE_COLUMNS, study.failed)]
+    facts = "; ".join(f"{name} {value}" for name, value in run_facts(study))
+    blocks += ["## How to reproduce it", fenced(study.command), plain(facts) + "."]
+    return "\n\n".join(blocks) + "\n"
 
 
 def file_names(tasks: Sequence[str]) -> list[str]:

@@ -135,9 +135,9 @@ def error_bar(x: float, top: float, bottom: float) -> Markup:
     return join([line(x, top, x, bottom, "bar"), *(line(x - 3.5, end, x + 3.5, end, "bar") for end in (top, bottom))])
 
 
-def text(content: str, x: float, y: float, class_: str = "", anchor: str = "middle") -> Markup:
+def text(content: str, x: float, y: float, class_: str, anchor: str = "middle") -> Markup:
     """A line of text."""
-    return tag("text", content, x=x, y=y, text_anchor=anchor, class_=class_ or None)
+    return tag("text", content, x=x, y=y, text_anchor=anchor, class_=class_)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
@@ -159,13 +159,19 @@ def through(points: Sequence[Point]) -> str:
     return "M" + "L".join(f"{coordinate(x)} {coordinate(y)}" for x, y in points)
 
 
-def end_labels(frame: Frame, lines: Sequence[tuple[float, str, dict[str, str]]]) -> Markup:
-    """Names at the right ends of lines, moved apart; each line is given by its end, its name and its attributes."""
-    box = frame.box
-    wanted = [min(box.bottom, max(box.top, frame.y(value))) for value, _, _ in lines]
-    positions = spread(wanted, LABEL_HEIGHT, box.top, box.bottom)
+def line_sample(class_: str) -> Markup:
+    """A sample of a line for a :data:`Key`."""
+    return line(1, 8, 29, 8, class_)
+
+
+def end_labels(
+    ends: Sequence[tuple[Point, str, dict[str, str]]], left: float, box: Box, gap: float = LABEL_HEIGHT
+) -> Markup:
+    """Names of lines to the right of their ends, moved apart; each is given by its end, its name and its attributes."""
+    wanted = [min(box.bottom, max(box.top, y)) for (_, y), _, _ in ends]
+    heights = spread(wanted, gap, box.top, box.bottom)
     parts = []
-    for (_, name, attributes), end, position in zip(lines, wanted, positions, strict=True):
-        leader = line(box.right + 1, end, box.right + 7, position, "leader")
-        parts.append(tag("g", leader, text(name, box.right + 9, position + 4, "label", "start"), **attributes))
+    for ((x, _), name, attributes), y, height in zip(ends, wanted, heights, strict=True):
+        leader = line(x, y, left - 3, height, "leader")
+        parts.append(tag("g", leader, text(name, left, height + 4, "label", "start"), **attributes))
     return join(parts)

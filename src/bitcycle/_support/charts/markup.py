@@ -9,7 +9,7 @@ from collections.abc import Iterable
 # Characters that XML forbids, and characters that reverse the direction of the text around them.
 _HARMFUL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 
-_VOID = {"meta", "link", "br"}  # HTML elements without an end tag
+_VOID = {"meta", "link"}  # HTML elements without an end tag
 _SHAPES = {"path", "line", "rect", "circle"}  # SVG elements without content
 
 Value = str | int | float | bool | None
@@ -46,9 +46,9 @@ def escape(text: str) -> Markup:
     return text if isinstance(text, Markup) else Markup(html.escape(clean(text)))
 
 
-def join(parts: Iterable[str], separator: str = "") -> Markup:
+def join(parts: Iterable[str]) -> Markup:
     """Concatenate parts, each escaped unless it is markup."""
-    return Markup(escape(separator).join(escape(part) for part in parts))
+    return Markup("".join(escape(part) for part in parts))
 
 
 def tag(name: str, /, *children: str, **attributes: Value) -> Markup:

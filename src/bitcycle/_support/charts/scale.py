@@ -14,8 +14,8 @@ class Scale:
     """A linear or logarithmic map of numbers from ``low`` to ``high`` onto pixels from ``start`` to ``end``.
 
     >>> scale = Scale(0, 10, start=100, end=200)
-    >>> scale(5), scale.number(150)
-    (150.0, 5.0)
+    >>> scale(5)
+    150.0
     >>> Scale(1, 100, start=0, end=10, logarithmic=True)(10)
     5.0
     """
@@ -29,10 +29,6 @@ class Scale:
     def __call__(self, number: float) -> float:
         low, high, at = (math.log(value) if self.logarithmic else value for value in (self.low, self.high, number))
         return self.start + (at - low) / (high - low) * (self.end - self.start)
-
-    def number(self, pixel: float) -> float:
-        """Return the number at a pixel of a linear scale."""
-        return self.low + (pixel - self.start) / (self.end - self.start) * (self.high - self.low)
 
     def ticks(self, count: int = 5) -> list[float]:
         """Return round numbers within the scale."""

@@ -1,9 +1,9 @@
-"""Numbers as text, the same everywhere in a report."""
+"""Numbers as text, the same in sentences, tables and plots."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from bitcycle._study.analysis import Estimate
@@ -39,13 +39,54 @@ def fixed(value: float, places: int, signed: bool = False) -> str:
     return text.replace("-", MINUS)
 
 
-def percent(share: float, places: int = 1) -> str:
-    """Format a share as a percentage with a non-breaking space.
+def aligned(values: Sequence[float], digits: int, signed: bool = False) -> list[str]:
+    """Format numbers for a sentence with the same decimals: ``digits`` significant digits of the largest.
 
-    >>> percent(0.3667).replace(chr(160), " ")
-    '36.7 %'
+    >>> aligned([0.975, 0.98], 3), aligned([-0.0111, 0.00502], 2, signed=True), aligned([1234.5, 7.0], 3)
+    (['0.975', '0.980'], ['-0.011', '+0.005'], ['1234', '7'])
     """
-    return NONE if not math.isfinite(share) else fixed(100 * share, places) + "\u00a0%"
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if largest and not 1e-6 < largest < 1e9:
+        return [f"{value:+.{digits}g}" if signed else f"{value:.{digits}g}" for value in values]
+    places = decimals(values, digits)
+    return [fixed(value, places, signed).replace(MINUS, "-") for value in values]  # terminals show sentences too
+
+
+def number(value: float) -> str:
+    """Format a number with three significant digits.
+
+    >>> number(0.92345), number(85.59)
+    ('0.923', '85.6')
+    """
+    return f"{value:.3g}"
+
+
+def percent(share: float, places: int = 1) -> str:
+    """Format a share as a percentage.
+
+    >>> percent(0.3667), percent(0.3667, 0)
+    ('36.7 %', '37 %')
+    """
+    return f"{fixed(100 * share, places)} %" if math.isfinite(share) else NONE
+
+
+def cost_phrase(relative_cost: float) -> str:
+    """Say how a cost compares with that of the baseline.
+
+    >>> [cost_phrase(cost) for cost in (0.54, 1.0, 1.12, 15.8)]
+    ['46 % less cost', 'the same cost', '12 % more cost', '15.8 times the cost']
+    >>> [cost_phrase(cost) for cost in (0.996, 2, 1234.5, float("nan"))]
+    ['0.4 % less cost', '2 times the cost', '1,234 times the cost', 'an unknown cost']
+    """
+    if not math.isfinite(relative_cost):
+        return "an unknown cost"
+    if relative_cost >= 2:
+        return f"{number(relative_cost) if relative_cost < 100 else f'{relative_cost:,.0f}'} times the cost"
+    change = abs(1 - relative_cost)
+    if change < 0.0005:
+        return "the same cost"
+    places = 1 if change < 0.01 or 0.995 <= change < 1 else 0
+    return f"{percent(change, places)} {'less' if relative_cost < 1 else 'more'} cost"
 
 
 def interval(estimate: Estimate, places: int, signed: bool = False) -> str:
@@ -64,15 +105,17 @@ def has_interval(estimate: Estimate) -> bool:
     return math.isfinite(estimate.low) and math.isfinite(estimate.high)
 
 
-def p_value(p: float) -> str:
-    """Format a p-value.
+def p_value(p: float, named: bool = False) -> str:
+    """Format a p-value, with its name where it stands in a sentence.
 
-    >>> p_value(0.0312), p_value(0.0000001)
-    ('0.031', '< 0.001')
+    >>> p_value(0.0312), p_value(0.0000001), p_value(0.0312, named=True), p_value(0.0000001, named=True)
+    ('0.031', '< 0.001', 'p = 0.031', 'p < 0.001')
     """
     if not math.isfinite(p):
-        return NONE
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+        return "p unknown" if named else NONE
+    if p < 0.001:
+        return "p < 0.001" if named else "< 0.001"
+    return f"p = {p:.3f}" if named else f"{p:.3f}"
 
 
 def duration(seconds: float) -> str:
