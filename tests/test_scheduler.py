@@ -110,7 +110,7 @@ def test_several_schedules_for_several_parts():
 def test_two_schedulers_on_one_site_warn_once():
     model = model_of_two()
     first = bc.PrecisionScheduler(model, "static:3", total_steps=10, where="0")
-    with pytest.warns(UserWarning, match="another PrecisionScheduler drives 1 of these 2 sites") as caught:
+    with pytest.warns(UserWarning, match="another PrecisionScheduler controls 1 of these 2 sites") as caught:
         second = bc.PrecisionScheduler(model, "static:4", total_steps=10)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -204,5 +204,5 @@ def test_more_misuse():
         bc.PrecisionScheduler(model_of_two(), "CR:3-24", total_steps=10)
     with pytest.raises(ValueError, match="it has no 'step'"):
         bc.PrecisionScheduler(model_of_two(), "CR:3-8", total_steps=10).load_state_dict({})
-    with pytest.raises(ValueError, match="is outside a training of 10 steps"):
+    with pytest.raises(ValueError, match="is outside a run of 10 steps"):
         bc.PrecisionScheduler(model_of_two(), "deficit(3@0..100, static:8)", total_steps=10)

@@ -1,4 +1,4 @@
-"""bitcycle: numerical precision as a training schedule.
+"""bitcycle: schedules for numerical precision during training.
 
 Example::
 

@@ -1,4 +1,4 @@
-"""The precision scheduler: it sets the bits of a model along a schedule, like a learning-rate scheduler."""
+"""The precision scheduler: it sets the bits of a model according to a schedule, like a learning-rate scheduler."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _SCHEDULERS: WeakKeyDictionary[Site, ReferenceType[PrecisionScheduler]] = WeakKe
 
 
 class PrecisionScheduler:
-    """Moves the bits of a converted model along a schedule.
+    """Sets the bits of a converted model according to a schedule.
 
     Call :meth:`step` after each step of the optimiser; with gradient accumulation, once for all micro-batches. In
-    evaluation mode the model computes at the schedule's q_max, unless its recipe says ``evaluate_at="current"``.
-    Several schedulers with disjoint ``where`` can drive several parts of a model. A second scheduler on a site warns.
+    evaluation mode the model runs at the schedule's q_max, unless its recipe says ``evaluate_at="current"``. Several
+    schedulers with disjoint ``where`` can control several parts of a model. A second scheduler on a site triggers a
+    warning.
 
     Args:
         model: A converted model, see :func:`bitcycle.quantize`.
         schedule: A schedule, or its spec such as ``"RTH:3-8"``.
-        total_steps: Number of optimiser steps in the whole training.
+        total_steps: Number of optimiser steps in the whole run.
         backward_bits: Fixed bits of grad_output: an integer, ``None`` for full precision, or ``"max"`` for q_max.
         where: Names of sites, with wildcards; by default all sites.
 
@@ -75,7 +76,7 @@ class PrecisionScheduler:
 
     @property
     def total_steps(self) -> int:
-        """Number of optimiser steps in the whole training. Set another number to extend or shorten the training."""
+        """Number of optimiser steps in the whole run. Set another number to extend or shorten the run."""
         return self._total_steps
 
     @total_steps.setter
@@ -87,13 +88,13 @@ class PrecisionScheduler:
     def step(self) -> None:
         """Go to the next step. Call it after each step of the optimiser.
 
-        Past ``total_steps`` the bits stay at their last value, and the first such step warns.
+        Past ``total_steps`` the bits keep their last value, and the first such step triggers a warning.
         """
         if self.current_step >= self.total_steps and not self._warned_past_end:
             self._warned_past_end = True
             warnings.warn(
                 f"PrecisionScheduler.step() was called more than total_steps={self.total_steps} times: "
-                "the bits stay at their last value",
+                "the bits keep their last value",
                 stacklevel=2,
             )
         self._go_to(self.current_step + 1)
@@ -108,10 +109,10 @@ class PrecisionScheduler:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to the step of a checkpoint, with exactly the bits and the noise that training had there.
+        """Go to the step of a checkpoint, with exactly the bits and the noise that training had at that point.
 
         Only the step is loaded. The schedule, ``total_steps`` and ``backward_bits`` stay those of this scheduler, so
-        that a resumed training can be extended. A warning says which of them differ.
+        that a resumed run can be extended. A warning says which of them differ.
 
         Args:
             state: What :meth:`state_dict` returned.
@@ -132,7 +133,7 @@ class PrecisionScheduler:
         ]
         if different:
             warnings.warn(
-                f"the state of another precision schedule was loaded: {'; '.join(different)}. Only its step is used",
+                f"the loaded state is of another precision schedule: {'; '.join(different)}. Only its step is used",
                 stacklevel=2,
             )
         self._go_to(step)
@@ -144,7 +145,7 @@ class PrecisionScheduler:
         self._total_steps, self._q_max = total_steps, q_max
 
     def _take_over_sites(self) -> None:
-        """Remember this scheduler on its sites. Warn if another one still drives some of them."""
+        """Remember this scheduler on its sites. Warn if another one still controls some of them."""
         taken = 0
         for site in self._sites:
             other = _SCHEDULERS.get(site)
@@ -152,7 +153,7 @@ class PrecisionScheduler:
             _SCHEDULERS[site] = ref(self)
         if taken:
             warnings.warn(
-                f"another PrecisionScheduler drives {taken} of these {len(self._sites)} sites, and the last one to "
+                f"another PrecisionScheduler controls {taken} of these {len(self._sites)} sites, and the last one to "
                 "step wins: delete it, or give each scheduler its own sites with where=...",
                 stacklevel=3,
             )

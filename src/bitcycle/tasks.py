@@ -1,8 +1,8 @@
-'''Tasks of your own.
+'''The interface for your own tasks.
 
 A task is a class with a few attributes and a method ``prepare``, which returns a :class:`Training`: the model, the
-optimiser, the loss of a step and the metric. Register it, and it trains like the built-in tasks: on a precision
-schedule, with checkpoints, cost metering and exact resume.
+optimiser, the loss of a step and the metric. Once registered, it trains like the built-in tasks: with a precision
+schedule, checkpoints, cost metering and exact resume.
 
 >>> import torch
 >>> from bitcycle.experiments.training import train

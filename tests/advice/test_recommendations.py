@@ -42,7 +42,7 @@ def test_where_the_large_group_may_hurt_it_is_delayed(domain):
 def test_no_long_low_precision_at_the_start(goal, domain, fine_tuning):
     advice = advise(goal, domain, fine_tuning=fine_tuning)
     assert advice.schedule(0, 64_000) == 8
-    assert said(advice, "no long low precision at the start", "delay")
+    assert said(advice, "avoid a long period of low precision at the start", "delay")
 
 
 def test_the_lowest_cost_has_a_delay_on_the_side_of_quality():

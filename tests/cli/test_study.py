@@ -48,7 +48,7 @@ def test_results_and_exports(done):
 def test_a_dry_run_runs_nothing(tmp_path):
     told = bitcycle("study", "graph", "--steps", "20", "--dry-run", "--store", str(tmp_path / "s.sqlite"))
     assert told.returncode == 0, told.stderr
-    assert "39 runs, 39 missing: about" in told.stdout
+    assert "39 runs, 39 to do: about" in told.stdout
     assert not list(tmp_path.iterdir())
 
 

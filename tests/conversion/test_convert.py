@@ -180,7 +180,7 @@ def test_what_multiplies_and_is_not_known_is_named_once():
         bc.quantize(model)
     assert len(caught) == 1
     assert "0 (Unknown: its code multiplies (einsum)" in str(caught[0].message)
-    assert "1 (OwnLinear: OwnLinear has its own forward, unlike Linear" in str(caught[0].message)
+    assert "1 (OwnLinear: OwnLinear overrides forward of Linear" in str(caught[0].message)
     reasons = {row.name: row.reason for row in bc.summary(model).skipped}
     assert "einsum" in reasons["0"]
 

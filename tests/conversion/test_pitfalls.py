@@ -49,7 +49,7 @@ def test_an_attention_layer_with_a_forward_of_its_own_does_not_lend_its_projecti
             return super().forward(*arguments)
 
     model = nn.Sequential(Own(4, 1), nn.Linear(4, 4))
-    with pytest.warns(UserWarning, match="Own has its own forward"):
+    with pytest.warns(UserWarning, match="Own overrides forward"):
         bc.quantize(model)
     assert list(sites(model)) == ["1"]
 

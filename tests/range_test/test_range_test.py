@@ -141,7 +141,7 @@ def test_a_level_below_one_that_fails_is_not_q_min():
 
     test = Made(shape).test()
     assert test.q_min == 5
-    assert "Levels below one that fails pass too; more seeds can clarify this: 2 bits, 3 bits." in test.reason
+    assert "Some levels below a failing level pass; more seeds can clarify this: 2 bits, 3 bits." in test.reason
 
 
 def test_a_narrow_verdict_is_reported():

@@ -137,7 +137,7 @@ MISUSE = {
     "join(full, 0.6, full, 0.5, full)": "must be ascending",
     "join(full, 2.5, full)": "a fraction of training must be from 0.0 to 1.0, got 2.5",
     "delay(0.5)": "a moment and a schedule",
-    "delay(1.0, static:8)": "leaves no steps to the schedule",
+    "delay(1.0, static:8)": "leaves no steps for the schedule",
     "delay(-5, static:8)": "a step of training must be 0 or more, got -5",
     "delay(0.5, static:8": "unbalanced parentheses",
     "deficit(static:8)": "windows and a schedule",
@@ -189,9 +189,9 @@ def test_arguments_that_the_spec_has_no_use_for():
         ("static:8", 0, 0, "total must be 1 or more"),
         ("static:8", 0.5, 10, "step must be an integer"),
         ("static:8", 0, 10.0, "total must be an integer"),
-        ("deficit(3@0..1000, static:8)", 0, 100, "0..1000 is outside a training of 100 steps"),
-        ("join(full, 200, static:8)", 0, 100, "is outside a training of 100 steps"),
-        ("delay(100, CR:3-8)", 0, 100, "leaves no steps of a training of 100 steps"),
+        ("deficit(3@0..1000, static:8)", 0, 100, "0..1000 is outside a run of 100 steps"),
+        ("join(full, 200, static:8)", 0, 100, "is outside a run of 100 steps"),
+        ("delay(100, CR:3-8)", 0, 100, "leaves no steps for the schedule in a run of 100 steps"),
     ],
 )
 def test_misuse_of_a_schedule(spec, step, total, message):

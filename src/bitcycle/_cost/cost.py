@@ -30,7 +30,7 @@ Price = Callable[[int, int, int], float]
 
 
 class Convention(StrEnum):
-    """Which operations of a training count, and at which bits."""
+    """Which operations of a training run count, and at which bits."""
 
     EXACT = "exact"
     """Every product that training computes, at the bits of its operands."""
@@ -182,7 +182,7 @@ class Cost:
         backward_bits: Bits | str = "max",
         convention: Convention | str = Convention.EXACT,
     ) -> int:
-        """Return the BitOps of a whole training.
+        """Return the BitOps of a whole training run.
 
         Args:
             schedule: A schedule, or its spec.

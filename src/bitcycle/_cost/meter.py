@@ -1,4 +1,4 @@
-"""A meter that adds up the actual cost of a training while it runs."""
+"""A meter that adds up the actual cost of a training run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Meter:
     """Adds up the BitOps of training passes, at the bits that each site has during the pass.
 
     Every forward pass in training mode with gradients enabled counts as a forward and a backward pass. Products are
-    counted once per shape of inputs, by an extra pass; after that a pass costs a dictionary lookup.
+    counted once per input shape, by an extra pass; after that, a pass costs a dictionary lookup.
 
     Args:
         model: The model. For a compiled model, the object that ``torch.compile`` returned: a meter counts from outside
-            of the compiled graph.
+            the compiled graph.
 
     Attributes:
         bitops: BitOps so far.

@@ -147,7 +147,7 @@ def _reason(test: RangeTestResult) -> str:
     passing = [level.bits for level in test.evidence if level.works and _below(level, test.q_min)]
     if passing:
         levels = ", ".join(map(in_words, passing))
-        sentences.append(f"Levels below one that fails pass too; more seeds can clarify this: {levels}.")
+        sentences.append(f"Some levels below a failing level pass; more seeds can clarify this: {levels}.")
     narrow = ", ".join(in_words(level.bits) for level in test.evidence if level.narrow)
     if narrow:
         sentences.append(f"Narrow results, which more seeds may change: {narrow}.")
@@ -186,4 +186,4 @@ def _about_the_training(test: RangeTestResult) -> str:
             f"Full precision itself does not clearly learn in {test.iterations} iterations "
             f"(progress {test.reference.progress:.3g}, scatter {test.reference.scatter:.3g})"
         )
-    return f"{what}. Change the training (learning rate, batches, more iterations), not the bits."
+    return f"{what}. Change the training setup (learning rate, batches, more iterations), not the bits."

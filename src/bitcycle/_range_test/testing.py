@@ -40,7 +40,7 @@ def range_test(
     backward_bits: int | str | None = "max",
     report: Report = lambda bits, done, total: None,
 ) -> RangeTestResult:
-    """Find q_min: the lowest width at which training works, and at every tested width above it.
+    """Find q_min: the lowest width such that training works at it and at every tested width above it.
 
     The test trains for ``iterations`` batches in full precision and at each level, for several seeds, always from the
     current state of the model. Each seed has its own order of batches, dropout and rounding noise, the same at every
@@ -48,23 +48,23 @@ def range_test(
     loss falls significantly and it keeps at least ``share`` of full precision's progress; the formulas are in
     :mod:`bitcycle._range_test.judging`.
 
-    Everything is restored exactly, also after an exception: parameters, buffers, gradients, training modes, bits,
+    Everything is restored exactly, even after an exception: parameters, buffers, gradients, training modes, bits,
     random states, the optimiser, and the objects in ``also``. A float model is converted by ``bc.quantize(model)``
     during the test; convert it yourself to use another recipe.
 
     Args:
         model: A float or converted model.
-        step: One step of your training, ``step(batch)``, with backward pass and optimiser. It returns the loss, or a
-            metric if ``higher_is_better``.
-        batches: A data loader, a list, or another iterable. Each training iterates over it from the start; lists and
+        step: One step of your training loop, ``step(batch)``, including backward pass and optimiser. It returns the
+            loss, or a metric if ``higher_is_better``.
+        batches: A data loader, a list, or another iterable. Each short run iterates over it from the start; lists and
             tuples are shuffled.
         optimizer: The optimiser that ``step`` uses.
         also: Further objects with a ``state_dict`` that ``step`` changes: optimisers, learning-rate schedulers.
         levels: The widths to test.
-        iterations: Iterations of each short training, at least 10.
-        longest: The most iterations to which doubling may lead.
-        seeds: Number of trainings at each level.
-        share: The share of full precision's progress that a level has to keep, above 0 and at most 1.
+        iterations: Iterations of each short run, at least 10.
+        longest: The maximum number of iterations after doubling.
+        seeds: Number of runs at each level.
+        share: The share of full precision's progress that a level must keep, above 0 and at most 1.
         higher_is_better: Whether ``step`` returns a metric that should rise.
         backward_bits: Bits of the gradients; ``"max"`` is the highest level, ``None`` is full precision.
         report: Called after each iteration as ``report(bits, done, total)``.

@@ -26,23 +26,23 @@ def advise(
     records: Iterable[Evidence] | None = None,
     margin: float | None = None,
 ) -> Advice:
-    """Say which schedule to use, what it saves, and why.
+    """Recommend a schedule, and say what it saves and why.
 
-    The saving is that of the schedule, with all products at its bits; ``bc.cost(model, inputs).saving(...)`` is that
-    of a model.
+    The saving is that of the schedule, with all products at its bits; ``bc.cost(model, inputs).saving(...)`` gives the
+    saving for a model.
 
     Args:
         goal: ``cost``, ``balance`` or ``quality``.
         domain: ``image``, ``detection``, ``graph``, ``language`` or ``entailment``; None if none of them fits.
         steps: Number of training steps.
-        fine_tuning: Whether this is a short fine-tuning rather than training from scratch.
+        fine_tuning: Whether this is a short fine-tuning run rather than training from scratch.
         q_max: The static bit-width that you would train at.
-        q_min: The lowest bit-width that may be used; by default the one that the paper used in the domain.
+        q_min: The lowest bit-width that may be used; by default the one that the paper used in this domain.
         save: Share of the cost of static q_max to save, such as 0.4; replaces the goal.
         range_test: Result of ``bc.range_test``; sets ``q_min``.
         records: Your own runs of one task, as :class:`Evidence` or any objects with its four attributes. They replace
             the paper's rules: the answer is the cheapest setting that is as good as static q_max, by the test of
-            :func:`~bitcycle.advice.non_inferiority.non_inferiority`. A ``q_min`` that is given or found still holds.
+            :func:`~bitcycle.advice.non_inferiority.non_inferiority`. A ``q_min`` that is given or found still applies.
         margin: With records, the loss of quality that is still acceptable, as an absolute difference in the metric's
             units; by default 1 % of the baseline's mean metric.
 

@@ -93,7 +93,7 @@ def percent(share: float) -> str:
 
 def _line(kind: str, alternative: Alternative | None) -> str:
     if alternative is None:
-        return f"{kind}: nothing, this is the end of the scale"
+        return f"{kind}: none, this is the end of the scale"
     return _paragraph(f"{kind}: {alternative.spec} saves {percent(alternative.saving)}. {alternative.reason}")
 
 

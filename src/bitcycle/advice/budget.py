@@ -112,7 +112,7 @@ def _reasons(s: Schedule, budget: float, space: SearchSpace) -> list[str]:
     q_min, _ = s.limits(space.steps)
     reasons = [f"budget: save at least {percent(budget)}; this saves {percent(space.saving(s))}."]
     if isinstance(s, Delay):
-        reasons.append("critical periods: what the budget leaves goes into q_max at the start of training.")
+        reasons.append("critical periods: the surplus over the budget is spent on q_max at the start of training.")
     if isinstance(s, Cyclic) and s.profile.changed():
         reasons.append(
             "bitcycle: the paper's large group saves less, so its rex curve is sharpened, which is untested."
@@ -121,8 +121,8 @@ def _reasons(s: Schedule, budget: float, space: SearchSpace) -> list[str]:
         reasons.append(f"bitcycle: q_min {q_min} is enough for this budget.")
     if q_min is not None and q_min < space.q_min:
         reasons.append(
-            f"warning: q_min {q_min} is below the {space.q_min} bits stated here; the budget cannot be met otherwise. "
-            "Run a range test (bc.range_test) to check that training works there."
+            f"warning: q_min {q_min} is below the usual {space.q_min} bits (see below); the budget cannot be met "
+            "otherwise. Run a range test (bc.range_test) to check that training works there."
         )
     if space.saving(s) > budget + POINT:
         reasons.append(f"bitcycle: in {space.steps} steps no schedule comes closer to the budget.")

@@ -87,11 +87,11 @@ def _tested(baseline: Schedule, records: Iterable[Evidence], margin: float | Non
     runs = _by_schedule(records)
     if baseline not in runs:
         known = ", ".join(map(str, runs)) or "none at all"
-        raise ValueError(f"the records hold no run of the baseline {baseline} to compare with; they hold {known}")
+        raise ValueError(f"the records contain no run of the baseline {baseline} to compare with; they contain {known}")
     base = {seed: run.quality for seed, run in runs[baseline].items()}
     if len(base) < FEWEST_SEEDS:
         raise ValueError(
-            f"the baseline {baseline} needs at least {FEWEST_SEEDS} seeds to compare with, got {len(base)}"
+            f"the baseline {baseline} needs at least {FEWEST_SEEDS} seeds for a comparison, got {len(base)}"
         )
     if not all(math.isfinite(quality) for quality in base.values()):
         raise ValueError(f"some runs of the baseline {baseline} diverged, so nothing can be compared with it")
@@ -133,8 +133,8 @@ def _reasons(chosen: Tested, allowed: list[Tested], baseline: Schedule) -> list[
         if each.schedule != baseline:
             by_judgement.setdefault(each.test.judgement, []).append(each)
     reasons = [
-        f"your runs: they decide. The answer is the cheapest setting that is as good as {baseline}: paired over seeds, "
-        f"its loss is at most {chosen.test.margin:.4g} with 95 % confidence."
+        f"your runs: the advice is based on them. The answer is the cheapest setting that is as good as {baseline}: "
+        f"paired over seeds, its loss is at most {chosen.test.margin:.4g} with 95 % confidence."
     ]
     if chosen.schedule == baseline:
         reasons.append(f"your runs: no cheaper setting is shown to be as good, so the answer is {baseline} itself.")
@@ -146,7 +146,7 @@ def _reasons(chosen: Tested, allowed: list[Tested], baseline: Schedule) -> list[
         names = ", ".join(str(each.schedule) for each in few)
         reasons.append(f"your runs: {names} cannot be judged on fewer than {FEWEST_SEEDS} shared seeds.")
     if chosen.test.pairs < MANY_SEEDS:
-        reasons.append(f"your runs: {chosen.test.pairs} seeds are few; run {MANY_SEEDS} or more before you rely on it.")
+        reasons.append(f"your runs: there are only {chosen.test.pairs} seeds; run {MANY_SEEDS} or more to be sure.")
     return reasons
 
 
@@ -156,7 +156,7 @@ def _finding(test: NonInferiority) -> str:
     numbers += (
         f"with 95 % confidence at least {test.lower:+.4g} (acceptable: {-test.margin:+.4g})"
         if math.isfinite(test.lower)
-        else f"the same for every seed, which gives no bound from so few (acceptable: {-test.margin:+.4g})"
+        else f"the same for every seed, too few for a bound (acceptable: {-test.margin:+.4g})"
     )
     match test.judgement:
         case Judgement.ACCEPTED:

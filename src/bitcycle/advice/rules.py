@@ -48,10 +48,10 @@ SPECS = {
 """The schedule at each position: among schedules of equal cost, one that starts high."""
 
 REASONS = {
-    Position.STATIC: "The baseline. Many schedules beat it in the paper; use it only if none does on your task.",
+    Position.STATIC: "The baseline. In the paper, many schedules beat it; use it only if none does on your task.",
     Position.SMALL: "The small group: the highest quality, for hard and large tasks.",
     Position.MEDIUM: "The medium group: the balance.",
-    Position.DELAYED: f"The large group after q_max for the first {percent(EARLY)} of training, where long low "
+    Position.DELAYED: f"The large group after q_max for the first {percent(EARLY)} of training, when low "
     "precision can do damage.",
     Position.LARGE: "The large group: the lowest cost, for graph networks and easy tasks; large, hard tasks suffer "
     "from it.",
@@ -219,11 +219,12 @@ def position(goal: str, domain: str | None) -> tuple[Position, list[str]]:
 def start_reasons(at: Position, space: SearchSpace, chosen: Alternative) -> list[str]:
     """Say why it is this schedule of its group, and what precision the start of training gets."""
     early = chosen.schedule.mean_bits(space.steps, EARLY)
+    hold = "holds" if at is Position.DELAYED else "would hold"
     return [
         f"bitcycle: {TIES[at]}.",
-        "critical periods: no long low precision at the start; the paper reports that it does lasting damage, and that "
-        f"the same later hurts less. The first {percent(EARLY)} of training has {early:.1f} bits on average; "
-        f"delay({EARLY}, ...) would hold q_max there. (Counter-evidence: in bitcycle's own measurements a later "
-        "deficit hurt no less, and what mattered was the training left after it. Restarting the learning rate repairs "
-        "most of such damage, arXiv 2510.09687.)",
+        "critical periods: avoid a long period of low precision at the start. The paper reports that it does lasting "
+        f"damage, and that later periods hurt less. The first {percent(EARLY)} of training has {early:.1f} bits on "
+        f"average; delay({EARLY}, ...) {hold} q_max there. (Counter-evidence: in bitcycle's own measurements a later "
+        "deficit hurt no less, and what mattered was how much training followed. According to arXiv 2510.09687, "
+        "restarting the learning rate repairs most of such damage.)",
     ]

@@ -21,14 +21,14 @@ class Recipe:
         activations: Granularity of activations.
         attention: Granularity of the operands of attention products.
         features: Granularity of the node features of graphs.
-        gradients: How grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
+        gradients: How the grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
             ``"nearest"``.
         bias: Round biases to the forward bits too.
         embeddings: Round embedding vectors to the forward bits too.
         aggregation: ``"quantized"`` rounds features to the forward bits before a graph network aggregates them, and
             grad_output of the aggregation to the backward bits (Q-Agg). ``"full"`` aggregates in full precision
             (FP-Agg).
-        evaluate_at: In evaluation mode, compute at the schedule's q_max (``"max"``) or at the bits that training is at
+        evaluate_at: In evaluation mode, use the schedule's q_max (``"max"``) or the current training bits
             (``"current"``).
         seed: Random seed of the noise for stochastic rounding.
 

@@ -25,7 +25,8 @@ def advise(
     domain: Annotated[
         str | None,
         typer.Option(
-            help="image, detection, graph, language or entailment; default: none of them.", autocompletion=complete_task
+            help="image, detection, graph, language or entailment; default: no particular domain.",
+            autocompletion=complete_task,
         ),
     ] = None,
     steps: Annotated[
@@ -33,26 +34,32 @@ def advise(
         typer.Option(help="Training steps; default: 64,000, or those of the runs in --store."),
     ] = None,
     fine_tuning: Annotated[
-        bool, typer.Option("--fine-tuning", help="Fine-tuning of a pretrained model, not training from scratch.")
+        bool,
+        typer.Option("--fine-tuning", help="The run fine-tunes a pretrained model instead of training from scratch."),
     ] = False,
     bits: Annotated[
         tuple[int, int] | None,
-        typer.Option(help="q_min (from 'bitcycle range-test') and q_max; default: by domain."),
+        typer.Option(help="q_min (from 'bitcycle range-test') and q_max; default: depends on the domain."),
     ] = None,
-    q_max: Annotated[int | None, typer.Option(help="q_max alone, with q_min by domain; default: 8.")] = None,
-    save: Annotated[float | None, typer.Option(metavar="PERCENT", help="The least saving, as in --save 40.")] = None,
+    q_max: Annotated[
+        int | None, typer.Option(help="q_max alone; q_min then depends on the domain; default: 8.")
+    ] = None,
+    save: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="The minimum saving, for example --save 40.")
+    ] = None,
     store: Annotated[
-        Path | None, typer.Option(help="A store with your own runs, which then decide (see 'bitcycle study').")
+        Path | None,
+        typer.Option(help="A store with your own runs, on which the advice is then based (see 'bitcycle study')."),
     ] = None,
     study: Annotated[
-        str, typer.Option(help=f"A study of the store (default: {STORE}); default: the latest study.")
+        str, typer.Option(help=f"A study in the store (without --store: in {STORE}); default: the latest study.")
     ] = "",
     margin: Margin = None,
     as_json: Annotated[
         bool, json_option("an object with schedule, saving, reasons, cheaper, better, code, steps, q_max")
     ] = False,
 ) -> None:
-    """Recommend a schedule: what it saves against static q_max, why, and the next cheaper and better options."""
+    """Recommend a schedule: what it saves relative to static q_max, why, and the next cheaper and better options."""
     if bits is not None and q_max is not None:
         raise ValueError("q_max is given twice, by --bits and by --q-max: use one of them")
     if save is not None and not 0 < save < 100:

@@ -73,7 +73,7 @@ def application() -> typer.Typer:
             False, "--version", callback=show_version, is_eager=True, help="Print the version and exit."
         ),
     ) -> None:
-        """Numerical precision as a training schedule."""
+        """Schedules for numerical precision during training."""
 
     for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise):
         app.command()(command)

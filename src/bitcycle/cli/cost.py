@@ -13,6 +13,7 @@ import typer
 from bitcycle._study.exports import json_text
 from bitcycle.cli.parameters import COSTED_MODELS, complete_schedule, completion, json_option
 from bitcycle.schedules import DEFAULT_CYCLES, TEN, Schedule, complete
+from bitcycle.schedules.base import positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,7 +25,7 @@ def cost(
     model: Annotated[
         str,
         typer.Argument(
-            help="A built-in model such as cifar-resnet-20, or module:callable, a function of yours without arguments "
+            help="A built-in model such as cifar-resnet-20, or module:callable, your own function without arguments "
             "that returns a model and example inputs.",
             autocompletion=completion(COSTED_MODELS),
         ),
@@ -32,7 +33,7 @@ def cost(
     schedule: Annotated[
         list[str] | None, typer.Option(help="A schedule; repeatable; default: CR.", autocompletion=complete_schedule)
     ] = None,
-    schedules: Annotated[str | None, typer.Option(help="'all' = the ten schedules of the paper.")] = None,
+    schedules: Annotated[str | None, typer.Option(help="'all' = the paper's ten schedules.")] = None,
     bits: Annotated[tuple[int, int], typer.Option(help="q_min and q_max, unless a schedule has its own.")] = (
         3,
         8,
@@ -48,13 +49,13 @@ def cost(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(help="Keep what the paper keeps in full precision in a model family, such as cifar-resnet."),
+        typer.Option(help="Keep in full precision what the paper does for a model family, such as cifar-resnet."),
     ] = None,
     aggregation: Annotated[str, typer.Option(help="Graph aggregation: 'full' or 'quantized'.")] = "full",
     convention: Annotated[
         str,
         typer.Option(
-            help="'exact', 'paper' (all layers at the bits of the schedule) or 'authors' (as their tool counts)."
+            help="'exact', 'paper' (all layers at the bits of the schedule) or 'authors' (as the authors' tool counts)."
         ),
     ] = "exact",
     hardware: Annotated[str, typer.Option(help="The device for the estimated time ratio.")] = "a100",
@@ -66,12 +67,12 @@ def cost(
         ),
     ] = False,
 ) -> None:
-    """Count what a model costs: multiply-accumulates per layer, BitOps of training, and what a schedule saves."""
+    """Count the cost of a model: multiply-accumulates per layer, BitOps of training, and what a schedule saves."""
     if schedules not in (None, "all"):
-        raise ValueError(f"--schedules must be 'all', got {schedules!r}; use --schedule for single ones")
+        raise ValueError(f"--schedules must be 'all', got {schedules!r}; use --schedule for individual schedules")
     specs = [*(schedule or []), *(TEN if schedules == "all" else [])] or ["CR"]
     chosen = [complete(spec, bits, cycles) for spec in specs]
-    counted = _count(model, batch_size, keep, policy, aggregation)
+    counted = _count(model, positive(batch_size, "--batch-size"), keep, policy, aggregation)
     backward = "max" if backward_bits is None else backward_bits
     totals = [_total(counted, s, steps, backward, convention, hardware) for s in chosen]
     if as_json:
@@ -98,7 +99,7 @@ def _count(name: str, batch_size: int, keep: list[str] | None, policy: str | Non
 
 
 def _load(name: str) -> tuple[nn.Module, Any]:
-    """Call a function of the user, from a module on the path or in the current folder."""
+    """Call a user's function from a module on the path or in the current folder."""
     from torch import nn
 
     module, _, attribute = name.partition(":")
@@ -175,7 +176,7 @@ def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: 
     console.print(layers)
     console.print(f"{counted.macs:,} MACs in a forward pass\n", highlight=False)
 
-    costs = Table(title=f"Training of {steps:,} steps, convention {convention!r}", title_justify="left")
+    costs = Table(title=f"Training for {steps:,} steps, convention {convention!r}", title_justify="left")
     costs.add_column("schedule", overflow="fold")
     for heading in (
         "effective\nGMACs",

@@ -15,7 +15,7 @@ data = typer.Typer(no_args_is_help=True, help="Download official data sets into 
 
 Folder = Annotated[
     Path | None,
-    typer.Option(help="The cache folder; default: $BITCYCLE_CACHE, or the cache folder of the system."),
+    typer.Option(help="The cache folder; default: $BITCYCLE_CACHE, or the system's cache folder."),
 ]
 
 
@@ -23,12 +23,14 @@ Folder = Annotated[
 def get(
     names: Annotated[
         list[str],
-        typer.Argument(help="cifar10, cora, ... ('bitcycle data list').", autocompletion=completion(OFFICIAL)),
+        typer.Argument(help="cifar10, cora, ... (see 'bitcycle data list').", autocompletion=completion(OFFICIAL)),
     ],
     folder: Folder = None,
     mirror: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Download from this address instead; {name} in it stands for the data set."),
+        typer.Option(
+            metavar="URL", help="Download from this address instead; {name} becomes the name of the data set."
+        ),
     ] = None,
 ) -> None:
     """Download data sets from their publishers, verify their checksums and unpack them into the cache folder."""

@@ -36,16 +36,16 @@ from bitcycle.cli.study import engine_of, print_estimate, run_and_report
 def deficit(
     task: TaskName,
     bits: Bits = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of a normal training; default: those of the task.")] = None,
-    lengths: Annotated[str, typer.Option(help="Lengths of the initial deficit, in normal trainings.")] = (
+    steps: Annotated[int | None, typer.Option(help="Steps of a normal run; default: set by the task.")] = None,
+    lengths: Annotated[str, typer.Option(help="Lengths of the initial deficit, in units of a normal run.")] = (
         "0,0.25,0.5,1,2"
     ),
     window: Annotated[
-        float, typer.Option(help="Length of the sliding window, in normal trainings; 0 = no sliding window.")
+        float, typer.Option(help="Length of the sliding window, in units of a normal run; 0 = no sliding window.")
     ] = 0.5,
-    starts: Annotated[str, typer.Option(help="Where the window begins, in normal trainings.")] = "0,0.25,0.5,0.75",
+    starts: Annotated[str, typer.Option(help="Where the window begins, in units of a normal run.")] = "0,0.25,0.5,0.75",
     recovery: Annotated[
-        Recovery, typer.Option(help="After the window: the rest of the normal training, or a whole one.")
+        Recovery, typer.Option(help="After the window: the rest of the normal run, or a whole one.")
     ] = Recovery.REST,
     seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 5,
     arms: Annotated[

@@ -68,10 +68,13 @@ complete_task = completion(MODELS)
 complete_schedule = completion((*TEN, "static:", "full"))
 
 TaskName = Annotated[
-    str, typer.Argument(help="The task: image, graph, language, ... ('bitcycle tasks').", autocompletion=complete_task)
+    str,
+    typer.Argument(help="The task: image, graph, language, ... (see 'bitcycle tasks').", autocompletion=complete_task),
 ]
-Bits = Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; default: those of the task.")]
-Model = Annotated[str, typer.Option(help="A model of the task; default: its first.", autocompletion=complete_model)]
+Bits = Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; default: set by the task.")]
+Model = Annotated[
+    str, typer.Option(help="A model of the task; default: its first model.", autocompletion=complete_model)
+]
 Data = Annotated[
     str,
     typer.Option(
@@ -79,23 +82,25 @@ Data = Annotated[
         autocompletion=completion(OFFICIAL),
     ),
 ]
-BatchSize = Annotated[int, typer.Option(help="Samples per step; 0 = the default of the task.")]
+BatchSize = Annotated[int, typer.Option(help="Samples per step; 0 = the task's default.")]
 TaskOptions = Annotated[list[str] | None, typer.Option(help="An option of the task as NAME=VALUE; repeatable.")]
 Device = Annotated[str, typer.Option(help="The device to train on: cpu, cuda, ...")]
 
 STORE = Path("out/studies.sqlite")
 StorePath = Annotated[Path, typer.Option("--store", help="The SQLite file with all results.", envvar="BITCYCLE_STORE")]
-ReportFolder = Annotated[Path | None, typer.Option(help="Folder for the report; default: beside the store.")]
+ReportFolder = Annotated[Path | None, typer.Option(help="Folder for the report; default: next to the store.")]
 Margin = Annotated[
     float | None,
-    typer.Option(help="The largest loss of quality that is acceptable, in units of the metric; default: automatic."),
+    typer.Option(
+        help="The largest acceptable loss of quality, in units of the metric; default: 1 % of the baseline's mean."
+    ),
 ]
 Workers = Annotated[int, typer.Option(help="Worker processes; 0 = one per core.")]
 WorkerThreads = Annotated[int, typer.Option(help="Threads of each worker; 0 = its share of the cores.")]
 EngineName = Annotated[EngineKind, typer.Option(help="Train on this machine, or on a Ray cluster.")]
 Address = Annotated[str, typer.Option(help="Address of a Ray cluster; 'auto' finds one; default: start one here.")]
 Gpus = Annotated[float, typer.Option(help="GPUs for each run on a cluster; can be a fraction.")]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Train failed runs again.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Repeat failed runs.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the runs, their cost and the estimated time, then exit.")]
 
 

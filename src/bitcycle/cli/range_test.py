@@ -18,10 +18,10 @@ def range_test(
     task: TaskName,
     levels: Annotated[tuple[int, int], typer.Option(help="The lowest and the highest bit-width to test.")] = (2, 8),
     iterations: Annotated[
-        int, typer.Option(help="Steps of each short training; doubled until full precision clearly learns.")
+        int, typer.Option(help="Steps of each short run; doubled until full precision clearly learns.")
     ] = 60,
     longest: Annotated[int, typer.Option(help="The largest number of iterations after doubling.")] = 480,
-    seeds: Annotated[int, typer.Option(help="Short trainings at each level, each with its own seed.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of short runs at each level, each with its own seed.")] = 3,
     share: Annotated[
         float, typer.Option(metavar="PERCENT", help="The share of full precision's progress that a level must reach.")
     ] = 50,
@@ -32,12 +32,14 @@ def range_test(
     backward_bits: Annotated[
         int | None, typer.Option(help="Bit-width of the gradients; default: the highest level.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the evidence into this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png|svg", help="Save a plot of the evidence to this file.")
+    ] = None,
     as_json: Annotated[
         bool, json_option("an object with q_min, reason, iterations, seeds, share, evidence, reference")
     ] = False,
 ) -> None:
-    """Find q_min of a task: the lowest bit-width at which a short training works, with the evidence at each level."""
+    """Find the q_min of a task: the lowest bit-width at which short runs learn, with the evidence at each level."""
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"--plot must be a .png or .svg file, got {plot.name!r}")
     if levels[0] > levels[1]:

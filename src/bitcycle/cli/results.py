@@ -23,7 +23,7 @@ ALWAYS = ("task", "schedule", "seed")
 
 
 def results(
-    study: Annotated[str, typer.Argument(help="A study; default: all runs of the store.")] = "",
+    study: Annotated[str, typer.Argument(help="A study; default: all runs in the store.")] = "",
     store: StorePath = STORE,
     export: Annotated[Path | None, typer.Option(help="Write a .csv, .json or .parquet file instead.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Show failed runs with their tracebacks.")] = False,

@@ -19,7 +19,7 @@ def schedules(
     specs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Schedules to compare, such as CR or 'delay(0.1, RTH:4-8)'; default: the ten of the paper.",
+            help="Schedules to compare, such as CR or 'delay(0.1, RTH:4-8)'; default: the paper's ten schedules.",
             autocompletion=complete_schedule,
         ),
     ] = None,
@@ -33,10 +33,10 @@ def schedules(
         bool, json_option("a list of objects with schedule, mean_bits, saving, mean_bits_first_tenth and group")
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the schedules into this file.")
+        Path | None, typer.Option(metavar="FILE.png|svg", help="Save a plot of the schedules to this file.")
     ] = None,
 ) -> None:
-    """Compare schedules: mean bits, saving against static q_max, and bits early in training.
+    """Compare schedules: mean bits, saving relative to static q_max, and bits early in training.
 
     The group (large, medium or small) says how much of the possible saving a schedule reaches.
     """
@@ -61,7 +61,7 @@ def _print_table(rows: list[ScheduleSummary], steps: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{steps:,} steps; saving in BitOps against static q_max", title_justify="left")
+    table = Table(title=f"{steps:,} steps; saving in BitOps relative to static q_max", title_justify="left")
     table.add_column("schedule", overflow="fold")
     for heading in ("mean bits", "saving", "mean bits,\nfirst 10 %"):
         table.add_column(heading, justify="right")

@@ -56,7 +56,7 @@ def study(
     task: Annotated[
         str,
         typer.Argument(
-            metavar="TASK|PLAN", help="A task ('bitcycle tasks') or a plan.toml.", autocompletion=_complete_subject
+            metavar="TASK|PLAN", help="A task (see 'bitcycle tasks') or a TOML plan.", autocompletion=_complete_subject
         ),
     ],
     schedules: Annotated[
@@ -68,15 +68,15 @@ def study(
     ] = None,
     bits: Bits = None,
     cycles: Annotated[
-        list[int] | None, typer.Option(help="Number of cycles; repeatable; default: that of the task.")
+        list[int] | None, typer.Option(help="Number of cycles; repeatable; default: set by the task.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 3.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of each run; default: those of the task.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of each run; default: set by the task.")] = None,
     model: Model = "",
     data: Data = "",
     batch_size: BatchSize = 0,
     option: TaskOptions = None,
-    name: Annotated[str, typer.Option(help="Name of the study; default: that of the task or plan.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the study; default: the name of the task or plan.")] = "",
     store: StorePath = STORE,
     out: ReportFolder = None,
     margin: Margin = None,
@@ -90,9 +90,9 @@ def study(
     dry_run: DryRun = False,
     as_json: Annotated[bool, json_option(STUDY_JSON)] = False,
 ) -> None:
-    """Compare schedules: train all schedules and baselines on several seeds in parallel, then write a report.
+    """Compare schedules: train all schedules and baselines with several seeds in parallel, then write a report.
 
-    A study that was stopped resumes with the same command.
+    To resume a study that was stopped, run the same command again.
     """
     given = {
         "schedules": schedules,
@@ -167,18 +167,19 @@ def run_and_report(
     if failures:
         where = "" if store == STORE else f" --store {shlex.quote(str(store))}"
         print(
-            f"'bitcycle results --failed{where}' shows the tracebacks; --retry-failed trains these runs again",
+            f"'bitcycle results --failed{where}' shows the tracebacks; --retry-failed repeats these runs",
             file=sys.stderr,
         )
         raise typer.Exit(1)
 
 
 def print_estimate(plan: Plan, path: Path, engine: Engine, as_json: bool) -> None:
-    """Print the runs of a plan, what each costs and how long it takes."""
+    """Print the runs of a plan, with the cost and duration of each."""
     import torch
 
     from bitcycle._study.estimate import estimate
     from bitcycle._study.store import Store
+    from bitcycle._study.wording import count
 
     workers = engine.worker_count or 1
     torch.set_num_threads(engine.thread_count)  # as in a worker
@@ -210,7 +211,8 @@ def print_estimate(plan: Plan, path: Path, engine: Engine, as_json: bool) -> Non
         for each in estimates
     ]
     print(table(["run", "task", "schedule", "seed", "steps", "effective MACs", "time", ""], rows))
-    print(f"{len(rows)} runs, {len(missing)} missing: about {_duration(seconds)} with {workers} workers")
+    todo = f"{count(len(rows), 'run')}, {len(missing)} to do"
+    print(f"{todo}: about {_duration(seconds)} with {count(workers, 'worker')}")
 
 
 def _duration(seconds: float) -> str:

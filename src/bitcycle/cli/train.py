@@ -39,13 +39,13 @@ def train(
     ] = "CR",
     bits: Annotated[
         tuple[int, int] | None,
-        typer.Option(help="q_min and q_max, unless the schedule has its own; default: those of the task."),
+        typer.Option(help="q_min and q_max, unless the schedule has its own; default: set by the task."),
     ] = None,
     cycles: Annotated[
-        int | None, typer.Option(help="Number of cycles, unless the schedule has its own; default: that of the task.")
+        int | None, typer.Option(help="Number of cycles, unless the schedule has its own; default: set by the task.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Training steps; default: those of the task.")] = None,
-    preset: Annotated[str, typer.Option(help="Named settings, such as 'paper' ('bitcycle tasks').")] = "",
+    steps: Annotated[int | None, typer.Option(help="Training steps; default: set by the task.")] = None,
+    preset: Annotated[str, typer.Option(help="Named settings, such as 'paper' (see 'bitcycle tasks').")] = "",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     data: Data = "",
     model: Model = "",
@@ -59,7 +59,7 @@ def train(
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     device: Device = "cpu",
     autocast: Annotated[
-        bool, typer.Option("--autocast", help="Accumulate and compute everything else in bfloat16.")
+        bool, typer.Option("--autocast", help="Train with autocast: accumulation and all other operations in bfloat16.")
     ] = False,
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
     log: Annotated[
@@ -69,7 +69,7 @@ def train(
             autocompletion=completion(("tensorboard", "mlflow", "wandb")),
         ),
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads; 0 = the default of torch.")] = 0,
+    threads: Annotated[int, typer.Option(help="Threads; 0 = torch's default.")] = 0,
     as_json: Annotated[
         bool,
         json_option(
@@ -78,7 +78,7 @@ def train(
         ),
     ] = False,
 ) -> None:
-    """Train a task on a precision schedule."""
+    """Train a task with a precision schedule."""
     import torch
 
     from bitcycle.experiments.data.official import located

@@ -77,7 +77,7 @@ class Summary:
         text = table(heads, rows) if rows else "no sites"
         counts = Counter((row.layer, row.reason) for row in self.skipped if row.is_routine)
         lines = [[row.name or "(the model)", row.layer, row.reason] for row in self.skipped if not row.is_routine]
-        lines += [[f"({count} of them)", layer, reason] for (layer, reason), count in counts.items()]
+        lines += [[f"({count} layer{'s' * (count != 1)})", layer, reason] for (layer, reason), count in counts.items()]
         return text + ("\n\n" + table(["skipped", "layer", "reason"], lines) if lines else "")
 
     def _cells(self, row: SiteRow) -> list[str]:
@@ -89,11 +89,11 @@ class Summary:
 
 
 def summary(model: nn.Module, inputs: Any = None) -> Summary:
-    """Return every site of a model with its bits, and every skipped layer with the reason. ``print`` it.
+    """Return every site of a model with its bits, and every skipped layer with the reason, as a printable table.
 
     With example inputs the model runs once, in its current mode and without gradients. Each site then shows the
-    signal-to-noise ratio of its operands at the bits it computed at, ``10 log10(sum x^2 / sum (x - q)^2)``, and
-    products that run outside any site are listed. Buffers and the random state are put back.
+    signal-to-noise ratio of its operands at the bits that were used, ``10 log10(sum x^2 / sum (x - q)^2)``, and
+    products that run outside any site are listed. Buffers and the random state are restored.
 
     Args:
         model: A converted model, or a float model.
@@ -110,8 +110,8 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         site  layer   forward  backward  evaluate
         0     Linear  4        8         4
         <BLANKLINE>
-        skipped      layer  reason
-        (1 of them)  ReLU   no product
+        skipped    layer  reason
+        (1 layer)  ReLU   no product
     """
     rows = {
         id(site): SiteRow(

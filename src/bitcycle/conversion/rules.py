@@ -61,7 +61,7 @@ def excluded_modules(
     if unmatched:
         known = [name for name, _ in model.named_modules() if name]
         hints = sorted(
-            f"{_name_of(rule)!r} ({nearest(_name_of(rule), known, 'no name is near')})" for rule in unmatched
+            f"{_name_of(rule)!r} ({nearest(_name_of(rule), known, 'no similar name')})" for rule in unmatched
         )
         warnings.warn(f"bc.quantize: rules that matched nothing: {', '.join(hints)}", stacklevel=3)
     return excluded

@@ -72,14 +72,14 @@ def _explain(skip: Skip) -> str:
         case SkipKind.PARAMETRISATION:
             return "computes a weight from parameters: no activation is multiplied"
         case SkipKind.POSITION_ANGLES:
-            return "computes angles of positions: no activation is multiplied"
+            return "computes position angles: no activation is multiplied"
         case SkipKind.FULL_PRECISION_AGGREGATION:
             return "aggregation in full precision (FP-Agg) unless Recipe(aggregation='quantized')"
         case SkipKind.MESSAGE_WEIGHTS:
             return f"message weights {names} in full precision"
         case SkipKind.OWN_METHOD:
             kind, base, *methods = skip.detail
-            return f"{kind} has its own {' and '.join(methods)}, unlike {base}: not converted"
+            return f"{kind} overrides {' and '.join(methods)} of {base}: not converted"
         case SkipKind.PATCHED_METHOD:
             return f"its {' and '.join(skip.detail)} was replaced on the module itself: not converted"
         case SkipKind.UNKNOWN_PRODUCTS:

@@ -21,7 +21,7 @@ class WeightChoice(StrEnum):
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One training of a task under one schedule and one random seed.
+    """One training run of a task, with one schedule and one random seed.
 
     Two runs with equal configurations give equal results, on the same machine with the same versions and threads.
 

@@ -93,6 +93,7 @@ def train(
     check_device(device)
     task = task_named(run.task)
     torch.manual_seed(mix(run.seed, 0) >> 1)
+    task.chosen_options(run)  # a task without options does not check them itself
     training = task.prepare(run)
     model = training.model.to(device)
     quantize(model, training.recipe, policy=training.policy)

@@ -1,7 +1,8 @@
-"""Quantised layers, and the API to register a layer of your own.
+"""Quantised layers, and the API for registering your own layers.
 
-A quantised layer is a mixin that :func:`bitcycle.quantize` puts in front of the class of a float layer. It says how the
-layer computes its products on a few bits. Registration makes the layer known to ``quantize``, ``summary`` and ``cost``:
+A quantised layer is a mixin that :func:`bitcycle.quantize` inserts before the class of a float layer. It says how the
+layer computes its products with a few bits. Registering it makes the layer known to ``quantize``, ``summary`` and
+``cost``:
 
 >>> import torch
 >>> import bitcycle as bc
@@ -41,11 +42,11 @@ Sequential(
 96
 
 - A layer with several products overrides ``site_names`` and passes one of these names to each ``multiply``.
-- The products are :class:`LinearProduct`, :class:`ConvolutionProduct` and :class:`MatmulProduct`. A product of your
-  own is a class with the members of :class:`Product`.
+- The products are :class:`LinearProduct`, :class:`ConvolutionProduct` and :class:`MatmulProduct`. Your own
+  product is a class with the members of :class:`Product`.
 - A computation that is not a product of two operands rounds its operands with :func:`round_operand`, runs inside
   :func:`computing`, calls :func:`report_product` to be counted, and returns ``round_grad_output(site, out)``.
-- :func:`register_where` registers every class that fulfils a condition.
+- :func:`register_where` registers a mixin for every class that satisfies a condition.
 """
 
 from bitcycle.arithmetic import (

@@ -27,7 +27,7 @@ class Match(NamedTuple):
 
 
 def register(*layers: type[nn.Module]) -> Callable[[Q], Q]:
-    """Register the decorated mixin as the quantised form of layers.
+    """Register the decorated mixin as the quantised form of one or more layers.
 
     Subclasses of these layers are included unless they override a method that the mixin replaces.
 
@@ -58,9 +58,9 @@ def register(*layers: type[nn.Module]) -> Callable[[Q], Q]:
 
 
 def register_where(condition: Condition) -> Callable[[Q], Q]:
-    """Register the decorated mixin as the quantised form of every class that fulfils a condition.
+    """Register the decorated mixin as the quantised form of every class that satisfies a condition.
 
-    A class that is registered itself takes precedence.
+    A mixin registered for the class itself takes precedence.
 
     Args:
         condition: A function that takes a :class:`torch.nn.Module` subclass and returns whether the mixin quantises it.
@@ -89,7 +89,7 @@ def register_where(condition: Condition) -> Callable[[Q], Q]:
 
 
 def skip_where(condition: Condition, skip: Skip) -> None:
-    """Leave classes that fulfil a condition in full precision although their code contains a product."""
+    """Leave classes that satisfy a condition in full precision although their code contains a product."""
     SKIPPED.append((condition, skip))
 
 

@@ -1,4 +1,4 @@
-"""Precision schedules: pure functions (step, total steps) -> bits. They need numpy only.
+"""Precision schedules: pure functions (step, total steps) -> bits. They need only numpy.
 
 :func:`schedule` makes a schedule from a spec; the grammar of specs is in :mod:`bitcycle.schedules.spec`.
 
@@ -18,7 +18,7 @@ To extend the schedules, register a growth curve with :func:`profile`, or pass a
 >>> [s(step, 1000) for step in (0, 100)], str(s), schedule("delay(0.5, call:warm)").limits(1000)
 ([None, 6], 'call:warm', (6, None))
 
-A class of schedules with parameters of its own subclasses :class:`Schedule`.
+For a family of schedules with its own parameters, subclass :class:`Schedule`.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def deficit(windows: dict[tuple[Moment, Moment], Bits], rest: Schedule | str) ->
     """Return a schedule that holds windows of training at given bits and follows another schedule elsewhere.
 
     Args:
-        windows: ``{(start, stop): bits}``, with moments all in steps or all in fractions of training.
-        rest: The schedule outside of the windows, or its spec.
+        windows: ``{(start, stop): bits}``, with all moments in steps or all in fractions of training.
+        rest: The schedule outside the windows, or its spec.
 
     Returns:
         The combined schedule.
@@ -75,7 +75,7 @@ def deficit(windows: dict[tuple[Moment, Moment], Bits], rest: Schedule | str) ->
 
 
 def delay(hold: Moment, then: Schedule | str) -> Delay:
-    """Return a schedule that holds q_max for a part of training and then follows a schedule over the rest.
+    """Return a schedule that holds q_max for the first part of training and then follows a schedule over the rest.
 
     Args:
         hold: Where the schedule begins: a step, or a fraction of training.
@@ -95,8 +95,8 @@ def join(*parts: Schedule | str, at: tuple[Moment, ...] | Moment) -> Join:
     """Return a schedule that follows several schedules one after the other.
 
     Args:
-        *parts: Two schedules or more, or their specs.
-        at: Where each of them but the first begins: one moment, or a tuple of them.
+        *parts: Two or more schedules, or their specs.
+        at: Where each part after the first begins: one moment, or a tuple of moments.
 
     Returns:
         The combined schedule.

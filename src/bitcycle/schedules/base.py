@@ -27,7 +27,7 @@ BLOCK = 1 << 16
 class Group(StrEnum):
     """The size of a schedule's saving, in thirds of the largest possible saving (that of static q_min).
 
-    The names say how much is SAVED, not how much is spent: a schedule of the group ``large`` is the cheapest.
+    The names say how much is SAVED, not how much is spent: schedules in the group ``large`` are the cheapest.
     """
 
     LARGE = "large"
@@ -38,7 +38,7 @@ class Group(StrEnum):
 class Schedule(ABC):
     """Bits as a function of the step and the total number of steps.
 
-    Schedules are immutable and compare and hash by content, and ``bc.schedule(str(s)) == s`` holds for each of them. A
+    Schedules are immutable and compare and hash by content, and ``bc.schedule(str(s)) == s`` always holds. A
     subclass implements :meth:`widths`, :meth:`limits` and ``__str__``; everything else follows. It may override
     :meth:`count_widths` if it can count steps without evaluating each of them.
 
@@ -63,7 +63,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        """Return ``(q_min, q_max)``, the span in which the schedule moves.
+        """Return ``(q_min, q_max)``, the range in which the schedule moves.
 
         Args:
             total: Total number of training steps.
@@ -80,7 +80,7 @@ class Schedule(ABC):
         """Return the bits at a step.
 
         Args:
-            step: The step, counted from 0. Past the end a schedule stays at the value of the last step.
+            step: The step, counted from 0. Past the end, a schedule keeps the value of the last step.
             total: Total number of training steps.
 
         Returns:
@@ -155,7 +155,7 @@ class Schedule(ABC):
         return {None if width == FULL else width: n for width, n in sorted(counts.items()) if n}
 
     def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        """Count the steps from ``start`` up to, but without, ``stop`` at each width.
+        """Count the steps from ``start`` up to, but not including, ``stop`` at each width.
 
         This implementation evaluates every step, block by block.
 

@@ -1,4 +1,4 @@
-"""Combinators, schedules that are made of schedules: a deficit, a delay, a join.
+"""Combinators: schedules made of other schedules (a deficit, a delay, a join).
 
 A moment of training is a step (``int``) or a fraction of training (``float``): ``0.25`` is a quarter, ``16000`` a step.
 """
@@ -59,11 +59,11 @@ class Window:
         """Return the first step, and the first one after the window.
 
         Raises:
-            ValueError: If the window ends after a training of ``total`` steps.
+            ValueError: If the window ends after step ``total``.
         """
         start, stop = (_step_of(moment, total) for moment in (self.start, self.stop))
         if stop > total:
-            raise ValueError(f"the window {self.span} is outside a training of {total} steps")
+            raise ValueError(f"the window {self.span} is outside a run of {total} steps")
         return start, stop
 
     @property
@@ -74,7 +74,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Deficit(Schedule):
-    """Windows of training held at given bits, the rest on another schedule.
+    """Windows of training held at given bits; another schedule applies elsewhere.
 
     Args:
         windows: Windows that do not overlap, all in steps or all in fractions of training.
@@ -98,7 +98,7 @@ class Deficit(Schedule):
             raise ValueError("a deficit needs at least one window, as in deficit(3@0.0..0.25, static:8)")
         kinds = {type(window.start) for window in self.windows}
         if len(kinds) > 1:
-            raise ValueError("the windows of a deficit must be all in steps or all in fractions, got both")
+            raise ValueError("the windows of a deficit must be all in steps or all in fractions, got a mixture")
         ordered = tuple(sorted(self.windows, key=lambda window: window.start))
         for earlier, later in pairwise(ordered):
             if later.start < earlier.stop:
@@ -151,7 +151,7 @@ class Delay(Schedule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "hold", _moment(self.hold))
         if self.hold == 1.0 and isinstance(self.hold, float):
-            raise ValueError("a delay of 1.0 leaves no steps to the schedule: it must be below 1.0")
+            raise ValueError("a delay of 1.0 leaves no steps for the schedule: it must be below 1.0")
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         held = self._held(total)
@@ -174,7 +174,7 @@ class Delay(Schedule):
     def _held(self, total: int) -> int:
         held = _step_of(self.hold, total)
         if held >= total and isinstance(self.hold, int):
-            raise ValueError(f"a delay of {held} steps leaves no steps of a training of {total} steps")
+            raise ValueError(f"a delay of {held} steps leaves no steps for the schedule in a run of {total} steps")
         return min(held, total - 1)
 
     def _held_width(self, rest: int) -> int:
@@ -191,10 +191,10 @@ class Join(Schedule):
 
     Args:
         parts: Two schedules or more.
-        at: Where each of them but the first begins, in ascending order: all steps, or all fractions of training.
+        at: Where each part after the first begins, in ascending order: all steps, or all fractions of training.
 
     Raises:
-        ValueError: If the numbers of schedules and boundaries do not fit, or the boundaries are not ascending.
+        ValueError: If the numbers of schedules and boundaries do not match, or the boundaries are not ascending.
 
     Example:
         >>> from bitcycle.schedules import schedule
@@ -240,7 +240,7 @@ class Join(Schedule):
         """Return each schedule with its first step and the first step after it."""
         inner = [_step_of(moment, total) for moment in self.at]
         if inner[-1] > total:
-            raise ValueError(f"the boundary {inner[-1]} of a join is outside a training of {total} steps")
+            raise ValueError(f"the boundary {inner[-1]} of a join is outside a run of {total} steps")
         return list(zip(self.parts, [0, *inner], [*inner, total], strict=True))
 
     def __str__(self) -> str:
@@ -253,7 +253,7 @@ def _moment(value: object) -> Moment:
     if isinstance(value, (float, np.floating)):
         if not 0 <= value <= 1:
             raise ValueError(
-                f"a fraction of training must be from 0.0 to 1.0, got {value!r}; a step has no decimal point"
+                f"a fraction of training must be from 0.0 to 1.0, got {value!r}; write a step without a decimal point"
             )
         return float(value)
     step = whole(value, "a moment of training (a step, or a float from 0.0 to 1.0)")

@@ -105,7 +105,7 @@ class Cyclic(Schedule):
         shape: A name of :data:`SHAPES`.
         q_min: Lowest width.
         q_max: Highest width.
-        cycles: Number of cycles over the whole training: even for triangular shapes, 1 for a fall.
+        cycles: Number of cycles over the whole run: even for triangular shapes, 1 for a fall.
 
     Raises:
         ValueError: If the shape is unknown, q_min is above q_max, or the number of cycles does not fit the shape.
@@ -137,8 +137,8 @@ class Cyclic(Schedule):
         if rising is Rising.ODD and self.cycles % 2:
             raise ValueError(
                 f"a triangular schedule needs an even number of cycles, got {self.cycles}: it would end at q_min. "
-                f"Use {self.cycles + 1}, or for a single fall over all of training "
-                f"'{self.profile.name}-fall:{self.q_min}-{self.q_max}'"
+                f"Use {self.cycles + 1} cycles, or "
+                f"'{self.profile.name}-fall:{self.q_min}-{self.q_max}' for a single fall over the whole run"
             )
         if rising is Rising.NONE and self.cycles != 1:
             raise ValueError(f"a single fall has 1 cycle, got {self.cycles}; for several use a triangular schedule")

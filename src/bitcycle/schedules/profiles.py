@@ -56,7 +56,7 @@ class Profile:
             The profile.
 
         Raises:
-            ValueError: If there is no such profile or parameter, or if the parameters make it no growth curve.
+            ValueError: If there is no such profile or parameter, or if these parameters do not give a growth curve.
 
         Example:
             >>> Profile.of("exponential", rate=5).parameters
@@ -92,7 +92,7 @@ class Profile:
 
 
 def profile(name: str, *, monotone: bool = False) -> Callable[[F], F]:
-    """Register a growth curve, as a decorator; every shape of it is then available in specs.
+    """Register a growth curve, as a decorator. It is then available in specs in every shape.
 
     A growth curve takes an array ``z`` of values in [0, 1] and returns an array of the same shape, with g(0) = 0 and
     all values in [0, 1]. Keyword arguments with defaults become parameters that a spec can set.
@@ -158,7 +158,7 @@ def _check_curve(profile: Profile) -> None:
     if values.shape != z.shape:
         raise ValueError(f"{label} must return one value for each input: expected shape {z.shape}, got {values.shape}")
     if not (np.isfinite(values).all() and values.min() >= -_TOLERANCE and values.max() <= 1 + _TOLERANCE):
-        raise ValueError(f"{label} leaves [0, 1]: a growth curve has g(0) = 0 and stays between 0 and 1")
+        raise ValueError(f"{label} leaves [0, 1]: a growth curve starts at g(0) = 0 and stays between 0 and 1")
     if abs(values[0]) > _TOLERANCE or values[-1] <= values[0]:
         raise ValueError(f"{label} does not grow from 0: g(0) = {values[0]:g}, g(1) = {values[-1]:g}")
     if profile.monotone and np.diff(values).min() < -_TOLERANCE:

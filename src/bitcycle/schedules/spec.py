@@ -1,4 +1,4 @@
-"""Specs: schedules written as text. This table is the reference of the grammar.
+"""Specs: schedules written as text. This table is the reference for the grammar.
 
 | spec                                       | schedule                                                               |
 |--------------------------------------------|------------------------------------------------------------------------|
@@ -8,16 +8,16 @@
 | ``RR:3-8:cycles=8:constant=0.5``           | parameters of the profile: ``rate`` for E, ``constant`` for R          |
 | ``cosine-repeated:3-8:cycles=8``           | any registered profile with a shape: ``repeated``, ``triangular-h``,   |
 |                                            | ``triangular-v`` (``triangular`` is ``-h``)                            |
-| ``linear-rise:3-8``                        | a single rise over the whole training: one cycle of ``repeated``       |
+| ``linear-rise:3-8``                        | a single rise over the whole run: one cycle of ``repeated``            |
 | ``linear-fall:3-8``                        | a single fall; ``fall-h`` mirrors a rise in time, ``fall-v`` in height |
-| ``deficit(3@0.0..0.25, static:8)``         | windows held at given bits (or ``full``), the rest on a schedule       |
+| ``deficit(3@0.0..0.25, static:8)``         | windows held at given bits (or ``full``), a schedule elsewhere         |
 | ``deficit(3@0..1000, 4@2000..3000, full)`` | windows in steps: integers are steps, fractions have a decimal point   |
 | ``delay(0.25, CR:3-8:cycles=8)``           | q_max for a quarter of training, then a schedule over the rest         |
 | ``join(static:8, 0.5, LR:3-6:cycles=4)``   | schedules one after the other, with the moments between them           |
 | ``call:warm``                              | the user's function ``warm(step, total)``, after ``bc.schedule(warm)`` |
 |                                            | has registered it; a spec never imports anything                       |
 
-A spec may leave out bits and cycles; the arguments ``bits`` and ``cycles`` then apply to every part that does.
+A spec may omit bits and cycles; the arguments ``bits`` and ``cycles`` then apply to every part that does.
 ``str(schedule)`` writes the canonical spec, and parsing it gives an equal schedule.
 """
 
@@ -34,7 +34,7 @@ from bitcycle.schedules.combinators import Deficit, Delay, Join, Moment, Window
 from bitcycle.schedules.constant import Constant
 from bitcycle.schedules.custom import Custom, Function
 from bitcycle.schedules.cyclic import SHAPES, SHORT_SHAPES, TEN, Cyclic
-from bitcycle.schedules.profiles import PROFILES, Profile
+from bitcycle.schedules.profiles import PROFILES, Profile, defaults
 
 T = TypeVar("T")
 
@@ -202,6 +202,10 @@ def _cyclic(name: str, fields: list[str], text: str, open_parts: _Open) -> Sched
         cycles = _whole(settings.pop("cycles"), "cycles")
     else:
         cycles = open_parts.take_cycles()
+    known = ("cycles", *defaults(profile))
+    for key in settings:
+        if key not in known:
+            raise ValueError(f"{text!r}: profile {profile} has no parameter {key!r}; {nearest(key, known)}")
     parameters = {key: _number(value, key) for key, value in settings.items()}
     return Cyclic(Profile.of(profile, **parameters), shape, *low_high, cycles=cycles)
 

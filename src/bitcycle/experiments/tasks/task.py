@@ -18,7 +18,7 @@ from bitcycle.kernels.noise import mix
 
 @dataclass(frozen=True)
 class Option:
-    """A setting of a task that the user can choose, besides model, data and schedule.
+    """A setting of a task that the user can choose, in addition to the model, the data and the schedule.
 
     Example:
         >>> Option("full", "precision of sums over neighbours", ("full", "quantized")).default
@@ -30,15 +30,15 @@ class Option:
     about: str
     """One line for ``bitcycle tasks``."""
     choices: tuple[str, ...] = ()
-    """The permitted values; any value if empty."""
+    """The allowed values; any value if empty."""
 
 
 class Training(ABC):
     """A task prepared for one run.
 
     Subclasses set ``model`` and ``optimizer`` and implement :meth:`loss`, :meth:`evaluate` and :meth:`example`. For a
-    run to resume exactly, :meth:`loss` has to be a function of the seed, the step, the weights and the state of
-    :meth:`state_dict` alone. :mod:`bitcycle.tasks` has a complete example.
+    run to resume exactly, :meth:`loss` must depend only on the seed, the step, the weights and the state in
+    :meth:`state_dict`. :mod:`bitcycle.tasks` has a complete example.
     """
 
     model: nn.Module
@@ -56,7 +56,7 @@ class Training(ABC):
 
     @property
     def device(self) -> torch.device:
-        """The device of the model, where its inputs have to be."""
+        """The device of the model, on which its inputs must be."""
         return next(self.model.parameters()).device
 
     @abstractmethod
@@ -67,12 +67,12 @@ class Training(ABC):
             step: The number of the step, from 0. The batch is a function of the run's seed and this number.
 
         Returns:
-            A scalar, from which gradients are computed.
+            A scalar tensor to backpropagate from.
         """
 
     @abstractmethod
     def evaluate(self, split: Split) -> float:
-        """Compute the task's metric. The model is in evaluation mode, and so computes at the schedule's q_max.
+        """Compute the task's metric. The model is in evaluation mode, so it runs at the schedule's q_max.
 
         Args:
             split: The validation set or the test set.
@@ -80,7 +80,7 @@ class Training(ABC):
 
     @abstractmethod
     def example(self) -> Any:
-        """Return inputs of the model as in a training step. They are used to count its cost.
+        """Return inputs of the model like those of a training step. They are used to count its cost.
 
         Returns:
             A tensor, a tuple of positional arguments, or a dictionary of keyword arguments.
@@ -94,7 +94,7 @@ class Training(ABC):
             total: Number of steps over which the learning-rate schedule extends.
 
         Returns:
-            The factor; constantly 1 by default.
+            The factor; always 1 by default.
         """
         return 1.0
 
@@ -114,14 +114,14 @@ class Training(ABC):
         """Receive each validation metric, for recipes that depend on it, such as decay on plateau."""
 
     def restarted(self) -> None:  # noqa: B027 - optional
-        """Reset the state of the learning-rate schedule, where the learning rate restarts from the beginning."""
+        """Reset the state of the learning-rate schedule. Called when the learning rate restarts."""
 
     def extra_metrics(self, split: Split) -> dict[str, float]:
         """Compute further metrics by name. Called once, after training, on the test set."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state besides model and optimiser, for checkpoints: tensors, numbers, strings and containers."""
+        """Return any state other than model and optimiser, for checkpoints: tensors, numbers, strings, containers."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027 - optional
@@ -162,7 +162,7 @@ class Task(ABC):
 
     @abstractmethod
     def prepare(self, run: RunConfig) -> Training:
-        """Load the data and create model and optimiser.
+        """Load the data and create the model and the optimiser.
 
         Args:
             run: The configuration of the run. torch's random seed has been set from its seed, so that initial weights
@@ -176,12 +176,13 @@ class Task(ABC):
         """Return the value of every option: that of the run, or else the default.
 
         Raises:
-            ValueError: If the run sets an unknown option, or a value that is not permitted.
+            ValueError: If the run sets an unknown option, or to a value that is not allowed.
         """
         chosen = {name: option.default for name, option in self.options.items()}
         for name, value in run.options:
             if name not in self.options:
-                raise ValueError(f"the task {self.name} has no option {name!r}; {nearest(name, self.options)}")
+                hint = nearest(name, self.options, "" if self.options else "it has no options")
+                raise ValueError(f"the task {self.name} has no option {name!r}; {hint}")
             choices = self.options[name].choices
             if choices and value not in choices:
                 allowed = " or ".join(repr(str(choice)) for choice in choices)
@@ -210,7 +211,7 @@ _REQUIRED = ("name", "metric", "bits", "steps")
 def register_task(task: type[Task]) -> type[Task]:
     """Register a task, so that runs can refer to it by name. Use it as a class decorator.
 
-    Registering a class again, or its new version when a module or a notebook cell is executed again, replaces it.
+    Registering a class again, or a new version of it from a re-executed module or notebook cell, replaces it.
 
     Args:
         task: A subclass of :class:`Task`.
@@ -247,7 +248,7 @@ def _path(task: type[Task]) -> str:
 class Batches:
     """Row numbers of the batch of each step: a new permutation of all rows in every epoch.
 
-    A batch is a function of (seed, step), so that any step can be repeated. Batches go on across the end of an epoch.
+    A batch is a function of (seed, step), so that any step can be repeated. It may extend across the end of an epoch.
 
     Args:
         rows: Number of samples.
@@ -272,7 +273,7 @@ class Batches:
 
     @property
     def per_epoch(self) -> int:
-        """Number of steps of one epoch, rounded up."""
+        """Number of steps in one epoch, rounded up."""
         return -(-self.rows // self.size)
 
     def _permutation(self, epoch: int) -> Tensor:
