@@ -212,7 +212,7 @@ CASES = {
     "lengths alone": (change(window=0.0), "length"),
     "positions alone": (change(lengths=()), "position"),
     "no deficit among the lengths": (change(lengths=(0.5, 1.0)), "length"),
-    "the normal training is the only length": (change(lengths=(0.0,)), "position"),
+    "the normal run is the only length": (change(lengths=(0.0,)), "position"),
     "without the restart": (change(arms=("held", "longer")), "length"),
     "the control alone": (change(arms=("longer",)), None),
     "one length": (change(lengths=(1.0,), window=0.0), "length"),
@@ -231,7 +231,7 @@ def test_plans_of_all_kinds(name, tmp_path):
     assert ("Start of the deficit" in found.texts) == bool(part.window)
     for arm in ARM.values():
         assert (arm.title in found.texts) == (arm.name in part.arms)
-    assert ("Diagnostics along training" in found.texts) == (part.diagnostics and experiment is not None)
+    assert ("Diagnostics during training" in found.texts) == (part.diagnostics and experiment is not None)
     if experiment:
         assert trainings(analysis, records)[0].experiment.name == experiment
     kinds = [

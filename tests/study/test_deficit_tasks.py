@@ -40,4 +40,4 @@ def test_deficits_of_every_task(name, tmp_path, monkeypatch):
     assert {(point.place, point.arm) for point in found.lengths} == {(0, "longer"), *((2, arm) for arm in arms)}
     assert {(point.place, point.arm) for point in found.positions} == {(2, arm) for arm in arms}
     assert all(len(point.qualities) == 1 for point in (*found.lengths, *found.positions))
-    assert "an initial deficit of 0.5 normal trainings" in (tmp_path / "report" / "report.html").read_text()
+    assert "an initial deficit of 0.5 normal runs" in (tmp_path / "report" / "report.html").read_text()

@@ -206,11 +206,11 @@ def test_other_runs_of_a_study_do_not_count():
     [
         ({"bits": (8, 8)}, "q_min below q_max, got 8 and 8"),
         ({"steps": 0}, "1 step or more, got 0"),
-        ({"lengths": (0.5, -1.0)}, "0 or more normal trainings, got -1"),
-        ({"lengths": (math.nan,)}, "0 or more normal trainings, got nan"),
-        ({"window": math.inf}, "0 or more normal trainings, got inf"),
-        ({"starts": (0.0, 1.0)}, "at 0 or more and below 1 normal training, got 1"),
-        ({"starts": (-1.0,), "recovery": "whole"}, "must begin at 0 or later, in normal trainings, got -1"),
+        ({"lengths": (0.5, -1.0)}, "0 or more normal runs, got -1"),
+        ({"lengths": (math.nan,)}, "0 or more normal runs, got nan"),
+        ({"window": math.inf}, "0 or more normal runs, got inf"),
+        ({"starts": (0.0, 1.0)}, "at 0 or more and below 1 normal run, got 1"),
+        ({"starts": (-1.0,), "recovery": "whole"}, "must begin at 0 or later, in normal runs, got -1"),
         ({"recovery": "half"}, "'rest' or 'whole', got 'half'"),
         ({"starts": (0.999,)}, "before the last of the 400 steps"),
         ({"arms": ("held",)}, "must include 'longer', the control for the others, got held"),
@@ -261,5 +261,5 @@ def test_a_plan_file_gives_the_same_part(part):
 def test_a_plan_says_what_is_wrong_with_a_deficit():
     with pytest.raises(ValueError, match="a plan has no key 'length'"):
         plan_of({"deficit": [{"task": "image", "length": [1]}]}, "mine")
-    with pytest.raises(ValueError, match="lengths must be 0 or more normal trainings, got 'long'"):
+    with pytest.raises(ValueError, match="lengths must be 0 or more normal runs, got 'long'"):
         plan_of({"deficit": [{"task": "image", "lengths": ["long"]}]}, "mine")

@@ -259,9 +259,9 @@ def test_no_curves_and_unknown_schedules():
     analysis = make_analysis(records)
     unknown = [dataclasses.replace(s, run=dataclasses.replace(s.run, schedule="call:mine")) for s in analysis.settings]
     text = page(make_study(), [dataclasses.replace(analysis, settings=unknown)], records)
-    assert "hold no training curves" in text
+    assert "contain no training curves" in text
     assert "None of the schedules is known here" in text
-    assert "Diagnostics along training" not in text
+    assert "Diagnostics during training" not in text
 
 
 def test_full_precision_is_a_line_and_leaves_the_schedules_room(text):

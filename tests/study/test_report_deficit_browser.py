@@ -110,7 +110,7 @@ def test_hovering_a_measurement_names_its_line(open_page):
         " return [p.x, p.y]; }"
     )
     tab.mouse.move(x, y)
-    assert tab.locator("#tooltip").inner_text().startswith("held, an initial deficit of 2 normal trainings")
+    assert tab.locator("#tooltip").inner_text().startswith("held, an initial deficit of 2 normal runs")
 
 
 def test_a_click_selects_an_arm_in_both_plots_and_tables(open_page):
@@ -141,7 +141,7 @@ def test_a_length_is_selected_in_all_measurements(open_page):
     assert all(opacity(line) == 1 for line in lines.all())
     assert opacity(tab.locator("#deficit-1 .course[data-setting='4']").first) < 0.6
     assert opacity(points(tab, RESTARTED).first) == 1
-    assert "1 normal training (4,000 steps)" in tab.locator("#selected").inner_text()
+    assert "1 normal run (4,000 steps)" in tab.locator("#selected").inner_text()
 
 
 def test_keyboard(open_page):

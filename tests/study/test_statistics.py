@@ -165,7 +165,9 @@ def test_quality_that_falls_with_cost_is_contradicted():
     cheapest = claim(found, CheapestAcceptable)
     assert (cheapest.verdict, cheapest.label) == ("supported", "static 3")
     assert cheapest.test.lower > 0
-    assert recommendations(found)[-1] == "The cheapest setting also has the best mean: there is no trade-off here."
+    assert (
+        recommendations(found)[-1] == "The cheapest setting also has the best mean quality: there is no trade-off here."
+    )
 
 
 def test_no_relation_is_open_and_no_difference_is_not_called_equality():
@@ -185,7 +187,7 @@ def test_no_relation_is_open_and_no_difference_is_not_called_equality():
     assert low.acceptable.margin == pytest.approx(0.01 * setting(found, "static 8").quality.mean)
     assert bound < -low.acceptable.margin
     assert f"within a margin of {low.acceptable.margin:.3g} in accuracy" in said(found, CheapestAcceptable)
-    assert said(found, PrecisionMatters).startswith("No significant effect of precision here")
+    assert said(found, PrecisionMatters).startswith("The effect of precision is not significant")
 
 
 def test_a_correction_does_not_make_a_cheap_setting_acceptable():

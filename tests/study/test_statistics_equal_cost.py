@@ -52,7 +52,7 @@ def test_nothing_planted_is_open():
     assert claim(analysis, EarlyPrecision).verdict == "open"
     assert "quality rises with the bits of the first tenth of training is open" in said(analysis, EarlyPrecision)
     assert claim(analysis, HighStart).verdict == "open"
-    assert said(analysis, HighStart).startswith("Whether it pays to start at high precision is open")
+    assert said(analysis, HighStart).startswith("Whether it helps to start at high precision is open")
 
 
 def test_p_is_that_of_page():

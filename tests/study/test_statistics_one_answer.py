@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bitcycle._study.claims import CheapestAcceptable
 from bitcycle._study.evidence import evidence_of
-from bitcycle._study.wording import headline
+from bitcycle._study.wording import headline, recommendations
 from bitcycle.advice import advise
 from tests.study.statistics_records import claim, noise, only, record, setting, study
 
@@ -91,3 +91,16 @@ def test_perplexity_is_shown_with_its_own_sign():
 def test_the_margin_is_checked():
     with pytest.raises(ValueError, match="margin must be a finite number from 0 up"):
         only([replace(r) for r in study(lambda s, cost, seed: 0.9)], margin=-1)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_too_few_seeds_give_no_recommendation(seeds):
+    """The advisor refuses them as well."""
+    records = [
+        record(spec, seed, quality + 0.01 * seed, bitops)
+        for spec, quality, bitops in (("static:2", 0.4, 100), ("CR:2-8:cycles=8", 0.8, 500), ("static:8", 0.9, 1000))
+        for seed in range(seeds)
+    ]
+    [sentence] = recommendations(only(records))
+    assert "cannot support a recommendation" in sentence
+    assert by_the_advisor(records, None) is None

@@ -219,7 +219,7 @@ class DeficitPoint:
     place: int
     """Steps of the deficit, or the step at which it begins."""
     share: float
-    """The same as a share of a normal training."""
+    """The same as a share of a normal run."""
     arm: Arm
     quality: Estimate
     qualities: dict[int, float]
@@ -240,7 +240,7 @@ class DeficitAnalysis:
     higher_is_better: bool
     bits: tuple[int, int]
     steps: int
-    """Of a normal training."""
+    """Of a normal run."""
     window: int
     """Steps of the sliding window."""
     seeds: int
@@ -250,4 +250,4 @@ class DeficitAnalysis:
     """By arm, then by position; empty without that experiment."""
     claims: list[Claim]
     recovery: str = "rest"
-    """What follows the sliding window: the ``rest`` of a normal training, or a ``whole`` one."""
+    """What follows the sliding window: the ``rest`` of a normal run, or a ``whole`` one."""

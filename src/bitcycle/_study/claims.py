@@ -114,12 +114,12 @@ class GrowingDamage(Claim):
     """Final quality falls with the length of an initial deficit."""
 
     slope: Interval
-    """Change of quality per normal training of deficit, against as many steps without one."""
+    """Change of quality per normal run of deficit, against as many steps without one."""
 
 
 @dataclass(frozen=True)
 class LastingDamage(Claim):
-    """After the longest initial deficit, a whole normal training does not make up for it."""
+    """After the longest initial deficit, a whole normal run does not make up for it."""
 
     steps: int
     """Of the deficit."""
@@ -145,4 +145,4 @@ class LaterHurtsLess(Claim):
 
     arm: Arm
     slope: Interval
-    """Change of quality per normal training that the deficit is moved, against the control."""
+    """Change of quality per normal run that the deficit is moved, against the control."""

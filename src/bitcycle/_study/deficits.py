@@ -1,9 +1,9 @@
 """Experiments on critical learning periods: low precision for a part of training, with the controls it needs.
 
-A normal training has N steps at q_max. There are two experiments:
+A normal run has N steps at q_max. There are two experiments:
 
     initial deficit   q_min for the first R steps, then the normal N steps, for several R
-    sliding window    q_min for W steps that begin at step s of the normal training, N + W steps in all, for several s;
+    sliding window    q_min for W steps that begin at step s of the normal run, N + W steps in all, for several s;
                       or, with a whole recovery, s steps, the window, and then the normal N steps, so that a late window
                       is followed by as much training as an early one
 
@@ -51,9 +51,9 @@ class Recovery(StrEnum):
     """What follows a sliding window."""
 
     REST = "rest"
-    """The rest of the normal training."""
+    """The rest of the normal run."""
     WHOLE = "whole"
-    """A whole normal training."""
+    """A whole normal run."""
 
 
 ARMS = tuple(Arm)
@@ -71,7 +71,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class DeficitPart:
-    """Both experiments on one task, with lengths and positions as multiples of a normal training.
+    """Both experiments on one task, with lengths and positions as multiples of a normal run.
 
     >>> part = DeficitPart("image", (3, 8), steps=100, lengths=(0.0, 1.0), window=0.5, starts=(0.5,), seeds=(0,))
     >>> for cell, run in part.cells():
@@ -89,13 +89,13 @@ class DeficitPart:
     bits: tuple[int, int]
     """q_min, the width of the deficit, and q_max."""
     steps: int
-    """N, the steps of a normal training."""
+    """N, the steps of a normal run."""
     lengths: tuple[float, ...] = (0.0, 0.25, 0.5, 1.0, 2.0)
-    """Lengths of the initial deficit, in normal trainings."""
+    """Lengths of the initial deficit, in normal runs."""
     window: float = 0.5
-    """The length of the sliding window, in normal trainings; 0 = no such experiment."""
+    """The length of the sliding window, in normal runs; 0 = no such experiment."""
     starts: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)
-    """Where the window begins, in normal trainings."""
+    """Where the window begins, in normal runs."""
     recovery: Recovery = Recovery.REST
     """What follows the window."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -112,22 +112,22 @@ class DeficitPart:
         if low >= high:
             raise ValueError(f"a deficit needs q_min below q_max, got {low} and {high}")
         if self.steps < 1:
-            raise ValueError(f"a normal training must have 1 step or more, got {self.steps}")
+            raise ValueError(f"a normal run must have 1 step or more, got {self.steps}")
         for length in (*self.lengths, self.window):
             if not 0 <= length < math.inf:
-                raise ValueError(f"the length of a deficit must be 0 or more normal trainings, got {length:g}")
+                raise ValueError(f"the length of a deficit must be 0 or more normal runs, got {length:g}")
         for start in self.starts:
             if not 0 <= start < math.inf:
-                raise ValueError(f"a window must begin at 0 or later, in normal trainings, got {start:g}")
+                raise ValueError(f"a window must begin at 0 or later, in normal runs, got {start:g}")
         object.__setattr__(self, "recovery", _member(Recovery, self.recovery, "recovery"))
         object.__setattr__(self, "arms", tuple(_member(Arm, arm, "an arm") for arm in self.arms))
         if self.recovery is Recovery.REST and round(self.window * self.steps):
             for start in self.starts:
                 if start >= 1:
-                    raise ValueError(f"a window must begin at 0 or more and below 1 normal training, got {start:g}")
+                    raise ValueError(f"a window must begin at 0 or more and below 1 normal run, got {start:g}")
                 if round(start * self.steps) >= self.steps:
                     raise ValueError(
-                        f"a window must begin before the last of the {self.steps} steps of the normal training, "
+                        f"a window must begin before the last of the {self.steps} steps of the normal run, "
                         f"got {start:g} of it"
                     )
         if Arm.LONGER not in self.arms:

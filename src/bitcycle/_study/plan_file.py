@@ -16,10 +16,10 @@
 
     [[deficit]]                              # experiments on critical learning periods, see bitcycle._study.deficits
     task = "image"
-    lengths = [0, 0.5, 1.0]                  # initial deficits, in normal trainings
+    lengths = [0, 0.5, 1.0]                  # initial deficits, in normal runs
     window = 0.5                             # the length of a sliding window
     starts = [0, 0.25, 0.5]                  # where the window begins
-    recovery = "rest"                        # after the window: the "rest" of the normal training, or a "whole" one
+    recovery = "rest"                        # after the window: the "rest" of the normal run, or a "whole" one
 
 Further keys: model, data, batch_size, backward_bits (a width, or "full"), autocast, test_weights ("best" on validation,
 or "last"). Keys above the parts apply to all parts. An unknown key is an error.
@@ -227,7 +227,7 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _multiple(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1000:
-        raise ValueError(f"{what} must be 0 or more normal trainings, got {value!r}")
+        raise ValueError(f"{what} must be 0 or more normal runs, got {value!r}")
     return float(value)
 
 

@@ -54,7 +54,7 @@ class Wording(NamedTuple):
 
 
 def headline(claim: Claim, analysis: AnyAnalysis) -> str:
-    """Say in one short sentence, with its number, what a claim comes to.
+    """Say in one short sentence, with its number, the result of a claim.
 
     Args:
         claim: One of ``analysis.claims``.
@@ -64,7 +64,7 @@ def headline(claim: Claim, analysis: AnyAnalysis) -> str:
 
 
 def details(claim: Claim, analysis: AnyAnalysis) -> str:
-    """Say what a claim comes to with all of its statistics; see :func:`headline`."""
+    """Say the result of a claim with all of its statistics; see :func:`headline`."""
     return _wording(claim, analysis).details
 
 
@@ -144,7 +144,7 @@ def _(claim: QualityFollowsCost, analysis: Analysis) -> Wording:
     found = claim.over_settings
     bounds = "" if math.isnan(found.low) else f" ({found.low:.2f} to {found.high:.2f})"
     why = {
-        OpenReason.FEW_SETTINGS: "so few settings are easily in order by chance",
+        OpenReason.FEW_SETTINGS: "with so few settings, such an order can arise by chance",
         OpenReason.TOO_FEW_SEEDS: "a single seed says nothing about other seeds",
     }
     limits = [why[reason] for reason in claim.reasons if reason in why]
@@ -160,7 +160,7 @@ def _no_correlation(claim: QualityFollowsCost, analysis: Analysis) -> str:
     for reason in claim.reasons:
         match reason:
             case OpenReason.ONE_SETTING:
-                return "it takes at least two settings"
+                return "at least two settings are needed"
             case OpenReason.EQUAL_QUALITY:
                 some = next(iter(analysis.settings[0].qualities.values()))
                 return f"every run has the same {analysis.metric}, {number(some)}"
@@ -271,7 +271,7 @@ def _(claim: EarlyPrecision, analysis: Analysis) -> Wording:
     subject = "the bits of the first tenth of training"
     if math.isnan(claim.p):
         return Wording(
-            f"Whether early precision pays {schedules} cannot be tested: too few shared seeds",
+            f"Whether early precision helps {schedules} cannot be tested: too few shared seeds",
             f"Whether {among} quality rises with {subject} cannot be tested: the test needs two seeds that all of them "
             "share, and early bits that differ.",
         )
@@ -281,11 +281,11 @@ def _(claim: EarlyPrecision, analysis: Analysis) -> Wording:
     numbers = f"Page's trend test over seeds gives {p}{opposite}; {spearman}"
     return {
         Verdict.SUPPORTED: Wording(
-            f"More bits early give better quality {schedules} ({p})",
+            f"More bits early in training improve quality {schedules} ({p})",
             f"{_capital(among)}, quality rises with {subject}: {numbers}.",
         ),
         Verdict.CONTRADICTED: Wording(
-            f"More bits early give worse quality {schedules} ({reversed_p})",
+            f"More bits early in training reduce quality {schedules} ({reversed_p})",
             f"{_capital(among)}, quality falls with {subject}: {numbers}.",
         ),
         Verdict.OPEN: Wording(
@@ -304,13 +304,13 @@ def _(claim: HighStart, analysis: Analysis) -> Wording:
     }[claim.verdict]
     short = f"{effect}: {', '.join(_pair(*pair) for pair in claim.pairs[:2])}"
     if OpenReason.TOO_FEW_SEEDS in claim.reasons:
-        short = "Whether starting at high precision pays at equal cost cannot be tested: too few shared seeds"
+        short = "Whether starting at high precision helps at equal cost cannot be tested: too few shared seeds"
     shown, more = claim.pairs[:MANY], len(claim.pairs) - MANY
     each = listed([f"{_pair(high, low, comparison)} ({comparison.outcome})" for high, low, comparison in shown])
     each += f"; {count(more, 'more pair')} not listed" if more > 0 else ""
     if claim.verdict == Verdict.OPEN:
         return Wording(
-            short, f"Whether it pays to start at high precision is open for the pairs of equal cost: {each}."
+            short, f"Whether it helps to start at high precision is open for the pairs of equal cost: {each}."
         )
     outcome = Outcome.BETTER if claim.verdict == Verdict.SUPPORTED else Outcome.WORSE
     matching = sum(comparison.outcome == outcome for _, _, comparison in claim.pairs)
@@ -341,7 +341,7 @@ def _(claim: PrecisionMatters, analysis: Analysis) -> Wording:
     begin = {
         Verdict.SUPPORTED: "Precision matters here",
         Verdict.CONTRADICTED: "Low precision does no harm here",
-        Verdict.OPEN: "No significant effect of precision here",
+        Verdict.OPEN: "The effect of precision is not significant",
     }[claim.verdict]
     short = f"{begin}: {lowest} {_ahead(claim.difference)} {baseline} in mean {analysis.metric}"
     long = f"{short} (paired t test over seeds, Holm's correction)."
@@ -351,7 +351,7 @@ def _(claim: PrecisionMatters, analysis: Analysis) -> Wording:
 
 
 def _ahead(difference: float) -> str:
-    """How a setting with this difference compares, as it stands between two names."""
+    """How a setting with this difference compares, phrased to go between two names."""
     if difference == 0:
         return "equals"
     return f"is {number(abs(difference))} {'better' if difference > 0 else 'worse'} than"
@@ -361,7 +361,9 @@ def _ahead(difference: float) -> str:
 def _(claim: DivergedRuns, analysis: Analysis) -> Wording:
     where = _settings([f"{amount} of {label}" for label, amount in claim.diverged.items()])
     short = f"{sum(claim.diverged.values())} of {count(claim.runs, 'run')} diverged ({where})"
-    long = f"{short}. Their settings have no finite mean, and take no part in correlations, tests and the Pareto front."
+    long = (
+        f"{short}. Their settings have no finite mean, and are excluded from correlations, tests and the Pareto front."
+    )
     if claim.baseline is not None:
         long += f" The baseline {claim.baseline} is among them, so nothing can be compared with it."
     return Wording(short, long)
@@ -395,9 +397,9 @@ def _(claim: GrowingDamage, analysis: DeficitAnalysis) -> Wording:
     change = _by_sign(claim.slope, "rises", "falls", "does not change significantly")
     begin = f"Final quality {change} with the length of an initial deficit"
     return Wording(
-        f"{begin}: {_metric_change(claim.slope, analysis)} per normal training of deficit",
+        f"{begin}: {_metric_change(claim.slope, analysis)} for each normal-run length of deficit",
         f"{begin}: compared with as many steps without one, {_signed(analysis)} changes by {_change(claim.slope)} per "
-        "normal training of deficit.",
+        "normal run of deficit.",
     )
 
 
@@ -408,7 +410,7 @@ def _(claim: LastingDamage, analysis: DeficitAnalysis) -> Wording:
     return Wording(
         f"{begin}: {_metric_change(difference, analysis)} after an initial deficit of {steps} and a whole normal "
         "training",
-        f"{begin}: after the longest initial deficit ({steps}) and a whole normal training, {_signed(analysis)} "
+        f"{begin}: after the longest initial deficit ({steps}) and a whole normal run, {_signed(analysis)} "
         f"differs by {_change(difference)} from as many steps without a deficit.",
     )
 
@@ -432,7 +434,7 @@ def _(claim: LaterHurtsLess, analysis: DeficitAnalysis) -> Wording:
         f"A later deficit {effect} (learning rate {claim.arm}): {_metric_change(claim.slope, analysis)} per normal "
         "training later",
         f"With the learning rate {rate} it, a later deficit of the same length {effect}: compared with the control "
-        f"without one, {_signed(analysis)} changes by {_change(claim.slope)} per normal training that the deficit is "
+        f"without one, {_signed(analysis)} changes by {_change(claim.slope)} per normal run that the deficit is "
         "moved.",
     )
 
@@ -441,7 +443,10 @@ def _(claim: LaterHurtsLess, analysis: DeficitAnalysis) -> Wording:
 
 
 def recommendations(analysis: Analysis) -> list[str]:
-    """Return two to four sentences on which setting to choose."""
+    """Return up to four sentences on which setting to choose."""
+    fewest = min((len(setting.qualities) for setting in analysis.settings), default=0)
+    if fewest < FEWEST_SEEDS:
+        return [f"{_capital(count(fewest, 'seed'))} cannot support a recommendation: run at least {ENOUGH_SEEDS}."]
     if not analysis.advice:
         return ["Every setting has runs that diverged: there is nothing to choose from.", "Raise q_min and run again."]
     if Role.ONLY_CHOICE in analysis.advice:
@@ -459,7 +464,7 @@ def recommendations(analysis: Analysis) -> list[str]:
         if setting.label in roles
     ]
     if analysis.advice[Role.LOWEST_COST] == analysis.advice[Role.BEST_QUALITY]:
-        sentences.append("The cheapest setting also has the best mean: there is no trade-off here.")
+        sentences.append("The cheapest setting also has the best mean quality: there is no trade-off here.")
     return sentences + _caution(analysis)
 
 
@@ -478,7 +483,7 @@ def _summary(label: str, analysis: Analysis) -> str:
         Outcome.NO_DIFFERENCE: "not significantly different from",
     }
     outcome = setting.against.outcome if setting.against is not None else Outcome.TOO_FEW_SEEDS
-    base_quality = f"{number(base.quality.mean)} of {base.label}" if math.isfinite(base.quality.mean) else base.label
+    base_quality = f"{base.label} ({number(base.quality.mean)})" if math.isfinite(base.quality.mean) else base.label
     compared = f"{phrase.get(outcome, 'not tested against')} {base_quality}"
     if setting.acceptable is not None and setting.acceptable.accepted:
         compared = f"as good as {base_quality} within a margin of {number(setting.acceptable.margin)}"
@@ -490,5 +495,5 @@ def _caution(analysis: Analysis) -> list[str]:
         return ["No static or full-precision baseline was run, so it is unknown what these settings lose."]
     fewest = min(len(setting.qualities) for setting in analysis.settings)
     if fewest < ENOUGH_SEEDS:
-        return [f"Some settings have only {count(fewest, 'seed')}: run {ENOUGH_SEEDS} before you rely on this."]
+        return [f"Some settings have only {count(fewest, 'seed')}: run at least {ENOUGH_SEEDS} to rely on this."]
     return []

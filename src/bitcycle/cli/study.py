@@ -178,8 +178,8 @@ def print_estimate(plan: Plan, path: Path, engine: Engine, as_json: bool) -> Non
     import torch
 
     from bitcycle._study.estimate import estimate
+    from bitcycle._study.format import count
     from bitcycle._study.store import Store
-    from bitcycle._study.wording import count
 
     workers = engine.worker_count or 1
     torch.set_num_threads(engine.thread_count)  # as in a worker
@@ -193,7 +193,10 @@ def print_estimate(plan: Plan, path: Path, engine: Engine, as_json: bool) -> Non
     if as_json:
         described = [
             {
-                **{key: getattr(each.run, key) for key in ("name", "task", "schedule", "seed", "steps")},
+                **{
+                    key: getattr(each.run, key)
+                    for key in ("name", "task", "schedule", "seed", "steps", "learning_rate")
+                },
                 "bitops": each.bitops,
                 "seconds": each.seconds,
                 "done": each.run.name in done,
@@ -202,15 +205,18 @@ def print_estimate(plan: Plan, path: Path, engine: Engine, as_json: bool) -> Non
         ]
         print(json_text({"runs": described, "seconds": seconds, "workers": workers}))
         return
+    policies = any(each.run.learning_rate for each in estimates)
     rows = [
         [
-            *(each.run.name, each.run.task, each.run.schedule, str(each.run.seed), str(each.run.steps)),
+            *(each.run.name, each.run.task, each.run.schedule, *([each.run.learning_rate] if policies else [])),
+            *(str(each.run.seed), str(each.run.steps)),
             *(f"{short(each.bitops // 32**2)}", f"{each.seconds:.0f} s"),
             "done" if each.run.name in done else "",
         ]
         for each in estimates
     ]
-    print(table(["run", "task", "schedule", "seed", "steps", "effective MACs", "time", ""], rows))
+    policy = ["learning rate"] if policies else []
+    print(table(["run", "task", "schedule", *policy, "seed", "steps", "effective MACs", "time", ""], rows))
     todo = f"{count(len(rows), 'run')}, {len(missing)} to do"
     print(f"{todo}: about {_duration(seconds)} with {count(workers, 'worker')}")
 

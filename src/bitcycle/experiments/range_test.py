@@ -28,7 +28,9 @@ def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> R
         The result of :func:`bitcycle.range_test`.
     """
     torch.manual_seed(mix(run.seed, 0) >> 1)
-    training = task_named(run.task).prepare(run)
+    task = task_named(run.task)
+    task.chosen_options(run)  # a task without options does not check them itself
+    training = task.prepare(run)
     quantize(training.model, training.recipe, policy=training.policy)
 
     def step(batch: tuple[int, int]) -> Tensor:

@@ -51,7 +51,7 @@ def deficit_columns(analysis: DeficitAnalysis, experiment: labels.ExperimentView
     """Return the columns of the table of an experiment."""
     return [
         Column("arm", lambda p: p.arm, numeric=False),
-        Column(f"{experiment.column} in normal trainings", lambda p: fmt.number(p.share), lambda p: p.share),
+        Column(f"{experiment.column} in normal runs", lambda p: fmt.number(p.share), lambda p: p.share),
         Column(f"{experiment.column} in steps", lambda p: f"{p.place:,}", lambda p: p.place),
         *_quality_columns(analysis, "gain over the control"),
     ]
@@ -148,7 +148,7 @@ def settings_csv(analyses: Sequence[Analysis]) -> str:
 
 
 def deficits_csv(analyses: Sequence[DeficitAnalysis]) -> str:
-    """Return a row per point of each experiment; ``place`` is its length or start in normal trainings.
+    """Return a row per point of each experiment; ``place`` is its length or start in normal runs.
 
     >>> deficits_csv([]).startswith("title,task,metric")
     True

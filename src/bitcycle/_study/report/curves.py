@@ -1,4 +1,4 @@
-"""What was recorded along training, as means over the seeds. The curves of single runs are not kept."""
+"""What was recorded during training, as means over the seeds. The curves of single runs are not kept."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def deficit_plot(analysis: DeficitAnalysis, experiment: ExperimentView, size: Pl
 
 
 def _ticks(frame: Frame, lines: Sequence[ArmLine]) -> list[tuple[float, str, str]]:
-    """A tick at each place in normal trainings and in steps, without texts where they would run into each other."""
+    """A tick at each place in normal runs and in steps, without texts where they would run into each other."""
     ticks: list[tuple[float, str, str]] = []
     taken = -1.0
     for place, share in sorted({(mark.row.place, mark.row.share) for each in lines for mark in each.marks}):

@@ -23,7 +23,7 @@ from bitcycle.experiments.run_config import RunConfig
 
 NO_DEFICIT = "no-deficit"
 ARMS_TEXT = (
-    "The arms differ in nothing else, so the difference from longer is the effect of a deficit; what a restart "
+    "The arms differ only in this, so the difference from longer is the effect of a deficit; what a restart "
     "recovers was not lasting damage. Select an arm to follow it in the plots and tables."
 )
 
@@ -45,9 +45,9 @@ class DeficitSection(Section):
             if (drawing := self.plots[each.name])
         ]
         if self.trainings.plots:
-            title = f"Diagnostics along training, by {self.trainings.experiment.axis}"
+            title = f"Diagnostics during training, by {self.trainings.experiment.axis}"
             drawing = grid(title, [drawing for drawing, _ in self.trainings.plots], 2, self.trainings.key())
-            self.figures.append(Figure("measurements", "diagnostics along training", drawing))
+            self.figures.append(Figure("measurements", "diagnostics during training", drawing))
 
     def lead(self) -> str:
         return f"{_question(self.analysis)} {_what_ran(self.analysis)}"
@@ -125,9 +125,9 @@ class DeficitSection(Section):
         choice = legend("Select a line in all of these plots", [(shown.experiment.axis, chips)])
         explained = (
             f"Means over the seeds, for the held arm at every {shown.experiment.column}, and in grey for trainings "
-            "without a deficit. A dot marks the first value after a deficit. Point at a line for its name."
+            "without a deficit. A dot marks the first value after a deficit. Hover over a line for its name."
         )
-        drawn = part("Diagnostics along training", explained, choice, panels(shown.plots))
+        drawn = part("Diagnostics during training", explained, choice, panels(shown.plots))
         return tag("div", drawn, class_="linked")
 
 
@@ -152,7 +152,7 @@ class Trainings:
     def _add_lines(self, analysis: DeficitAnalysis, experiment: ExperimentView, held: Sequence[DeficitPoint]) -> None:
         controls = {point.place: point for point in experiment.points if point.arm == LONGER.name}
         if experiment.by_length and 0 in controls:
-            self._add("no deficit: the normal training", "0", NO_DEFICIT, controls[0])
+            self._add("no deficit: the normal run", "0", NO_DEFICIT, controls[0])
         for point, shade in zip(held, shades(len(held)), strict=True):
             label = f"held, {labels.place_text(analysis, experiment, point)}"
             ends = point.place + (0 if experiment.by_length else analysis.window)
@@ -185,7 +185,7 @@ def drawn_runs(analysis: DeficitAnalysis) -> list[RunConfig]:
 def _question(analysis: DeficitAnalysis) -> str:
     low, high = (fmt.count(width, "bit") for width in analysis.bits)
     steps = fmt.count(analysis.steps, "step")
-    lasting = f"cause damage that a full normal training at {high} ({steps}) does not repair"
+    lasting = f"cause damage that a full normal run at {high} ({steps}) does not repair"
     when = "cause less damage the later it starts"
     by_length = any(point.place for point in analysis.lengths)
     effects = [lasting] * by_length + [when] * bool(analysis.positions) or [lasting, when]
@@ -196,26 +196,26 @@ def _what_ran(analysis: DeficitAnalysis) -> str:
     parts = []
     lengths = sorted({point.share for point in analysis.lengths if point.place})
     if lengths:
-        parts.append(f"initial deficits of {fmt.listed(fmt.number(share) for share in lengths)} normal trainings")
+        parts.append(f"initial deficits of {fmt.listed(fmt.number(share) for share in lengths)} normal runs")
     starts = fmt.listed(fmt.number(share) for share in sorted({point.share for point in analysis.positions}))
     if analysis.positions:
-        when = f"{starts} of the way through a normal training"
+        when = f"{starts} of the way through a normal run"
         if analysis.recovery == "whole":
-            when = f"after {starts} normal trainings, followed by a full normal training"
+            when = f"after {starts} normal runs, followed by a full normal run"
         window = f"{trainings(analysis.window / analysis.steps)} ({fmt.count(analysis.window, 'step')})"
         parts.append(f"a deficit of {window} that starts {when}")
-    return f"Runs: {'; '.join(parts) or 'only normal trainings'}; {fmt.count(analysis.seeds, 'seed')} each."
+    return f"Runs: {'; '.join(parts) or 'only normal runs'}; {fmt.count(analysis.seeds, 'seed')} each."
 
 
 def _plot_text(analysis: DeficitAnalysis, experiment: ExperimentView) -> str:
     low, high = (fmt.count(width, "bit") for width in analysis.bits)
     window = fmt.count(analysis.window, "step")
     if experiment.by_length:
-        training = f"an initial deficit at {low} and a full normal training at {high}"
+        training = f"an initial deficit at {low} and a full normal run at {high}"
     elif analysis.recovery == "whole":
-        training = f"some training at {high}, {window} at {low}, and a full normal training at {high}"
+        training = f"some training at {high}, {window} at {low}, and a full normal run at {high}"
     else:
-        training = f"a normal training at {high} into which {window} at {low} are inserted"
+        training = f"a normal run at {high} into which {window} at {low} are inserted"
     better = labels.better_text(analysis)
     return f"The {analysis.metric} on the test set after {training}; mean over seeds ({better})."
 

@@ -133,7 +133,7 @@ class ExperimentView:
     @property
     def axis(self) -> str:
         """The title of the horizontal axis."""
-        return f"{self.column} of the deficit, in normal trainings"
+        return f"{self.column} of the deficit, in normal runs"
 
     @property
     def arms(self) -> list[ArmStyle]:
@@ -146,7 +146,7 @@ class ExperimentView:
         return self.name == "length"
 
     def without_deficit(self, point: DeficitPoint) -> bool:
-        """Whether a point is the normal training itself."""
+        """Whether a point is the normal run itself."""
         return self.by_length and point.place == 0
 
 
@@ -160,18 +160,18 @@ def experiments_of(analysis: DeficitAnalysis) -> list[ExperimentView]:
 
 
 def trainings(share: float) -> str:
-    """Format a length in normal trainings.
+    """Format a length in normal runs.
 
     >>> trainings(0.25), trainings(1.0), trainings(1 / 3)
-    ('0.25 normal trainings', '1 normal training', '0.333 normal trainings')
+    ('0.25 normal runs', '1 normal run', '0.333 normal runs')
     """
-    return f"{fmt.number(share)} normal training" + ("" if share == 1 else "s")
+    return f"{fmt.number(share)} normal run" + ("" if share == 1 else "s")
 
 
 def place_text(analysis: DeficitAnalysis, experiment: ExperimentView, point: DeficitPoint) -> str:
     """Return which deficit a point is about; its control has none."""
     if experiment.without_deficit(point):
-        return f"no deficit: the normal training of {fmt.count(analysis.steps, 'step')}"
+        return f"no deficit: the normal run of {fmt.count(analysis.steps, 'step')}"
     if experiment.by_length:
         deficit = f"an initial deficit of {trainings(point.share)} ({fmt.count(point.place, 'step')})"
     else:

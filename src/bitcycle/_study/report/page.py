@@ -133,7 +133,7 @@ def _findings(sections: Sequence[Section]) -> Markup:
 def _contents(study: StudyInfo, sections: Sequence[Section]) -> Markup:
     links = [(section.anchor, section.analysis.title) for section in sections]
     links += [("failed", "Failed runs")] if study.failed else []
-    links += [("reproduce", "How to reproduce it"), ("glossary", "Glossary")]
+    links += [("reproduce", "How to reproduce this study"), ("glossary", "Glossary")]
     items = [tag("li", tag("a", title, href=f"#{anchor}")) for anchor, title in links]
     return tag("nav", tag("ol", *items), aria_label="Contents", class_="contents")
 
@@ -156,7 +156,7 @@ def _reproduction(study: StudyInfo) -> Markup:
     plan = tag("details", tag("summary", "Plan"), tag("pre", tag("code", study.plan), tabindex="0"))
     return tag(
         "section",
-        tag("h2", "How to reproduce it"),
+        tag("h2", "How to reproduce this study"),
         tag("p", "The same command with the same versions gives the same numbers."),
         tag("pre", tag("code", study.command), class_="command", tabindex="0"),
         _terms(run_facts(study), "facts"),

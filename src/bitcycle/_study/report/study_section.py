@@ -26,10 +26,10 @@ MARKDOWN_COLUMNS = 11
 """The summary shows the first columns of the table; the CSV file has all of them."""
 MOST_ROWS = 1000
 """The most rows of a table; the CSV file has all of them."""
-DIAGNOSTICS_TEXT = "Means over the seeds, coloured by group. Point at a line for its name, or select a schedule."
+DIAGNOSTICS_TEXT = "Means over the seeds, coloured by group. Hover over a line for its name, or select a schedule."
 CORRELATION_TEXT = (
     "Correlation of quality with cost over schedules and static baselines: +1 if more expensive is always better, 0 if "
-    "cost does not matter. Full precision is left out because its cost is of another order."
+    "cost does not matter. Full precision is left out because its cost is an order of magnitude higher."
 )
 
 
@@ -126,7 +126,7 @@ class StudySection(Section):
             part("Training curves", _curve_text(analysis), self._training()),
         ]
         if self.diagnostics:
-            parts.append(part("Diagnostics along training", DIAGNOSTICS_TEXT, panels(self.diagnostics)))
+            parts.append(part("Diagnostics during training", DIAGNOSTICS_TEXT, panels(self.diagnostics)))
         parts += [
             part("Does quality increase with cost?", CORRELATION_TEXT, self._correlations()),
             part("Does early precision matter?", "", self._equal_cost()),
@@ -154,7 +154,7 @@ class StudySection(Section):
         if len(self.settings) + len(lost) < len(settings):
             sentences.append(
                 f"The plots show {len(self.settings):,} of {len(settings):,} settings: the Pareto front, the "
-                "baselines, and others at even distances by cost. The file settings.csv has all of them."
+                "baselines, and others evenly spaced by cost. The file settings.csv has all of them."
             )
         if settings and all(len(setting.qualities) <= 1 for setting in settings):
             sentences.append("There is one seed per schedule: no intervals, and differences may be noise.")
@@ -197,7 +197,7 @@ class StudySection(Section):
 
     def _training(self) -> Markup:
         if not self.training:
-            return note("The records of this study hold no training curves.")
+            return note("The records of this study contain no training curves.")
         return self._bits_key() + panels((drawing, "") for drawing in self.training)
 
     def _bits_key(self) -> Markup:
@@ -245,7 +245,7 @@ def _table_text(analysis: Analysis) -> str:
 def _curve_text(analysis: Analysis) -> str:
     return (
         f"The {analysis.metric} on the validation set, mean over seeds ({labels.better_text(analysis)}); the other "
-        "groups are grey. The strips show the bits at the same steps. A steep start may lie outside the frame."
+        "groups are grey. The strips show the bits at the same steps. A steep start may be cut off."
     )
 
 

@@ -70,7 +70,7 @@ def summary(study: StudyInfo, sections: Sequence[Section], addresses: Mapping[st
     if study.failed:
         blocks += ["## Failed runs", markdown_table(FAILURE_COLUMNS, study.failed)]
     facts = "; ".join(f"{name} {value}" for name, value in run_facts(study))
-    blocks += ["## How to reproduce it", fenced(study.command), plain(facts) + "."]
+    blocks += ["## How to reproduce this study", fenced(study.command), plain(facts) + "."]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -60,7 +60,7 @@ def analyse_deficits(part: DeficitPart, records: Iterable[RunResult]) -> Deficit
 
 def _title(part: DeficitPart, run: RunConfig) -> str:
     names = [part.task, *([f"model {run.model}"] if run.model else []), *([f"data {run.data}"] if run.data else [])]
-    whole = ", followed by a whole normal training" if part.recovery == "whole" else ""
+    whole = ", followed by a whole normal run" if part.recovery == "whole" else ""
     return f"{', '.join(names)}: {part.bits[0]} instead of {part.bits[1]} bits for part of training{whole}"
 
 
