@@ -10,8 +10,8 @@ from torch import nn
 from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.sites import join_names, matches
 from bitcycle.nn.registry import find, owner_of
+from bitcycle.nn.site_names import join_names, matches
 from bitcycle.nn.transformer import FusedContainer
 
 Rule = str | type[nn.Module]
@@ -65,12 +65,6 @@ def excluded_modules(
         )
         warnings.warn(f"bc.quantize: rules that matched nothing: {', '.join(hints)}", stacklevel=3)
     return excluded
-
-
-def skip_site(name: str, keep: tuple[Rule, ...]) -> Skip | None:
-    """Return why a single site stays in full precision, if a rule names it."""
-    rule = next((rule for rule in keep if isinstance(rule, str) and matches(name, rule)), None)
-    return None if rule is None else Skip(SkipKind.KEPT_BY_RULE, (rule,))
 
 
 def _all_names(model: nn.Module) -> dict[nn.Module, list[str]]:

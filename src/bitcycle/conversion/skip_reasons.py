@@ -88,6 +88,8 @@ def _explain(skip: Skip) -> str:
             return f"its code multiplies ({names}) outside its sites"
         case SkipKind.RAN_OUTSIDE_SITES:
             return f"runs {names} outside any site"
+        case SkipKind.NOT_RUN_YET:
+            return f"its products ({names}) become sites when the model first runs"
 
 
 def _container_or_no_product(module: nn.Module) -> Skip | None:

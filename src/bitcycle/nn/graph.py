@@ -28,6 +28,7 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
+from bitcycle.nn.own_products import OwnProducts
 from bitcycle.nn.registry import register
 
 
@@ -47,8 +48,8 @@ class QuantizedGraphLinear(QuantizedLayer):
 
 
 @register(MessagePassing)
-class QuantizedMessagePassing(QuantizedLayer):
-    """Any message passing with quantised aggregation (Q-Agg)."""
+class QuantizedMessagePassing(OwnProducts):
+    """Any message passing: products in its own code, and quantised aggregation (Q-Agg)."""
 
     replaces = ()
 
@@ -76,20 +77,27 @@ class QuantizedMessagePassing(QuantizedLayer):
         return tuple(name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
+        forward = super(QuantizedLayer, self).forward  # type: ignore[misc]
+        if self.bitcycle.template is None:
+            return forward(*arguments, **keywords)
+        return self.run_own_forward(forward, *arguments, **keywords)
 
     def aggregate(self, inputs: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
         """Round the messages, then run the layer's own aggregation."""
-        site = self.bitcycle.sites["aggregate"]
+        site = self.bitcycle.sites.get("aggregate")
+        if site is None:
+            return super().aggregate(inputs, *arguments, **keywords)  # type: ignore[misc]
         with computing(site):
             out = super().aggregate(self._round(inputs), *arguments, **keywords)  # type: ignore[misc]
         return round_grad_output(site, report_product(site, AggregationProduct(len(inputs)), inputs, None, out))
 
     def message_and_aggregate(self, edge_index: Any, *arguments: Any, **keywords: Any) -> Tensor:
         """Do the same where messages and aggregation are one sparse product."""
+        site = self.bitcycle.sites.get("aggregate")
+        if site is None:
+            return super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
         arguments = tuple(self._round(argument) for argument in arguments)
         keywords = {name: self._round(argument) for name, argument in keywords.items()}
-        site = self.bitcycle.sites["aggregate"]
         with computing(site):
             out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
         edges = edge_index.nnz() if hasattr(edge_index, "nnz") else edge_index._nnz()
