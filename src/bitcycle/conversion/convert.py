@@ -15,21 +15,18 @@ from bitcycle.arithmetic.site import UNCHANGED, Unchanged, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
 from bitcycle.conversion.sites import sites
-from bitcycle.conversion.skip_reasons import explain, skip_reason
+from bitcycle.conversion.skip_reasons import explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.kernels.rounding import check_width
 from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, original_class, quantized_class
 from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
-from bitcycle.nn.registry import find, owner_of, target_class
+from bitcycle.nn.registry import owner_of, target_class
 from bitcycle.nn.site_names import join_names, skip_site
 from bitcycle.nn.transformer import FusedContainer
 
 M = TypeVar("M", bound=nn.Module)
-
-_OWN_FORWARD = {SkipKind.OWN_METHOD, SkipKind.UNKNOWN_PRODUCTS}
-"""Why a module that no other mixin quantises is converted by its own ``forward``."""
 
 _SKIPS = "bitcycle_skips"
 """The attribute in which conversion stores on a module why it, or a part of it, was skipped."""
@@ -249,16 +246,14 @@ def _prepare_discovery(name: str, module: nn.Module, recipe: Recipe, keep: tuple
 
 def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> tuple[Skip, ...]:
     """Convert a module if it multiplies. Return what of it stays in full precision."""
-    mixin, mismatch = find(module)
+    mixin, skip, _ = mixin_for(module)
     if mixin is None:
-        skip = skip_reason(module, mismatch)
-        if skip is not None and skip.kind in _OWN_FORWARD:
-            convert_own_forward(name, module, recipe, keep)
-            return ()
         return () if skip is None else (skip,)
     skips = mixin.skips(module, recipe)
     local_names = mixin.site_names(module, recipe)
-    own_products = issubclass(mixin, OwnProducts) and bool(mixin.unknown_products(module))
+    own_products = mixin is QuantizedForward or (
+        issubclass(mixin, OwnProducts) and bool(mixin.unknown_products(module))
+    )
     if local_names or own_products or issubclass(mixin, FusedContainer):
         full_names = {local: join_names(name, local) for local in local_names}
         layer_sites = {local: Site(full, recipe, skip_site(full, keep)) for local, full in full_names.items()}
@@ -286,8 +281,8 @@ def hide_nested_layers(model: nn.Module) -> None:
 
 def _why_float(module: nn.Module) -> tuple[Skip, ...]:
     """Return why a module that conversion has not visited is a float module."""
-    mixin, mismatch = find(module)
-    skip = skip_reason(module, mismatch) if mixin is None else Skip(SkipKind.NOT_CONVERTED)
+    mixin, skip, _ = mixin_for(module)
+    skip = skip if mixin is None else Skip(SkipKind.NOT_CONVERTED)
     return () if skip is None else (skip,)
 
 

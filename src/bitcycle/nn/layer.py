@@ -74,6 +74,8 @@ class QuantizedLayer:
     """The methods that the mixin replaces. A subclass of the layer that overrides one of them is not converted."""
     prefix: ClassVar[str] = "Quantized"
     """What the name of the converted class starts with."""
+    is_fused: ClassVar[bool] = False
+    """Whether the float layer computes its products inside one function, in which they cannot be seen."""
     owns: tuple[str, ...] = ()
     """Names of child modules whose parameters the layer multiplies itself, without calling the child."""
 

@@ -33,13 +33,18 @@ from bitcycle.arithmetic import (
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
+from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.convolution import activation_dims
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.site_names import join_names, skip_site
 
 Function = Callable[..., Any]
+
+FUSED = {"multi_head_attention_forward"}
+"""Functions with products inside that a mode does not see."""
 
 
 class OwnProducts(AttentionLayer):
@@ -70,6 +75,11 @@ class QuantizedForward(OwnProducts):
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
         return []
+
+    @classmethod
+    def skips(cls, module: nn.Module, recipe: Recipe) -> tuple[Skip, ...]:
+        fused = tuple(name for name in scan_for_products(type(module)) if name in FUSED)
+        return (Skip(SkipKind.PRODUCTS_OUTSIDE_SITES, fused),) if fused else ()
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         return self.run_own_forward(super(QuantizedLayer, self).forward, *arguments, **keywords)  # type: ignore[misc]
@@ -291,9 +301,8 @@ def _attention(
         attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -math.inf)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = module.attention_product(f"{local}.scores", MatmulProduct(transpose_b=True), query * factor, key)
-    weights = torch.ops.aten._safe_softmax(
-        scores if attn_mask is None else scores + attn_mask, -1
-    )  # 0 where all is masked
+    scores = scores if attn_mask is None else scores + attn_mask
+    weights = torch.ops.aten._safe_softmax(scores, -1)  # 0 in a row that is masked altogether
     return module.attention_product(f"{local}.context", MatmulProduct(), F.dropout(weights, dropout_p), value)
 
 
