@@ -190,7 +190,8 @@ def _convolution(
     )
 
 
-def _matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
+def compute_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
+    """Compute a matrix product at a site of a module."""
     site = module.site(local)
     operands = (*args, *kwargs.values())
     if len(operands) != 2 or not _dense(*operands) or module.is_float(site):
@@ -213,7 +214,7 @@ def _matmul_dims(module: OwnProducts, a: Tensor, b: Tensor) -> tuple[Dims, Dims]
 
 
 def _reflected_matmul(module: OwnProducts, local: str, func: Function, input: Tensor, other: Tensor) -> Tensor:
-    return _matmul(module, local, torch.matmul, other, input)
+    return compute_matmul(module, local, torch.matmul, other, input)
 
 
 def _add_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
@@ -222,7 +223,7 @@ def _add_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **k
     if len(operands) != 3 or not _dense(*operands) or "out_dtype" in kwargs or module.is_float(site):
         return func(*args, **kwargs)
     added, alpha, beta = operands[0], kwargs.get("alpha", 1), kwargs.get("beta", 1)
-    product = _matmul(module, local, torch.matmul, *operands[1:])
+    product = compute_matmul(module, local, torch.matmul, *operands[1:])
     product = product if alpha == 1 else alpha * product
     return product if beta == 0 else product + (added if beta == 1 else beta * added)
 
@@ -240,7 +241,8 @@ def _operands(first: int, last: int) -> Callable[..., Any]:
     return compute
 
 
-def _einsum(module: OwnProducts, local: str, func: Function, equation: Any, *operands: Any) -> Any:
+def compute_einsum(module: OwnProducts, local: str, func: Function, equation: Any, *operands: Any) -> Any:
+    """Compute an Einstein sum at a site of a module."""
     site = module.site(local)
     flat = tuple(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     if not isinstance(equation, str) or len(flat) < 2 or not _dense(*flat) or module.is_float(site):
@@ -266,7 +268,7 @@ def _composed(
         return round_grad_output(site, func(*before, *rounded, *after, **kwargs))
     with computing(site), _MacCounter() as counter:
         out = func(*before, *rounded, *after, **kwargs)
-    product = ComposedProduct(site.name.rpartition(":")[2].partition("#")[0], counter.macs)
+    product = ComposedProduct(func.__name__.strip("_"), counter.macs)
     return round_grad_output(site, report_product(site, product, operands[0], operands[1], out))
 
 
@@ -277,7 +279,7 @@ def _composed_dims(module: OwnProducts, x: Tensor, operands: tuple[Tensor, ...])
     return feature_dims(recipe.attention if min(y.dim() for y in operands) > 2 else recipe.activations, x)
 
 
-def _attention(
+def compute_attention(
     module: OwnProducts,
     local: str,
     func: Function,
@@ -290,20 +292,24 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    sites = module.site(f"{local}.scores"), module.site(f"{local}.context")
+    """Compute scaled dot-product attention at the sites ``scores`` and ``context`` of a module."""
+    scores_name, context_name = join_names(local, "scores"), join_names(local, "context")
+    sites = module.site(scores_name), module.site(context_name)
     if not _dense(query, key, value) or module.is_float(*sites):
         return func(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value))
-    if is_causal:
-        attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -math.inf)
+    if is_causal:
+        allowed = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+        attn_mask = query.new_zeros(()) if attn_mask is None else attn_mask  # fused kernels take both
+        attn_mask = attn_mask.masked_fill(~allowed, -math.inf)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = module.attention_product(f"{local}.scores", MatmulProduct(transpose_b=True), query * factor, key)
+    scores = module.attention_product(scores_name, MatmulProduct(transpose_b=True), query * factor, key)
     scores = scores if attn_mask is None else scores + attn_mask
     weights = torch.ops.aten._safe_softmax(scores, -1)  # 0 in a row that is masked altogether
-    return module.attention_product(f"{local}.context", MatmulProduct(), F.dropout(weights, dropout_p), value)
+    return module.attention_product(context_name, MatmulProduct(), F.dropout(weights, dropout_p), value)
 
 
 def _dense(*operands: Any) -> bool:
@@ -337,11 +343,11 @@ PRODUCTS: dict[Any, tuple[str, Callable[..., Any]]] = {
     torch.conv_transpose1d: ("conv_transpose1d", _operands(0, 1)),
     torch.conv_transpose2d: ("conv_transpose2d", _operands(0, 1)),
     torch.conv_transpose3d: ("conv_transpose3d", _operands(0, 1)),
-    F.scaled_dot_product_attention: ("sdpa", _attention),
-    **dict.fromkeys((torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__), ("matmul", _matmul)),
+    F.scaled_dot_product_attention: ("sdpa", compute_attention),
+    **dict.fromkeys((torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__), ("matmul", compute_matmul)),
     torch.Tensor.__rmatmul__: ("matmul", _reflected_matmul),
-    **dict.fromkeys((torch.bmm, torch.Tensor.bmm), ("bmm", _matmul)),
-    **dict.fromkeys((torch.mm, torch.Tensor.mm), ("mm", _matmul)),
+    **dict.fromkeys((torch.bmm, torch.Tensor.bmm), ("bmm", compute_matmul)),
+    **dict.fromkeys((torch.mm, torch.Tensor.mm), ("mm", compute_matmul)),
     **dict.fromkeys((torch.addmm, torch.Tensor.addmm), ("addmm", _add_matmul)),
     **dict.fromkeys((torch.baddbmm, torch.Tensor.baddbmm), ("baddbmm", _add_matmul)),
     **dict.fromkeys((torch.addbmm, torch.Tensor.addbmm), ("addbmm", _operands(1, 2))),
@@ -349,7 +355,7 @@ PRODUCTS: dict[Any, tuple[str, Callable[..., Any]]] = {
     **dict.fromkeys((torch.addmv, torch.Tensor.addmv), ("addmv", _operands(1, 2))),
     **dict.fromkeys((torch.dot, torch.Tensor.dot), ("dot", _operands(0, 1))),
     **dict.fromkeys((torch.inner, torch.Tensor.inner), ("inner", _operands(0, 1))),
-    torch.einsum: ("einsum", _einsum),
+    torch.einsum: ("einsum", compute_einsum),
     torch.tensordot: ("tensordot", _operands(0, 1)),
     F.bilinear: ("bilinear", _operands(0, 2)),
 }
