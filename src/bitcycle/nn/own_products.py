@@ -111,6 +111,8 @@ class _Interceptor(TorchFunctionMode):
         kwargs = kwargs or {}
         product = PRODUCTS.get(func)
         if product is None:
+            # The method is Python code with a super() that a compiler cannot trace; the function is the same.
+            func = torch.unflatten if func is torch.Tensor.unflatten else func
             return func(*args, **kwargs)
         name, compute = product
         count = self.calls.get(name, 0) + 1
@@ -175,26 +177,48 @@ def _convolution(
     site = module.site(local)
     if not _dense(input, weight) or module.is_float(site):
         return func(input, weight, bias, stride, padding, dilation, groups)
-    if isinstance(padding, str) or input.dim() != weight.dim():  # padding by name, or an input without a batch
-        return _composed(module, site, func, (), (input, weight), (bias, stride, padding, dilation, groups), {})
-    stride, padding, dilation = (_per_dimension(value, weight.dim() - 2) for value in (stride, padding, dilation))
+    if input.dim() != weight.dim():  # an input without a batch
+        geometry = (stride, padding, dilation, groups)
+        return _convolution(module, local, func, input.unsqueeze(0), weight, bias, *geometry).squeeze(0)
     recipe = module.bitcycle.recipe
-    return module.multiply(
-        local,
-        ConvolutionProduct(stride, padding, dilation, groups),
-        input,
-        weight,
-        module.round_bias(local, bias),
-        a_spec=OperandSpec(activation_dims(recipe.activations, input)),
-        b_spec=OperandSpec(weight_dims(recipe.weights, weight)),
-    )
+    bias = module.round_bias(local, bias)
+    dims = activation_dims(recipe.activations, input), weight_dims(recipe.weights, weight)
+    if isinstance(padding, str):  # torch works out what the padding is, which can differ from side to side
+        after = (bias, stride, padding, dilation, groups)
+        return _composed(module, site, func, (), (input, weight), after, {}, dims)
+    stride, padding, dilation = (_per_dimension(value, weight.dim() - 2) for value in (stride, padding, dilation))
+    product = ConvolutionProduct(stride, padding, dilation, groups)
+    a_spec, b_spec = map(OperandSpec, dims)
+    return module.multiply(local, product, input, weight, bias, a_spec=a_spec, b_spec=b_spec)
+
+
+def _transposed_convolution(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
+    site = module.site(local)
+    operands, others = _in_order(args, kwargs)
+    if not _dense(*operands[:2]) or module.is_float(site):
+        return func(*args, **kwargs)
+    recipe, (input, weight) = module.bitcycle.recipe, operands[:2]
+    dims = activation_dims(recipe.activations, input), weight_dims(recipe.weights, weight, 1)
+    return _composed(module, site, func, (), (input, weight), operands[2:], others, dims)
+
+
+def _grouped_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
+    """Compute a product per group. Groups of a batch ``b`` are weights, one for each group of rows of ``a``."""
+    site = module.site(local)
+    operands, others = _in_order(args, kwargs)
+    if not _dense(*operands[:2]) or module.is_float(site):
+        return func(*args, **kwargs)
+    recipe, (a, b) = module.bitcycle.recipe, operands[:2]
+    b_dims = (1,) if b.dim() == 3 and recipe.weights == "channel" else weight_dims(recipe.weights, b, b.dim() - 1)
+    dims = feature_dims(recipe.activations, a), b_dims
+    return _composed(module, site, func, (), (a, b), operands[2:], others, dims)
 
 
 def compute_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
     """Compute a matrix product at a site of a module."""
     site = module.site(local)
-    operands = (*args, *kwargs.values())
-    if len(operands) != 2 or not _dense(*operands) or module.is_float(site):
+    operands, others = _in_order(args, kwargs)
+    if len(operands) != 2 or others or not _dense(*operands) or module.is_float(site):
         return func(*args, **kwargs)
     a, b = operands
     if min(a.dim(), b.dim()) < 2:
@@ -219,10 +243,11 @@ def _reflected_matmul(module: OwnProducts, local: str, func: Function, input: Te
 
 def _add_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
     site = module.site(local)
-    operands = (*args, *(x for name, x in kwargs.items() if name not in ("alpha", "beta", "out_dtype")))
-    if len(operands) != 3 or not _dense(*operands) or "out_dtype" in kwargs or module.is_float(site):
+    operands, others = _in_order(args, kwargs)
+    unknown = others.keys() - {"alpha", "beta"}
+    if len(operands) != 3 or unknown or not _dense(*operands) or module.is_float(site):
         return func(*args, **kwargs)
-    added, alpha, beta = operands[0], kwargs.get("alpha", 1), kwargs.get("beta", 1)
+    added, alpha, beta = operands[0], others.get("alpha", 1), others.get("beta", 1)
     product = compute_matmul(module, local, torch.matmul, *operands[1:])
     product = product if alpha == 1 else alpha * product
     return product if beta == 0 else product + (added if beta == 1 else beta * added)
@@ -233,10 +258,11 @@ def _operands(first: int, last: int) -> Callable[..., Any]:
 
     def compute(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
         site = module.site(local)
-        operands = args[first : last + 1]
+        bound, others = _in_order(args, kwargs)
+        operands = bound[first : last + 1]
         if len(operands) != last + 1 - first or not _dense(*operands) or module.is_float(site):
             return func(*args, **kwargs)
-        return _composed(module, site, func, args[:first], operands, args[last + 1 :], kwargs)
+        return _composed(module, site, func, bound[:first], operands, bound[last + 1 :], others)
 
     return compute
 
@@ -258,11 +284,17 @@ def _composed(
     operands: tuple[Tensor, ...],
     after: tuple[Any, ...],
     kwargs: dict[str, Any],
+    dims: tuple[Dims, ...] | None = None,
 ) -> Any:
-    """Run a function on rounded operands, and round the gradient that arrives at its result."""
+    """Run a function on rounded operands, and round the gradient that arrives at its result.
+
+    ``dims`` are the dimensions that share a grid, for each operand.
+    """
+    if dims is None:
+        dims = tuple(_composed_dims(module, x, operands) for x in operands)
     rounded = [
-        round_operand(site, x, _composed_dims(module, x, operands), module.training, name)
-        for x, name in zip(operands, "abcdefgh", strict=False)
+        round_operand(site, x, shared, module.training, name)
+        for x, shared, name in zip(operands, dims, "abcdefghijklmnopqrstuvwxyz", strict=False)
     ]
     if not current_observers():
         return round_grad_output(site, func(*before, *rounded, *after, **kwargs))
@@ -312,6 +344,19 @@ def compute_attention(
     return module.attention_product(context_name, MatmulProduct(), F.dropout(weights, dropout_p), value)
 
 
+_OPERAND_NAMES = (
+    *("input", "self", "input1", "mat_a", "a", "mat1", "batch1", "mat"),
+    *("other", "tensor2", "mat2", "batch2", "vec", "tensor", "mat_b", "b", "input2", "weight"),
+)
+"""The names of operands in the functions below. A function has its operands in this order."""
+
+
+def _in_order(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the operands by position, also those that were passed by name, and the other named arguments."""
+    named = tuple(kwargs[name] for name in _OPERAND_NAMES if name in kwargs)
+    return (*args, *named), {name: value for name, value in kwargs.items() if name not in _OPERAND_NAMES}
+
+
 def _dense(*operands: Any) -> bool:
     return all(isinstance(x, Tensor) and x.is_floating_point() and x.layout is torch.strided for x in operands)
 
@@ -340,9 +385,9 @@ PRODUCTS: dict[Any, tuple[str, Callable[..., Any]]] = {
     torch.conv1d: ("conv1d", _convolution),
     torch.conv2d: ("conv2d", _convolution),
     torch.conv3d: ("conv3d", _convolution),
-    torch.conv_transpose1d: ("conv_transpose1d", _operands(0, 1)),
-    torch.conv_transpose2d: ("conv_transpose2d", _operands(0, 1)),
-    torch.conv_transpose3d: ("conv_transpose3d", _operands(0, 1)),
+    torch.conv_transpose1d: ("conv_transpose1d", _transposed_convolution),
+    torch.conv_transpose2d: ("conv_transpose2d", _transposed_convolution),
+    torch.conv_transpose3d: ("conv_transpose3d", _transposed_convolution),
     F.scaled_dot_product_attention: ("sdpa", compute_attention),
     **dict.fromkeys((torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__), ("matmul", compute_matmul)),
     torch.Tensor.__rmatmul__: ("matmul", _reflected_matmul),
@@ -363,4 +408,4 @@ PRODUCTS: dict[Any, tuple[str, Callable[..., Any]]] = {
 
 for _function in (getattr(torch, "_grouped_mm", None), getattr(F, "grouped_mm", None)):
     if _function is not None:
-        PRODUCTS[_function] = ("grouped_mm", _operands(0, 1))
+        PRODUCTS[_function] = ("grouped_mm", _grouped_matmul)
