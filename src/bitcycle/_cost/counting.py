@@ -14,11 +14,12 @@ from bitcycle._cost.cost import Cost, Row
 from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Site, observing
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.convert import convert_layer, convert_module, hide_nested_layers, restore_layer
 from bitcycle.conversion.sites import named_sites
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.nn.families import load_families
-from bitcycle.nn.layer import conversion_of, original_class
+from bitcycle.nn.layer import Conversion, conversion_of, original_class
 from bitcycle.nn.own_products import KeptLayer
 from bitcycle.nn.registry import find, owner_of
 from bitcycle.nn.site_names import join_names
@@ -132,11 +133,19 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
     kept = {module for module in model.modules() if (c := conversion_of(module)) is not None and c.mixin is KeptLayer}
     added: set[nn.Module] = set()
     floating: set[nn.Module] = set()
+    extra: list[tuple[Conversion, str]] = []
     try:
         for module in kept:
             restore_layer(module)
         for name, module in list(model.named_modules()):
-            if conversion_of(module) is not None or owner_of(name, model) is not None:
+            if (converted := conversion_of(module)) is not None:
+                for local in converted.mixin.site_names(module, EVERYTHING):
+                    if local not in converted.sites:
+                        skip = Skip(SkipKind.FULL_PRECISION_AGGREGATION)
+                        converted.sites[local] = Site(join_names(name, local), EVERYTHING, skip)
+                        extra.append((converted, local))
+                continue
+            if owner_of(name, model) is not None:
                 continue
             convert_module(name, module, EVERYTHING)
             conversion = conversion_of(module)
@@ -147,6 +156,8 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
         hide_nested_layers(model)
         yield floating
     finally:
+        for converted, local in extra:
+            del converted.sites[local]
         for module in added:
             restore_layer(module)
         for module in kept:
@@ -189,8 +200,12 @@ def _never_counted(model: nn.Module) -> list[str]:
     for name, module in model.named_modules():
         conversion = conversion_of(module)
         mixin = find(module)[0] if conversion is None else conversion.mixin
-        weights = mixin.uncounted_weights(module) if mixin is not None else ()
+        if mixin is None:
+            continue
+        owner = f"{name or 'the model'} ({original_class(module).__name__})"
+        weights, methods = mixin.uncounted_weights(module), mixin.elementwise_products(module)
         if weights:
-            layer = original_class(module).__name__
-            uncounted.append(f"message weights {', '.join(weights)} of {name or 'the model'} ({layer})")
+            uncounted.append(f"message weights {', '.join(weights)} of {owner}")
+        if methods:
+            uncounted.append(f"elementwise products in {', '.join(methods)} of {owner}")
     return uncounted

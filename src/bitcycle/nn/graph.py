@@ -26,10 +26,13 @@ from bitcycle.arithmetic import (
 )
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import scan_for_products
-from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
+from bitcycle.nn.code_scan import scan_for_products, sums_of_products
+from bitcycle.nn.layer import QuantizedLayer, feature_dims, original_class, weight_dims
 from bitcycle.nn.own_products import OwnProducts
 from bitcycle.nn.registry import register
+
+METHODS = ("forward", "message", "edge_update", "update")
+"""The methods of message passing in which a layer multiplies, apart from aggregation."""
 
 
 @register(GraphLinear)
@@ -69,12 +72,19 @@ class QuantizedMessagePassing(OwnProducts):
 
     @classmethod
     def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
-        methods = ("forward", "message", "edge_update", "update")
-        return scan_for_products(type(module), methods, skip=("propagate", "aggregate", "message_and_aggregate"))
+        return scan_for_products(
+            original_class(module), METHODS, skip=("propagate", "aggregate", "message_and_aggregate")
+        )
 
     @classmethod
     def uncounted_weights(cls, module: nn.Module) -> tuple[str, ...]:
+        if cls.unknown_products(module):  # they are operands of its matrix products, which are sites
+            return ()
         return tuple(name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1)
+
+    @classmethod
+    def elementwise_products(cls, module: nn.Module) -> tuple[str, ...]:
+        return () if cls.uncounted_weights(module) else sums_of_products(original_class(module), METHODS)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         forward = super(QuantizedLayer, self).forward  # type: ignore[misc]

@@ -103,6 +103,11 @@ class QuantizedLayer:
         return ()
 
     @classmethod
+    def elementwise_products(cls, module: nn.Module) -> tuple[str, ...]:
+        """Return the methods that multiply activations elementwise and sum, which no count of products includes."""
+        return ()
+
+    @classmethod
     def attach(cls, module: nn.Module) -> None:
         """Change the module beyond its class. Conversion calls this once."""
 
