@@ -273,7 +273,19 @@ def compute_einsum(module: OwnProducts, local: str, func: Function, equation: An
     flat = tuple(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     if not isinstance(equation, str) or len(flat) < 2 or not _dense(*flat) or module.is_float(site):
         return func(equation, *operands)
-    return _composed(module, site, func, (equation,), flat, (), {})
+    dims = tuple(_einsum_dims(module, equation, position, flat) for position in range(len(flat)))
+    return _composed(module, site, func, (equation,), flat, (), {}, dims)
+
+
+def _einsum_dims(module: OwnProducts, equation: str, position: int, operands: tuple[Tensor, ...]) -> Dims:
+    """Return the dimensions that share a grid: for a parameter, the indices that are summed."""
+    x = operands[position]
+    terms, arrow, output = equation.replace(" ", "").partition("->")
+    if isinstance(x, nn.Parameter) and arrow and "." not in terms and module.bitcycle.recipe.weights == "channel":
+        summed = tuple(d for d, index in enumerate(terms.split(",")[position]) if index not in output)
+        if summed:
+            return summed
+    return _composed_dims(module, x, operands)
 
 
 def _composed(
