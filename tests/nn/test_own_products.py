@@ -140,6 +140,10 @@ NUMERICS = {
         lambda a, b: torch.einsum("bi,oi->bo", [a, b]), [(4, 3)], (5, 3),
         lambda p, a, b: two(p, lambda a, b: a @ b.t(), a, b, None, (1,)),
     ),
+    "einsum, a weight for each head": (
+        lambda a, b: torch.einsum("bhi,hio->bho", a, b), [(4, 2, 3)], (2, 3, 5),
+        lambda p, a, b: two(p, lambda a, b: torch.einsum("bhi,hio->bho", a, b), a, b, LINEAR, (1,)),
+    ),
     "bilinear": (
         lambda a, b, w: F.bilinear(a, b, w), [(4, 3), (4, 5)], (6, 3, 5),
         lambda p, a, b, w: p.site(F.bilinear(p.operand(a), p.operand(b), p.operand(w, (1, 2)))),
@@ -203,6 +207,17 @@ def test_full_precision_is_the_function_bit_for_bit(case):
     kind = type(bc.restore(module))
     assert kind is Call
     assert all(torch.equal(a, b) for a, b in zip(results(module, inputs), expected, strict=True))
+
+
+@every_function
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compiles_into_one_graph(case):
+    torch._dynamo.reset()
+    module, inputs, _ = build(case)
+    bc.quantize(module, example_inputs=tuple(inputs))
+    bc.set_bits(module, forward=4)
+    compiled = torch.compile(copy.deepcopy(module), fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(*inputs), module(*inputs))
 
 
 @pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this version of torch has no grouped product")
