@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from bitcycle.arithmetic.recipe import Recipe
     from bitcycle.conversion.convert import quantize, restore, set_bits
     from bitcycle.conversion.model_summary import summary
+    from bitcycle.nn.products import Attention, Einsum, Matmul
     from bitcycle.scheduler import PrecisionScheduler
 
 __all__ = [
+    "Attention",
+    "Einsum",
+    "Matmul",
     "Meter",
     "PrecisionScheduler",
     "Recipe",
@@ -46,6 +50,9 @@ __version__ = "0.2.0"
 
 # What needs torch is imported on first use, so that schedules and the command line's help work without loading it.
 _MODULES = {
+    "Attention": "nn.products",
+    "Einsum": "nn.products",
+    "Matmul": "nn.products",
     "Meter": "_cost",
     "PrecisionScheduler": "scheduler",
     "Recipe": "arithmetic.recipe",

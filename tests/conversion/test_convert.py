@@ -175,14 +175,25 @@ class Hidden(nn.Module):
 
 
 def test_what_multiplies_and_is_not_known_is_named_once():
-    model = nn.Sequential(Unknown(), OwnLinear(4, 4), nn.Linear(4, 4))
+    class OwnLSTM(nn.LSTM):
+        def forward(self, x):
+            return super().forward(x)[0]
+
+    model = nn.Sequential(OwnLSTM(4, 4), OwnLSTM(4, 4), nn.Linear(4, 4))
     with pytest.warns(UserWarning, match="does not know") as caught:
         bc.quantize(model)
     assert len(caught) == 1
-    assert "0 (Unknown: its code multiplies (einsum)" in str(caught[0].message)
-    assert "1 (OwnLinear: OwnLinear overrides forward of Linear" in str(caught[0].message)
+    assert "0 (OwnLSTM: OwnLSTM overrides forward of LSTM" in str(caught[0].message)
+    assert "1 (OwnLSTM" in str(caught[0].message)
+
+
+def test_products_in_code_become_sites_when_it_runs():
+    model = bc.quantize(nn.Sequential(Unknown(), OwnLinear(4, 4), nn.Linear(4, 4)))
     reasons = {row.name: row.reason for row in bc.summary(model).skipped}
-    assert "einsum" in reasons["0"]
+    assert reasons["0"] == "its products (einsum) become sites when the model first runs"
+    model(torch.randn(3, 4))
+    assert [row.name for row in bc.summary(model).sites] == ["0:einsum", "1:linear", "2"]
+    assert not {"0", "1"} & {row.name for row in bc.summary(model).skipped}
 
 
 def test_a_run_finds_products_that_the_code_hides():

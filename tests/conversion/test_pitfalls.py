@@ -56,9 +56,13 @@ def test_an_attention_layer_with_a_forward_of_its_own_does_not_lend_its_projecti
 
 @pytest.mark.parametrize("make", [lambda: pyg.RGCNConv(4, 4, 2), lambda: pyg.GatedGraphConv(4, 2)])
 @pytest.mark.parametrize("aggregation", ["full", "quantized"])
-def test_products_inside_of_message_passing_are_named(make, aggregation):
-    with pytest.warns(UserWarning, match="outside its sites"):
-        bc.quantize(make(), bc.Recipe(aggregation=aggregation))
+def test_products_inside_of_message_passing_are_sites(make, aggregation):
+    layer = bc.quantize(make(), bc.Recipe(aggregation=aggregation))
+    edges = torch.tensor([[0, 1], [1, 0]])
+    inputs = (torch.randn(2, 4), edges) + ((torch.tensor([0, 1]),) if isinstance(layer, pyg.RGCNConv) else ())
+    summary = bc.summary(layer, inputs)
+    assert any(":" in row.name for row in summary.sites)
+    assert not any("outside" in row.reason for row in summary.skipped)
 
 
 def test_a_run_finds_products_outside_the_sites_of_a_layer():

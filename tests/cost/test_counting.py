@@ -245,16 +245,17 @@ class Attend(nn.Module):
 
 class Hidden(nn.Module):
     def forward(self, x):
-        return F.bilinear(x, x, torch.ones(3, 4, 4))
+        return torch.cdist(x, x, p=1.0)
 
 
-@pytest.mark.filterwarnings("ignore:bc.quantize does not know:UserWarning")
-def test_functional_products_count_in_full_precision():
+@pytest.mark.parametrize("kept", [False, True])
+def test_functional_products_count_at_their_sites(kept):
     model = nn.Sequential(nn.Linear(4, 4), Own())
-    c = bc.cost(bc.quantize(model), torch.zeros(3, 4))
-    assert [(row.name, row.macs, row.quantized) for row in c.rows] == [("0", 48, True), ("1", 60, False)]
+    c = bc.cost(bc.quantize(model, keep="1" if kept else None), torch.zeros(3, 4))
+    assert [(row.name, row.macs, row.quantized) for row in c.rows] == [("0", 48, True), ("1:matmul", 60, not kept)]
     assert c.rows[1].input_gradient == c.rows[1].weight_gradient == 60
-    assert c.bitops(forward=4, backward=8) == 48 * 4 * 4 + 48 * 8 * 4 + 3 * 60 * 1024
+    own = 3 * 60 * 1024 if kept else 60 * (4 * 4 + 2 * 8 * 4)
+    assert c.bitops(forward=4, backward=8) == 48 * 4 * 4 + 48 * 8 * 4 + own
 
 
 def test_functional_attention_is_counted():
@@ -264,8 +265,8 @@ def test_functional_attention_is_counted():
 
 def test_what_no_rule_knows_is_named():
     c = bc.cost(Hidden(), torch.zeros(2, 4))
-    assert c.uncounted == ("_trilinear in the model (Hidden)",)
-    assert "NOT counted: _trilinear" in str(c)
+    assert c.uncounted == ("_cdist_forward in the model (Hidden)",)
+    assert "NOT counted: _cdist_forward" in str(c)
     gat = bc.cost(pyg.GATConv(5, 7), (torch.zeros(5, 5), EDGES))
     assert gat.uncounted == ("message weights att_src, att_dst of the model (GATConv)",)
 

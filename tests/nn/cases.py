@@ -193,6 +193,22 @@ def bert_self_attention():
     return BertSelfAttention(config)
 
 
+def matmul(layer, plain, a, b):
+    return plain.site(plain.row(a) @ plain.row(b))
+
+
+def matmul_with_a_matrix(layer, plain, a, b):
+    return plain.site(plain.operand(a) @ plain.weight(b, channel=1))
+
+
+def scaled_dot_product(layer, plain, q, k, v):
+    return plain.attention(q, k, v, q.shape[-1] ** -0.5)[0]
+
+
+def einsum(layer, plain, a, b):
+    return plain.site(torch.einsum(layer.equation, plain.row(a), plain.row(b)))
+
+
 CASES = [
     Case("linear", lambda: nn.Linear(5, 7), lambda: (randn(3, 5),), linear),
     Case("linear, three dimensions, no bias", lambda: nn.Linear(5, 7, bias=False), lambda: (randn(2, 3, 5),), linear),
@@ -219,6 +235,10 @@ CASES = [
         lambda: (randn(2, 4, 8),),
         encoder,
     ),
+    Case("matmul", bc.Matmul, lambda: (randn(2, 4, 3), randn(2, 3, 5)), matmul),
+    Case("matmul with a matrix", bc.Matmul, lambda: (randn(2, 4, 3), randn(3, 5)), matmul_with_a_matrix, batched=False),
+    Case("scaled dot product", bc.Attention, lambda: (randn(2, 3, 4, 8), randn(2, 3, 5, 8), randn(2, 3, 5, 6)), scaled_dot_product),
+    Case("einsum", lambda: bc.Einsum("bij,bjk->bik"), lambda: (randn(2, 4, 3), randn(2, 3, 5)), einsum),
     Case("graph linear", lambda: pyg.Linear(5, 7), lambda: (randn(6, 5),), graph_linear),
     Case("message passing", lambda: pyg.SAGEConv(5, 7), lambda: (randn(6, 5), EDGES), sage, bc.Recipe(aggregation="quantized"), batched=False),
     Case("Conv1D of transformers", lambda: Conv1D(7, 5), lambda: (randn(2, 3, 5),), conv1d_of_transformers),

@@ -212,7 +212,7 @@ def test_not_a_number_is_not_laundered(case):
 @pytest.mark.parametrize("case", [case for case in CASES if case.batched], ids=lambda case: case.name)
 def test_an_empty_batch(case):
     layer, inputs = build(case)
-    empty = [x[:0] for x in inputs]
+    empty = [x[:0].requires_grad_(x.is_floating_point()) for x in inputs]
     expected = [out.shape for out in tensors(layer(*empty))]
     bc.quantize(layer, case.recipe)
     bc.set_bits(layer, forward=4, backward=4)

@@ -14,13 +14,15 @@ from bitcycle._cost.cost import Cost, Row
 from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Site, observing
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.conversion.convert import convert_layer, restore_layer
-from bitcycle.conversion.sites import conversions, join_names, named_sites
+from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.conversion.convert import convert_layer, convert_module, hide_nested_layers, restore_layer
+from bitcycle.conversion.sites import named_sites
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.nn.families import load_families
-from bitcycle.nn.layer import conversion_of
+from bitcycle.nn.layer import Conversion, conversion_of, original_class
+from bitcycle.nn.own_products import KeptLayer
 from bitcycle.nn.registry import find, owner_of
-from bitcycle.nn.transformer import FusedContainer
+from bitcycle.nn.site_names import join_names
 
 EVERYTHING = Recipe(aggregation="quantized")
 """A recipe under which every product of a model is a site and can be counted."""
@@ -48,27 +50,25 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
     """
     load_families()
     with ExitStack() as stack:
-        quantized, labels = stack.enter_context(_everything_a_site(model))
+        floating = stack.enter_context(_everything_a_site(model))
         stack.enter_context(preserve_state(model))
         stack.enter_context(_in_full_precision(model))
-        tally = _Tally(labels, quantized)
+        tally = _Tally()
         normalised = stack.enter_context(_normalised_elements(model))
         stack.enter_context(observing(tally))
         stack.enter_context(ProductTracer(model, tally.outside))
         stack.enter_context(torch.enable_grad())
         run_model(model, example_inputs)
+        rows = tally.rows(model, floating)
     uncounted = [*tally.uncounted, *_never_counted(model)]
-    return Cost(tuple(entry.row() for entry in tally.entries.values()), tuple(uncounted), normalised[0])
+    return Cost(rows, tuple(uncounted), normalised[0])
 
 
 @dataclass
-class _Entry:
+class _Counts:
     """The running counts of one product."""
 
-    name: str
-    layer: str
     product: str
-    quantized: bool
     macs: int = 0
     input_gradient: int = 0
     weight_gradient: int = 0
@@ -78,78 +78,90 @@ class _Entry:
         self.input_gradient += macs if a.requires_grad else 0
         self.weight_gradient += macs if b is not None and b.requires_grad else 0
 
-    def row(self) -> Row:
-        return Row(
-            self.name,
-            self.layer,
-            self.product,
-            self.macs,
-            self.input_gradient,
-            self.weight_gradient,
-            self.quantized,
-            weight_quantized=self.product != AggregationProduct.kind,
-        )
+    def row(self, name: str, layer: str, quantized: bool) -> Row:
+        weight_quantized = self.product != AggregationProduct.kind
+        counts = (self.macs, self.input_gradient, self.weight_gradient)
+        return Row(name, layer, self.product, *counts, quantized, weight_quantized)
 
 
 class _Tally(Observer):
     """Adds up the products of sites and the products that run outside of sites."""
 
-    def __init__(self, labels: dict[int, tuple[str, str]], quantized: set[int]) -> None:
-        self.labels, self.quantized = labels, quantized
-        self.entries: dict[Any, _Entry] = {}
+    def __init__(self) -> None:
+        self.counts: dict[Site | tuple[str, str, str], _Counts] = {}
         self.uncounted: list[str] = []
 
     def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
-        name, layer = self.labels.get(id(site), (site.name, "?"))
-        entry = _Entry(name, layer, product.kind, id(site) in self.quantized)
         shape_of_b = torch.Size() if b is None else b.shape
-        self.entries.setdefault(id(site), entry).add(product.macs(a.shape, shape_of_b, out.shape), a, b)
+        counts = self.counts.setdefault(site, _Counts(product.kind))
+        counts.add(product.macs(a.shape, shape_of_b, out.shape), a, b)
 
     def outside(self, name: str, module: nn.Module, operation: str, args: tuple[Any, ...], out: Any) -> None:
         """Count a product outside of sites by the rules for torch's operations, in full precision."""
+        layer = original_class(module).__name__
         if operation not in RULES:
-            text = f"{operation} in {name or 'the model'} ({type(module).__name__})"
+            text = f"{operation} in {name or 'the model'} ({layer})"
             if text not in self.uncounted:
                 self.uncounted.append(text)
             return
-        entry = _Entry(name, type(module).__name__, operation, quantized=False)
-        entry = self.entries.setdefault((name, operation), entry)
+        counts = self.counts.setdefault((name, layer, operation), _Counts(operation))
         for a, b, macs in RULES[operation](args, out):
-            entry.add(macs, a, b)
+            counts.add(macs, a, b)
+
+    def rows(self, model: nn.Module, floating: set[nn.Module]) -> tuple[Row, ...]:
+        """Return a row per product; ``floating`` are the modules that count as full precision."""
+        labels = {
+            site: (join_names(name, local), conversion.original.__name__, site.skip is None and module not in floating)
+            for name, module in model.named_modules()
+            if (conversion := conversion_of(module)) is not None
+            for local, site in conversion.sites.items()
+        }
+        return tuple(
+            counts.row(*labels[key]) if isinstance(key, Site) else counts.row(*key[:2], quantized=False)
+            for key, counts in self.counts.items()
+        )
 
 
 @contextmanager
-def _everything_a_site(model: nn.Module) -> Iterator[tuple[set[int], dict[int, tuple[str, str]]]]:
-    """Temporarily convert every layer that is not converted.
+def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
+    """Temporarily convert every layer that is not converted, and yield those that count as full precision.
 
-    Yields the ids of the sites that count as quantised, and the name and layer of every site by its id. A float model
-    is counted as if it were converted; in a converted one, skipped layers are in full precision.
+    A float model is counted as if it were converted, except for aggregation. In a converted one, skipped layers are in
+    full precision.
     """
-    converted = named_sites(model).values()
-    quantized = {id(site) for site in converted if site.skip is None}
-    is_float = not converted
-    added: list[nn.Module] = []
+    is_float = all(conversion_of(module) is None for module in model.modules())
+    kept = {module for module in model.modules() if (c := conversion_of(module)) is not None and c.mixin is KeptLayer}
+    added: set[nn.Module] = set()
+    floating: set[nn.Module] = set()
+    extra: list[tuple[Conversion, str]] = []
     try:
+        for module in kept:
+            restore_layer(module)
         for name, module in list(model.named_modules()):
-            mixin, _ = find(module)
-            if mixin is None or conversion_of(module) is not None or owner_of(name, model) is not None:
+            if (converted := conversion_of(module)) is not None:
+                for local in converted.mixin.site_names(module, EVERYTHING):
+                    if local not in converted.sites:
+                        skip = Skip(SkipKind.FULL_PRECISION_AGGREGATION)
+                        converted.sites[local] = Site(join_names(name, local), EVERYTHING, skip)
+                        extra.append((converted, local))
                 continue
-            names = mixin.site_names(module, EVERYTHING)
-            if names or issubclass(mixin, FusedContainer):
-                sites = {local: Site(join_names(name, local), EVERYTHING) for local in names}
-                convert_layer(module, mixin, EVERYTHING, sites)
-                added.append(module)
-                if is_float and "aggregate" not in sites:
-                    quantized |= {id(site) for site in sites.values()}
-        labels = {
-            id(site): (join_names(name, local), conversion.original.__name__)
-            for name, conversion in conversions(model)
-            for local, site in conversion.sites.items()
-        }
-        yield quantized, labels
+            if owner_of(name, model) is not None:
+                continue
+            convert_module(name, module, EVERYTHING)
+            conversion = conversion_of(module)
+            if conversion is not None:
+                added.add(module)
+                if not is_float or "aggregate" in conversion.sites:
+                    floating.add(module)
+        hide_nested_layers(model)
+        yield floating
     finally:
+        for converted, local in extra:
+            del converted.sites[local]
         for module in added:
             restore_layer(module)
+        for module in kept:
+            convert_layer(module, KeptLayer, EVERYTHING, {})
 
 
 @contextmanager
@@ -188,8 +200,12 @@ def _never_counted(model: nn.Module) -> list[str]:
     for name, module in model.named_modules():
         conversion = conversion_of(module)
         mixin = find(module)[0] if conversion is None else conversion.mixin
-        weights = mixin.uncounted_weights(module) if mixin is not None else ()
+        if mixin is None:
+            continue
+        owner = f"{name or 'the model'} ({original_class(module).__name__})"
+        weights, methods = mixin.uncounted_weights(module), mixin.elementwise_products(module)
         if weights:
-            layer = type(module).__name__.removeprefix("Quantized")
-            uncounted.append(f"message weights {', '.join(weights)} of {name or 'the model'} ({layer})")
+            uncounted.append(f"message weights {', '.join(weights)} of {owner}")
+        if methods:
+            uncounted.append(f"elementwise products in {', '.join(methods)} of {owner}")
     return uncounted

@@ -102,6 +102,7 @@ class Meter:
         finally:
             self._busy = False
         self.uncounted |= set(counted.uncounted)
+        self._sites = named_sites(self._model)  # counting may have discovered some
         return counted
 
     def _price(self, counted: Cost) -> int:

@@ -4,6 +4,7 @@ from bitcycle.arithmetic.functions import OperandSpec, multiply, round_grad_outp
 from bitcycle.arithmetic.observers import Observer, computing, observing, report_product
 from bitcycle.arithmetic.products import (
     AggregationProduct,
+    ComposedProduct,
     ConvolutionProduct,
     Counted,
     LinearProduct,
@@ -15,6 +16,7 @@ from bitcycle.arithmetic.site import Site
 
 __all__ = [
     "AggregationProduct",
+    "ComposedProduct",
     "ConvolutionProduct",
     "Counted",
     "LinearProduct",

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from bitcycle.arithmetic.products import TrilinearProduct
+
 
 class OpProduct(NamedTuple):
     """One product of an operation."""
@@ -63,6 +65,19 @@ def _attention(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
     return [OpProduct(query, key, scores * query.shape[-1]), OpProduct(query, value, scores * value.shape[-1])]
 
 
+def _grouped(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
+    """Count a product per group. The groups divide the rows of a matrix ``a``, or the columns of a matrix ``b``."""
+    a, b = args[0], args[1]
+    if a.dim() == 3 and b.dim() == 2:
+        return [OpProduct(a, b, b.numel() * a.shape[1])]
+    return [OpProduct(a, b, a.numel() * b.shape[-1])]
+
+
+def _trilinear(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
+    x, weight = args[0], args[1]
+    return [OpProduct(x, weight, TrilinearProduct().macs(x.shape, weight.shape[-3:], out.shape))]
+
+
 def _sparse(first: int) -> MacRule:
     def rule(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
         a, b = args[first], args[first + 1]
@@ -89,14 +104,16 @@ RULES: dict[str, MacRule] = {
         ),
         _attention,
     ),
+    "_grouped_mm": _grouped,
+    "_trilinear": _trilinear,
     "_sparse_mm": _sparse(0),
     "_sparse_addmm": _sparse(1),
 }
 """Rules for the operations that can be counted, by name."""
 
 UNCOUNTED = {
-    *("_convolution", "_trilinear", "mkldnn_rnn_layer", "lstm", "gru", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"),
-    *("_transformer_encoder_layer_fwd", "_native_multi_head_attention", "_cdist_forward", "_grouped_mm"),
+    *("_convolution", "mkldnn_rnn_layer", "lstm", "gru", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"),
+    *("_transformer_encoder_layer_fwd", "_native_multi_head_attention", "_cdist_forward"),
 }
 """Operations that multiply and have no rule. A count lists them by name wherever they run."""
 

@@ -16,8 +16,9 @@ from torch import Tensor
 class Counted(Protocol):
     """What the cost needs to know of a product."""
 
-    kind: ClassVar[str]
-    """The name of the product in a table of costs."""
+    @property
+    def kind(self) -> str:
+        """The name of the product in a table of costs."""
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         """Return the multiply-accumulates of the product. Each of its two gradient products has the same number."""
@@ -158,3 +159,14 @@ class AggregationProduct:
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         return self.edges * a[1:].numel()
+
+
+@dataclass(frozen=True)
+class ComposedProduct:
+    """A torch function that multiplies in its own way, such as ``einsum``: its name and its count."""
+
+    kind: str
+    count: int
+
+    def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
+        return self.count

@@ -45,6 +45,8 @@ class Site:
         self.recipe = recipe
         self.skip = skip
         """Why this site stays in full precision, if a rule says so."""
+        self.followers: list[Site] = []
+        """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.own_products`."""
         self.control = torch.tensor([0, 0, 0, 0, 0, site_key(recipe.seed, name)], device="cpu")
 
     def set(
@@ -118,9 +120,10 @@ def write_bits(
     if step is not None:
         numbers |= {STEP: step, DRAWS: 0}
     for site in sites:
-        control = site.control.numpy()  # the same memory; several times faster than indexing the tensor
-        for slot, number in numbers.items():
-            control[slot] = number
+        for each in (site, *site.followers):
+            control = each.control.numpy()  # the same memory; several times faster than indexing the tensor
+            for slot, number in numbers.items():
+                control[slot] = number
 
 
 def read(control: Tensor, slot: int) -> Width:

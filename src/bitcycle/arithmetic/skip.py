@@ -27,6 +27,7 @@ class SkipKind(Enum):
     UNKNOWN_PRODUCTS = auto()  # the functions that multiply
     PRODUCTS_OUTSIDE_SITES = auto()  # the functions that multiply
     RAN_OUTSIDE_SITES = auto()  # the operations that ran
+    NOT_RUN_YET = auto()  # the functions that multiply
 
     @property
     def is_chosen(self) -> bool:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Container, Iterable
+from typing import Any, TypeVar
 
+import torch
 from torch import nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, Unchanged, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules, skip_site
-from bitcycle.conversion.sites import join_names, sites
-from bitcycle.conversion.skip_reasons import explain, skip_reason
+from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
+from bitcycle.conversion.sites import sites
+from bitcycle.conversion.skip_reasons import explain, mixin_for
+from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.kernels.rounding import check_width
+from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.families import load_families
-from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, quantized_class
-from bitcycle.nn.registry import find, owner_of, target_class
+from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, original_class, quantized_class
+from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
+from bitcycle.nn.registry import owner_of, target_class
+from bitcycle.nn.site_names import join_names, skip_site
 from bitcycle.nn.transformer import FusedContainer
 
 M = TypeVar("M", bound=nn.Module)
@@ -28,13 +33,20 @@ _SKIPS = "bitcycle_skips"
 
 
 def quantize(
-    model: M, recipe: Recipe | None = None, *, keep: Rules = None, where: Rules = None, policy: str | None = None
+    model: M,
+    recipe: Recipe | None = None,
+    *,
+    keep: Rules = None,
+    where: Rules = None,
+    policy: str | None = None,
+    example_inputs: Any = None,
 ) -> M:
     """Convert a model in place so that it can compute its products on a few bits.
 
     The model computes in full precision until bits are set. Its parameters stay the same objects under the same names.
-    :func:`restore` undoes the conversion. Products that stay in full precision because bitcycle does not know them are
-    reported in one warning.
+    :func:`restore` undoes the conversion. Products that a module's own ``forward`` computes, such as
+    ``F.scaled_dot_product_attention`` or ``a @ b``, become sites of that module when it first runs. Products that stay
+    in full precision because bitcycle does not know them are reported in one warning.
 
     Args:
         model: The model to convert. Convert it before you wrap it (DDP, FSDP) or compile it.
@@ -44,6 +56,8 @@ def quantize(
         where: What is converted, by the same rules; by default everything.
         policy: A model family of the paper, which keeps its first or last layer in full precision: ``"cifar-resnet"``,
             ``"imagenet-resnet"``, ``"retinanet"``, ``"gnn"``, ``"lstm"`` or ``"bert"``.
+        example_inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments. The model runs on them once,
+            so that the products of modules' own ``forward`` become sites now.
 
     Returns:
         The same model.
@@ -66,19 +80,23 @@ def quantize(
     """
     recipe = Recipe() if recipe is None else recipe
     if not isinstance(recipe, Recipe):
-        raise ValueError(f"recipe must be a bc.Recipe, got {recipe!r}")
+        raise ValueError(f"recipe must be a bc.Recipe, got {type(recipe).__name__}; inputs are example_inputs=...")
     _refuse_what_cannot_be_converted(model)
     load_families()
     keep_rules = as_rules(keep)
     excluded = excluded_modules(model, keep_rules, as_rules(where), policy)
-    unknown = []
     for name, module in list(model.named_modules()):
-        if owner_of(name, model) is not None:
-            continue
-        skips = (excluded[module],) if module in excluded else _convert(name, module, recipe, keep_rules)
-        vars(module)[_SKIPS] = skips
-        if any(skip.kind.is_unknown for skip in skips):
-            unknown.append(f"{name or 'the model itself'} ({_original(module).__name__}: {explain(skips)})")
+        if owner_of(name, model) is None:
+            skips = (excluded[module],) if module in excluded else convert_module(name, module, recipe, keep_rules)
+            vars(module)[_SKIPS] = skips
+    hide_nested_layers(model)
+    if example_inputs is not None:
+        discover_products(model, recipe, keep_rules, excluded, example_inputs)
+    unknown = [
+        f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(vars(module)[_SKIPS])})"
+        for name, module in model.named_modules()
+        if any(skip.kind.is_unknown for skip in vars(module).get(_SKIPS, ()))
+    ]
     if unknown:
         warnings.warn(
             "bc.quantize does not know these products, which stay in full precision: " + "; ".join(unknown),
@@ -153,8 +171,11 @@ def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
     skipped = {}
     for name, module in model.named_modules():
         skips: tuple[Skip, ...] | None = vars(module).get(_SKIPS)
+        conversion = conversion_of(module)
+        if conversion is not None and conversion.template is not None and not conversion.sites:
+            skips = (*(skips or ()), Skip(SkipKind.NOT_RUN_YET, _products_in_code(conversion)))
         if skips is None:
-            skips = () if conversion_of(module) is not None or owner_of(name, model) is not None else _why_float(module)
+            skips = () if conversion is not None or owner_of(name, model) is not None else _why_float(module)
         if skips:
             skipped[name] = skips
     return skipped
@@ -186,34 +207,87 @@ def restore_layer(module: nn.Module) -> None:
     del vars(module)["bitcycle"]
 
 
-def _convert(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...]) -> tuple[Skip, ...]:
-    """Convert a module if it is a registered layer. Return what of it stays in full precision."""
-    mixin, mismatch = find(module)
+def discover_products(
+    model: nn.Module, recipe: Recipe, keep: tuple[Rule, ...], excluded: Container[nn.Module], inputs: Any
+) -> None:
+    """Run a converted model once, so that products in modules' own ``forward`` become sites.
+
+    A module that multiplies although its code does not show it is converted, and the model runs again.
+    """
+    while True:
+        missed: dict[str, nn.Module] = {}
+
+        def ran_outside(name: str, module: nn.Module, *_: Any, missed: dict[str, nn.Module] = missed) -> None:
+            if conversion_of(module) is None and module not in excluded:
+                missed[name] = module
+
+        with preserve_state(model), torch.no_grad(), ProductTracer(model, ran_outside):
+            run_model(model, inputs)
+        if not missed:
+            return
+        for name, module in missed.items():
+            convert_own_forward(name, module, recipe, keep)
+            vars(module)[_SKIPS] = ()
+        hide_nested_layers(model)
+
+
+def convert_own_forward(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> None:
+    """Make the products of a module's own ``forward`` sites, which are created when it runs."""
+    convert_layer(module, QuantizedForward, recipe, {})
+    _prepare_discovery(name, module, recipe, keep)
+
+
+def _prepare_discovery(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...]) -> None:
+    conversion = conversion_of(module)
+    assert conversion is not None
+    conversion.template = Site(name, recipe)
+    conversion.keep = tuple(rule for rule in keep if isinstance(rule, str))
+
+
+def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> tuple[Skip, ...]:
+    """Convert a module if it multiplies. Return what of it stays in full precision."""
+    mixin, skip, _ = mixin_for(module)
     if mixin is None:
-        skip = skip_reason(module, mismatch)
         return () if skip is None else (skip,)
     skips = mixin.skips(module, recipe)
-    products = mixin.unknown_products(module)
-    if products:
-        skips += (Skip(SkipKind.PRODUCTS_OUTSIDE_SITES, products),)
     local_names = mixin.site_names(module, recipe)
-    if local_names or issubclass(mixin, FusedContainer):
+    own_products = mixin is QuantizedForward or (
+        issubclass(mixin, OwnProducts) and bool(mixin.unknown_products(module))
+    )
+    if local_names or own_products or issubclass(mixin, FusedContainer):
         full_names = {local: join_names(name, local) for local in local_names}
         layer_sites = {local: Site(full, recipe, skip_site(full, keep)) for local, full in full_names.items()}
         convert_layer(module, mixin, recipe, layer_sites)
+        if own_products:
+            _prepare_discovery(name, module, recipe, keep)
     return skips
+
+
+def hide_nested_layers(model: nn.Module) -> None:
+    """Hide the products of layers from the modules in whose own ``forward`` they run."""
+    for outer in model.modules():
+        conversion = conversion_of(outer)
+        if conversion is None or conversion.template is None:
+            continue
+        for module in outer.modules():
+            inner = conversion_of(module)
+            if module is outer:
+                continue
+            if inner is not None:
+                inner.nested = inner.template is None
+            elif any(skip.kind.is_chosen for skip in vars(module).get(_SKIPS, ())):
+                convert_layer(module, KeptLayer, conversion.recipe, {})
 
 
 def _why_float(module: nn.Module) -> tuple[Skip, ...]:
     """Return why a module that conversion has not visited is a float module."""
-    mixin, mismatch = find(module)
-    skip = skip_reason(module, mismatch) if mixin is None else Skip(SkipKind.NOT_CONVERTED)
+    mixin, skip, _ = mixin_for(module)
+    skip = skip if mixin is None else Skip(SkipKind.NOT_CONVERTED)
     return () if skip is None else (skip,)
 
 
-def _original(module: nn.Module) -> type[nn.Module]:
-    conversion = conversion_of(module)
-    return type(module) if conversion is None else conversion.original
+def _products_in_code(conversion: Conversion) -> tuple[str, ...]:
+    return scan_for_products(conversion.original) or ("found by a run",)
 
 
 def _refuse_what_cannot_be_converted(model: nn.Module) -> None:

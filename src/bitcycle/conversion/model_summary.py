@@ -14,9 +14,11 @@ from bitcycle._support.text import table
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.convert import skips_of
-from bitcycle.conversion.sites import conversions, join_names
+from bitcycle.conversion.sites import conversions
 from bitcycle.conversion.skip_reasons import explain
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
+from bitcycle.nn.layer import original_class
+from bitcycle.nn.site_names import join_names
 
 Bits = int | None
 
@@ -113,28 +115,28 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         skipped    layer  reason
         (1 layer)  ReLU   no product
     """
-    rows = {
-        id(site): SiteRow(
+    power, outside = _PowerMeter(), dict[str, list[str]]()
+    if inputs is not None:
+        _measure(model, inputs, power, outside)
+    rows = [
+        SiteRow(
             join_names(name, local),
             conversion.original.__name__,
             site.forward_bits,
             site.backward_bits,
             site.evaluate_bits,
             site.skip,
+            power.ratios(site),
         )
         for name, conversion in conversions(model)
         for local, site in conversion.sites.items()
-    }
+    ]
     modules = dict(model.named_modules())
     skips = skips_of(model)
-    if inputs is not None:
-        for name, operations in _measure(model, inputs, rows).items():
-            _add_run(skips, name, operations)
-    skipped = [
-        SkippedRow(name, type(modules[name]).__name__.removeprefix("Quantized"), reasons)
-        for name, reasons in skips.items()
-    ]
-    return Summary(list(rows.values()), skipped, measured=inputs is not None)
+    for name, operations in outside.items():
+        _add_run(skips, name, operations)
+    skipped = [SkippedRow(name, original_class(modules[name]).__name__, reasons) for name, reasons in skips.items()]
+    return Summary(rows, skipped, measured=inputs is not None)
 
 
 def _add_run(skips: dict[str, tuple[Skip, ...]], name: str, operations: list[str]) -> None:
@@ -146,10 +148,8 @@ def _add_run(skips: dict[str, tuple[Skip, ...]], name: str, operations: list[str
     skips[name] = (*(skip for skip in known if not skip.kind.denies_products), ran)
 
 
-def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[str, list[str]]:
-    """Run the model once. Fill in the ratios and return the operations that ran outside any site, by module."""
-    power = _PowerMeter()
-    outside: dict[str, list[str]] = {}
+def _measure(model: nn.Module, inputs: Any, power: _PowerMeter, outside: dict[str, list[str]]) -> None:
+    """Run the model once, and collect the power of operands and the operations outside any site, by module."""
 
     def ran_outside(name: str, module: nn.Module, operation: str, *_: Any) -> None:
         operations = outside.setdefault(name, [])
@@ -158,23 +158,24 @@ def _measure(model: nn.Module, inputs: Any, rows: dict[int, SiteRow]) -> dict[st
 
     with preserve_state(model), observing(power), torch.no_grad(), ProductTracer(model, ran_outside):
         run_model(model, inputs)
-    for (site, operand), (signal, noise) in power.totals.items():
-        if site in rows:
-            rows[site].snr[operand] = _ratio(signal, noise)
-    return outside
 
 
 class _PowerMeter(Observer):
     """Adds up the power of each operand and of its rounding error."""
 
     def __init__(self) -> None:
-        self.totals: dict[tuple[int, str], tuple[float, float]] = {}
+        self.totals: dict[Site, dict[str, tuple[float, float]]] = {}
 
     def rounded(self, site: Site, operand: str, before: Tensor, after: Tensor) -> None:
-        signal, noise = self.totals.get((id(site), operand), (0.0, 0.0))
+        operands = self.totals.setdefault(site, {})
+        signal, noise = operands.get(operand, (0.0, 0.0))
         signal += float(before.double().square().sum())
         noise += float((before.double() - after.double()).square().sum())
-        self.totals[id(site), operand] = (signal, noise)
+        operands[operand] = (signal, noise)
+
+    def ratios(self, site: Site) -> dict[str, float]:
+        """Return the signal-to-noise ratio of each operand of a site."""
+        return {operand: _ratio(*powers) for operand, powers in self.totals.get(site, {}).items()}
 
 
 def _ratio(signal: float, noise: float) -> float:

@@ -10,8 +10,10 @@ from torch import nn
 from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.sites import join_names, matches
+from bitcycle.conversion.skip_reasons import mixin_for
+from bitcycle.nn.own_products import OwnProducts
 from bitcycle.nn.registry import find, owner_of
+from bitcycle.nn.site_names import join_names, matches
 from bitcycle.nn.transformer import FusedContainer
 
 Rule = str | type[nn.Module]
@@ -49,7 +51,7 @@ def excluded_modules(
         kept_by = [rule for rule in keep if any(_applies(rule, name, module, model) for name in names)]
         chosen_by = [rule for rule in where if any(_applies(rule, name, module, model) for name in names)]
         unmatched -= {*kept_by, *chosen_by}
-        mixin = find(module).mixin
+        mixin = mixin_for(module).mixin
         if mixin is None or issubclass(mixin, FusedContainer):
             continue
         if kept_by:
@@ -65,12 +67,6 @@ def excluded_modules(
         )
         warnings.warn(f"bc.quantize: rules that matched nothing: {', '.join(hints)}", stacklevel=3)
     return excluded
-
-
-def skip_site(name: str, keep: tuple[Rule, ...]) -> Skip | None:
-    """Return why a single site stays in full precision, if a rule names it."""
-    rule = next((rule for rule in keep if isinstance(rule, str) and matches(name, rule)), None)
-    return None if rule is None else Skip(SkipKind.KEPT_BY_RULE, (rule,))
 
 
 def _all_names(model: nn.Module) -> dict[nn.Module, list[str]]:
@@ -97,9 +93,11 @@ def _rules_for_sites(model: nn.Module, keep: tuple[Rule, ...]) -> set[Rule]:
     everything = Recipe(embeddings=True, aggregation="quantized")
     matched: set[Rule] = set()
     for name, module in model.named_modules():
-        mixin = find(module).mixin
+        mixin = mixin_for(module).mixin
         for local in mixin.site_names(module, everything) if mixin is not None else []:
             matched |= {rule for rule in names if matches(join_names(name, local), rule)}
+        if mixin is not None and issubclass(mixin, OwnProducts):  # its sites are not known yet
+            matched |= {rule for rule in names if ":" in rule and matches(name, rule.partition(":")[0])}
     return matched
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Iterator
 
 from torch import nn
@@ -10,6 +9,7 @@ from torch import nn
 from bitcycle._support.names import nearest
 from bitcycle.arithmetic import Site
 from bitcycle.nn.layer import Conversion, conversion_of
+from bitcycle.nn.site_names import join_names, matches
 
 
 def conversions(model: nn.Module) -> Iterator[tuple[str, Conversion]]:
@@ -41,6 +41,9 @@ def named_sites(model: nn.Module) -> dict[str, Site]:
 def sites(model: nn.Module, where: str | Iterable[str] | None = None) -> dict[str, Site]:
     """Return the sites whose bits can be set, or those of them whose names match one of the patterns."""
     settable = {name: site for name, site in named_sites(model).items() if site.skip is None}
+    for name, conversion in conversions(model):  # bits of sites that are yet to be discovered
+        if conversion.template is not None:
+            settable[join_names(name, ":")] = conversion.template
     if not settable:
         raise ValueError("the model has no quantised layer: convert it first with bc.quantize(model)")
     if where is None:
@@ -53,14 +56,3 @@ def sites(model: nn.Module, where: str | Iterable[str] | None = None) -> dict[st
             hint = nearest(pattern, settable, f"the first site is {next(iter(settable))!r}")
             raise ValueError(f"no site matches {pattern!r}; {hint}")
     return {name: site for name, site in settable.items() if any(matches(name, pattern) for pattern in patterns)}
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Return whether a pattern matches a name, or the name of something that contains it."""
-    ends = [end for end, character in enumerate(name) if character == "."]
-    return any(fnmatch.fnmatchcase(name[:end], pattern) for end in [*ends, len(name)])
-
-
-def join_names(*parts: str) -> str:
-    """Join names of modules and sites with dots, without the empty ones."""
-    return ".".join(part for part in parts if part)

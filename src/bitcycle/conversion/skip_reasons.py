@@ -9,7 +9,22 @@ from torch.nn.parameter import is_lazy
 
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.nn.code_scan import scan_for_products
-from bitcycle.nn.registry import SKIPPED
+from bitcycle.nn.own_products import QuantizedForward
+from bitcycle.nn.registry import SKIPPED, Match, find
+
+
+def mixin_for(module: nn.Module) -> Match:
+    """Return the mixin that quantises a module, or why nothing does; neither for a mere container.
+
+    A module that no layer is registered for is quantised by its own ``forward``, if that multiplies.
+    """
+    match = find(module)
+    if match.mixin is not None:
+        return match
+    skip = skip_reason(module, match.skip)
+    if skip is not None and skip.kind in (SkipKind.OWN_METHOD, SkipKind.UNKNOWN_PRODUCTS) and not match.is_fused:
+        return Match(QuantizedForward)
+    return Match(None, skip)
 
 
 def skip_reason(module: nn.Module, mismatch: Skip | None) -> Skip | None:
@@ -88,6 +103,8 @@ def _explain(skip: Skip) -> str:
             return f"its code multiplies ({names}) outside its sites"
         case SkipKind.RAN_OUTSIDE_SITES:
             return f"runs {names} outside any site"
+        case SkipKind.NOT_RUN_YET:
+            return f"its products ({names}) become sites when the model first runs"
 
 
 def _container_or_no_product(module: nn.Module) -> Skip | None:

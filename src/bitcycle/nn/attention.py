@@ -41,7 +41,7 @@ class AttentionLayer(QuantizedLayer):
             softcap: Bounds the scores to ``softcap * tanh(scores / softcap)``.
             sinks: One extra score per head that takes part in the softmax but has no value.
         """
-        scores = self._product("scores", MatmulProduct(transpose_b=True), query * scale, key)
+        scores = self.attention_product("scores", MatmulProduct(transpose_b=True), query * scale, key)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         if mask is not None:
@@ -52,9 +52,10 @@ class AttentionLayer(QuantizedLayer):
         if sinks is not None:
             weights = weights[..., :-1]
         weights = F.dropout(weights, dropout, self.training)
-        return self._product("context", MatmulProduct(), weights, value), weights
+        return self.attention_product("context", MatmulProduct(), weights, value), weights
 
-    def _product(self, site: str, product: MatmulProduct, a: Tensor, b: Tensor) -> Tensor:
+    def attention_product(self, site: str, product: MatmulProduct, a: Tensor, b: Tensor) -> Tensor:
+        """Compute one of the two products at its site."""
         granularity = self.bitcycle.recipe.attention
         a_spec, b_spec = (OperandSpec(feature_dims(granularity, x)) for x in (a, b))
         return self.multiply(site, product, a, b, a_spec=a_spec, b_spec=b_spec)
@@ -64,6 +65,7 @@ class AttentionLayer(QuantizedLayer):
 class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
     """``softmax(Q K^T / sqrt(d)) V`` per head, with its four projections."""
 
+    is_fused = True
     owns = ("out_proj",)  # its forward is never called: the layer uses its weight directly
     embed_dim: int
     num_heads: int

@@ -39,6 +39,28 @@ def scan_for_products(
     return tuple(sorted(products))
 
 
+def sums_of_products(layer: type[nn.Module], methods: tuple[str, ...]) -> tuple[str, ...]:
+    """Return which of a class's methods multiply elementwise and sum, which is a product that no function shows.
+
+    >>> class Message(nn.Module):
+    ...     def message(self, query, key):
+    ...         return (query * key).sum(-1)
+    >>> sums_of_products(Message, ("message",))
+    ('message',)
+    """
+    return tuple(method for method in methods if _multiplies_and_sums(getattr(layer, method, None)))
+
+
+def _multiplies_and_sums(function: object) -> bool:
+    function = inspect.unwrap(function) if callable(function) else function
+    if not isinstance(function, FunctionType):
+        return False
+    instructions = list(dis.get_instructions(function))
+    return any(i.opname == "BINARY_OP" and i.argrepr == "*" for i in instructions) and any(
+        i.opname in ("LOAD_METHOD", "LOAD_ATTR") and i.argval == "sum" for i in instructions
+    )
+
+
 def _in_function(function: object, layer: type, depth: int, done: set[object]) -> set[str]:
     function = inspect.unwrap(function) if callable(function) else function
     if not isinstance(function, FunctionType) or function in done:

@@ -28,7 +28,7 @@ class ConvolutionLayer(QuantizedLayer):
             x = x.unsqueeze(0)
         site = self.bitcycle.sites[""]
         bias = self.round_bias("", self.bias)
-        x_spec = OperandSpec(_activation_dims(site.recipe.activations, x))
+        x_spec = OperandSpec(activation_dims(site.recipe.activations, x))
         if pad_at_end is not None:
             x = F.pad(round_operand(site, x, x_spec.dims, self.training, "a"), pad_at_end)
             x_spec = OperandSpec(already_rounded=True)
@@ -94,7 +94,8 @@ class QuantizedConvTranspose(ConvolutionLayer):
         return self.convolve(ConvolutionProduct(*geometry, True, tuple(output_padding)), input)
 
 
-def _activation_dims(granularity: Granularity, x: Tensor) -> Dims:
+def activation_dims(granularity: Granularity, x: Tensor) -> Dims:
+    """Return the dimensions that share a grid, for activations of shape (batch, channels, ...)."""
     if granularity == "tensor":
         return None
     own_grids = 1 if granularity == "channel" else 0

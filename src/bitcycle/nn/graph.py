@@ -26,9 +26,13 @@ from bitcycle.arithmetic import (
 )
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import scan_for_products
-from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
+from bitcycle.nn.code_scan import scan_for_products, sums_of_products
+from bitcycle.nn.layer import QuantizedLayer, feature_dims, original_class, weight_dims
+from bitcycle.nn.own_products import OwnProducts
 from bitcycle.nn.registry import register
+
+METHODS = ("forward", "message", "edge_update", "update")
+"""The methods of message passing in which a layer multiplies, apart from aggregation."""
 
 
 @register(GraphLinear)
@@ -47,8 +51,8 @@ class QuantizedGraphLinear(QuantizedLayer):
 
 
 @register(MessagePassing)
-class QuantizedMessagePassing(QuantizedLayer):
-    """Any message passing with quantised aggregation (Q-Agg)."""
+class QuantizedMessagePassing(OwnProducts):
+    """Any message passing: products in its own code, and quantised aggregation (Q-Agg)."""
 
     replaces = ()
 
@@ -68,28 +72,42 @@ class QuantizedMessagePassing(QuantizedLayer):
 
     @classmethod
     def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
-        methods = ("forward", "message", "edge_update", "update")
-        return scan_for_products(type(module), methods, skip=("propagate", "aggregate", "message_and_aggregate"))
+        return scan_for_products(
+            original_class(module), METHODS, skip=("propagate", "aggregate", "message_and_aggregate")
+        )
 
     @classmethod
     def uncounted_weights(cls, module: nn.Module) -> tuple[str, ...]:
+        if cls.unknown_products(module):  # they are operands of its matrix products, which are sites
+            return ()
         return tuple(name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1)
 
+    @classmethod
+    def elementwise_products(cls, module: nn.Module) -> tuple[str, ...]:
+        return () if cls.uncounted_weights(module) else sums_of_products(original_class(module), METHODS)
+
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
+        forward = super(QuantizedLayer, self).forward  # type: ignore[misc]
+        if self.bitcycle.template is None:
+            return forward(*arguments, **keywords)
+        return self.run_own_forward(forward, *arguments, **keywords)
 
     def aggregate(self, inputs: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
         """Round the messages, then run the layer's own aggregation."""
-        site = self.bitcycle.sites["aggregate"]
+        site = self.bitcycle.sites.get("aggregate")
+        if site is None:
+            return super().aggregate(inputs, *arguments, **keywords)  # type: ignore[misc]
         with computing(site):
             out = super().aggregate(self._round(inputs), *arguments, **keywords)  # type: ignore[misc]
         return round_grad_output(site, report_product(site, AggregationProduct(len(inputs)), inputs, None, out))
 
     def message_and_aggregate(self, edge_index: Any, *arguments: Any, **keywords: Any) -> Tensor:
         """Do the same where messages and aggregation are one sparse product."""
+        site = self.bitcycle.sites.get("aggregate")
+        if site is None:
+            return super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
         arguments = tuple(self._round(argument) for argument in arguments)
         keywords = {name: self._round(argument) for name, argument in keywords.items()}
-        site = self.bitcycle.sites["aggregate"]
         with computing(site):
             out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
         edges = edge_index.nnz() if hasattr(edge_index, "nnz") else edge_index._nnz()

@@ -111,9 +111,10 @@ def quantized_attention(
     if all(site.in_full_precision(module.training) for site in module.bitcycle.sites.values()):
         given = {"is_causal": is_causal, "position_bias": position_bias, "softcap": softcap}
         others.update({name: argument for name, argument in given.items() if argument is not None})
-        return module.float_attention()(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
-        )
+        with module.bitcycle.hidden():
+            return module.float_attention()(
+                module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
+            )
     groups = getattr(module, "num_key_value_groups", 1)
     if groups > 1:
         key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))

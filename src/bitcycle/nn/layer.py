@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import OperandSpec, Product, Site, multiply, round_operand
@@ -21,6 +24,30 @@ class Conversion:
     original: type[nn.Module]
     recipe: Recipe
     sites: dict[str, Site]
+    template: Site | None = None
+    """For modules whose products are discovered when they run: the bits that a new site starts with."""
+    keep: tuple[str, ...] = ()
+    """For such modules: rules that name sites to keep in full precision."""
+    nested: bool = False
+    """Whether the module runs inside the ``forward`` of such a module, which must not see its products."""
+    discovered: SimpleNamespace = field(default_factory=SimpleNamespace)
+    """The discovered sites as attributes: a compiler that is tracing sees a new attribute, but no new key of a dict."""
+
+    def site(self, local: str) -> Site:
+        """Return a site by its local name."""
+        if not local.startswith(":"):
+            return self.sites[local]
+        site: Site = getattr(self.discovered, local.replace(".", " "))  # a compiler allows no dot in an attribute
+        return site
+
+    def add_site(self, local: str, site: Site) -> None:
+        """Add a site that was discovered while the module ran."""
+        self.sites[local] = site
+        setattr(self.discovered, local.replace(".", " "), site)
+
+    def hidden(self) -> AbstractContextManager[Any]:
+        """Return a context that hides what runs inside from the ``forward`` of enclosing modules."""
+        return torch._C.DisableTorchFunction() if self.nested else nullcontext()
 
     def describe(self) -> str:
         """Return the bits (forward/backward) and the recipe, as the ``repr`` of a converted layer shows them."""
@@ -45,6 +72,10 @@ class QuantizedLayer:
     training: bool
     replaces: tuple[str, ...] = ("forward",)
     """The methods that the mixin replaces. A subclass of the layer that overrides one of them is not converted."""
+    prefix: ClassVar[str] = "Quantized"
+    """What the name of the converted class starts with."""
+    is_fused: ClassVar[bool] = False
+    """Whether the float layer computes its products inside one function, in which they cannot be seen."""
     owns: tuple[str, ...] = ()
     """Names of child modules whose parameters the layer multiplies itself, without calling the child."""
 
@@ -72,6 +103,11 @@ class QuantizedLayer:
         return ()
 
     @classmethod
+    def elementwise_products(cls, module: nn.Module) -> tuple[str, ...]:
+        """Return the methods that multiply activations elementwise and sum, which no count of products includes."""
+        return ()
+
+    @classmethod
     def attach(cls, module: nn.Module) -> None:
         """Change the module beyond its class. Conversion calls this once."""
 
@@ -81,9 +117,10 @@ class QuantizedLayer:
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the float layer at full precision, else :meth:`quantized_forward`."""
-        if all(site.in_full_precision(self.training) for site in self.bitcycle.sites.values()):
-            return super().forward(*arguments, **keywords)  # type: ignore[misc]
-        return self.quantized_forward(*arguments, **keywords)
+        with self.bitcycle.hidden():
+            if all(site.in_full_precision(self.training) for site in self.bitcycle.sites.values()):
+                return super().forward(*arguments, **keywords)  # type: ignore[misc]
+            return self.quantized_forward(*arguments, **keywords)
 
     def quantized_forward(self, *arguments: Any, **keywords: Any) -> Any:
         """Compute on the sites. It takes the arguments of the float layer's ``forward``."""
@@ -111,12 +148,13 @@ class QuantizedLayer:
             a_spec: How ``a`` is put on its grid.
             b_spec: How ``b`` is put on its grid.
         """
-        own = self.bitcycle.sites[site]
-        return multiply(own, product, a, b, bias, a_spec=a_spec, b_spec=b_spec, training=self.training)
+        own = self.bitcycle.site(site)
+        with self.bitcycle.hidden():
+            return multiply(own, product, a, b, bias, a_spec=a_spec, b_spec=b_spec, training=self.training)
 
     def round_bias(self, site: str, bias: Tensor | None) -> Tensor | None:
         """Round a bias to the site's bits if the recipe asks for it, else return it unchanged."""
-        own = self.bitcycle.sites[site]
+        own = self.bitcycle.site(site)
         if bias is None or not own.recipe.bias:
             return bias
         return round_operand(own, bias, None, self.training, "bias")
@@ -143,7 +181,7 @@ def quantized_class(mixin: type[QuantizedLayer], original: type[nn.Module]) -> t
     """Return the class of a quantised layer: the mixin in front of the layer's own class, created once."""
     if (mixin, original) not in _CLASSES:
         namespace = {"__module__": original.__module__}
-        _CLASSES[mixin, original] = type(f"Quantized{original.__name__}", (mixin, original), namespace)
+        _CLASSES[mixin, original] = type(mixin.prefix + original.__name__, (mixin, original), namespace)
     return _CLASSES[mixin, original]
 
 
@@ -151,6 +189,12 @@ def conversion_of(module: nn.Module) -> Conversion | None:
     """Return what conversion stored on a module, or None if the module is not converted."""
     stored = vars(module).get("bitcycle")
     return stored if isinstance(stored, Conversion) else None
+
+
+def original_class(module: nn.Module) -> type[nn.Module]:
+    """Return the class that a module has as a float module."""
+    conversion = conversion_of(module)
+    return type(module) if conversion is None else conversion.original
 
 
 def _rebuild(mixin: type[QuantizedLayer], original: type[nn.Module]) -> nn.Module:

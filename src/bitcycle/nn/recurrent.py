@@ -52,6 +52,7 @@ CELLS: dict[str, Callable[[Tensor, Tensor, State], State]] = {
 class QuantizedRecurrentCell(LinearLayer):
     """A single time step. Its sites are ``weight_ih`` and ``weight_hh``."""
 
+    is_fused = True
     bias: bool
     hidden_size: int
 
@@ -84,6 +85,7 @@ class QuantizedRecurrentCell(LinearLayer):
 class QuantizedRecurrent(LinearLayer):
     """A recurrent network. Each ``weight_*`` parameter is a site of that name."""
 
+    is_fused = True
     mode: str
     num_layers: int
     hidden_size: int

@@ -24,6 +24,8 @@ class Match(NamedTuple):
 
     mixin: type[QuantizedLayer] | None
     skip: Skip | None = None
+    is_fused: bool = False
+    """Whether the almost matching layer is fused."""
 
 
 def register(*layers: type[nn.Module]) -> Callable[[Q], Q]:
@@ -103,7 +105,7 @@ def find(module: nn.Module) -> Match:
         overridden = [name for name in mixin.replaces if getattr(kind, name) is not getattr(base, name)]
         patched = [name for name in mixin.replaces if name in vars(module)]
         if overridden:
-            return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *overridden)))
+            return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *overridden)), mixin.is_fused)
         if patched:
             return Match(None, Skip(SkipKind.PATCHED_METHOD, tuple(patched)))
         return Match(mixin)

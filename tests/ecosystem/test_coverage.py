@@ -1,0 +1,389 @@
+"""How much of a model becomes sites: the share of its multiply-accumulates after ``bc.quantize(model)`` and one run.
+
+``pytest tests/ecosystem/test_coverage.py -s`` prints the table of docs/precision.md.
+"""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import torch_geometric.nn as pyg
+    import transformers as tf
+
+import bitcycle as bc
+from bitcycle.arithmetic import AggregationProduct
+
+# --- A language model of one's own.
+
+
+class CausalAttention(nn.Module):
+    def __init__(self, width, heads, flash):
+        super().__init__()
+        self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads, self.flash = heads, flash
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.c_attn(x).split(width, dim=2)
+        q, k, v = (t.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for t in (q, k, v))
+        if self.flash:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = (q @ k.transpose(-2, -1)) * (width // self.heads) ** -0.5
+            allowed = torch.ones(length, length, dtype=torch.bool).tril()
+            y = scores.masked_fill(~allowed, float("-inf")).softmax(-1) @ v
+        return self.c_proj(y.transpose(1, 2).contiguous().view(batch, length, width))
+
+
+class GPTBlock(nn.Module):
+    def __init__(self, width, heads, flash):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = CausalAttention(width, heads, flash)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class NanoGPT(nn.Module):
+    def __init__(self, flash=True, tokens=64, width=32, heads=4, layers=2):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(tokens, width), nn.Embedding(64, width)
+        self.blocks = nn.ModuleList(GPTBlock(width, heads, flash) for _ in range(layers))
+        self.ln_f, self.lm_head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
+        self.lm_head.weight = self.wte.weight
+
+    def forward(self, tokens):
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.lm_head(self.ln_f(x))
+
+
+# --- Blocks of vision models, as timm writes them.
+
+
+class ViTAttention(nn.Module):
+    def __init__(self, fused, width=32, heads=4):
+        super().__init__()
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fused, self.heads = fused, heads
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).reshape(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        if self.fused:
+            x = F.scaled_dot_product_attention(q, k, v)
+        else:
+            x = (q * q.shape[-1] ** -0.5 @ k.transpose(-2, -1)).softmax(dim=-1) @ v
+        return self.proj(x.transpose(1, 2).reshape(batch, length, width))
+
+
+class ViT(nn.Module):
+    def __init__(self, fused):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 32, 8, 8)
+        self.norm, self.attn, self.head = nn.LayerNorm(32), ViTAttention(fused), nn.Linear(32, 10)
+        self.mlp = nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32))
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = x + self.attn(self.norm(x))
+        return self.head((x + self.mlp(x)).mean(1))
+
+
+class WindowAttention(nn.Module):
+    """Swin's attention inside windows, with a learned bias for each relative position."""
+
+    def __init__(self, width=32, heads=4, window=4):
+        super().__init__()
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads, self.window = heads, window
+        self.table = nn.Parameter(torch.randn((2 * window - 1) ** 2, heads))
+        grid = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+        offset = (grid[:, :, None] - grid[:, None, :]) + window - 1
+        self.register_buffer("index", offset[0] * (2 * window - 1) + offset[1])
+
+    def forward(self, x):
+        batch, height, width, channels = x.shape
+        w = self.window
+        x = (
+            x.view(batch, height // w, w, width // w, w, channels)
+            .permute(0, 1, 3, 2, 4, 5)
+            .reshape(-1, w * w, channels)
+        )
+        q, k, v = self.qkv(x).reshape(len(x), w * w, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        bias = self.table[self.index].permute(2, 0, 1).unsqueeze(0)
+        scores = q * q.shape[-1] ** -0.5 @ k.transpose(-2, -1) + bias
+        x = self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(len(x), w * w, channels))
+        x = x.view(batch, height // w, width // w, w, w, channels).permute(0, 1, 3, 2, 4, 5)
+        return x.reshape(batch, height, width, channels)
+
+
+class ConvNeXtBlock(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.conv_dw, self.norm = nn.Conv2d(width, width, 7, padding=3, groups=width), nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.gamma = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        y = self.mlp(self.norm(self.conv_dw(x).permute(0, 2, 3, 1))).mul(self.gamma)
+        return x + y.permute(0, 3, 1, 2)
+
+
+class SqueezeExcite(nn.Module):
+    def __init__(self, width, reduced, gate):
+        super().__init__()
+        self.reduce, self.expand, self.gate = nn.Conv2d(width, reduced, 1), nn.Conv2d(reduced, width, 1), gate
+
+    def forward(self, x):
+        return x * self.gate(self.expand(F.relu(self.reduce(x.mean((2, 3), keepdim=True)))))
+
+
+class InvertedResidual(nn.Module):
+    """EfficientNet's MBConv, and with hard activations MobileNetV3's block."""
+
+    def __init__(self, activation, gate, width=16):
+        super().__init__()
+        wide = 4 * width
+        self.expand = nn.Sequential(nn.Conv2d(width, wide, 1, bias=False), nn.BatchNorm2d(wide), activation)
+        depthwise = nn.Conv2d(wide, wide, 3, padding=1, groups=wide, bias=False)
+        self.depthwise = nn.Sequential(depthwise, nn.BatchNorm2d(wide), activation)
+        self.se = SqueezeExcite(wide, 4, gate)
+        self.project = nn.Sequential(nn.Conv2d(wide, width, 1, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        return x + self.project(self.se(self.depthwise(self.expand(x))))
+
+
+class LinearNorm(nn.Module):
+    """LeViT's linear layer with batch normalisation."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.linear, self.bn = nn.Linear(inputs, outputs, bias=False), nn.BatchNorm1d(outputs)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return self.bn(x.flatten(0, 1)).reshape_as(x)
+
+
+class LeViTAttention(nn.Module):
+    def __init__(self, width=32, heads=4, key=8, value=16):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, 4, 1, bias=False), nn.BatchNorm2d(width), nn.Hardswish())
+        self.qkv = LinearNorm(width, heads * (2 * key + value))
+        self.proj = nn.Sequential(nn.Hardswish(), LinearNorm(heads * value, width))
+        self.heads, self.sizes = heads, (key, key, value)
+        self.biases = nn.Parameter(torch.zeros(heads, 64, 64))
+
+    def forward(self, x):
+        x = self.stem(x).flatten(2).transpose(1, 2)
+        batch, length, _ = x.shape
+        q, k, v = self.qkv(x).view(batch, length, self.heads, -1).split(self.sizes, dim=3)
+        q, k, v = q.permute(0, 2, 1, 3), k.permute(0, 2, 3, 1), v.permute(0, 2, 1, 3)
+        attn = (q @ k * self.sizes[0] ** -0.5 + self.biases).softmax(dim=-1)
+        return x + self.proj((attn @ v).transpose(1, 2).reshape(batch, length, -1))
+
+
+class ScaledStdConv2d(nn.Conv2d):
+    """NFNet's convolution, which standardises its weight."""
+
+    def __init__(self, *arguments, **keywords):
+        super().__init__(*arguments, **keywords)
+        self.gain = nn.Parameter(torch.ones(self.out_channels))
+
+    def forward(self, x):
+        flat = self.weight.reshape(1, self.out_channels, -1)
+        weight = F.batch_norm(flat, None, None, weight=self.gain, training=True, momentum=0.0).reshape_as(self.weight)
+        return F.conv2d(x, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class LoRALinear(nn.Linear):
+    def __init__(self, inputs, outputs, rank=4):
+        super().__init__(inputs, outputs)
+        self.lora_a, self.lora_b = nn.Parameter(torch.randn(rank, inputs)), nn.Parameter(torch.zeros(outputs, rank))
+
+    def forward(self, x):
+        return super().forward(x) + x @ self.lora_a.t() @ self.lora_b.t()
+
+
+IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+TOKENS = torch.arange(2 * 12).view(2, 12) % 60
+
+
+def weight_normed():
+    return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 8, 3)), nn.ReLU(), nn.Conv2d(8, 8, 3))
+
+
+OWN = {
+    "nanoGPT, fused attention": lambda: (NanoGPT(flash=True), TOKENS),
+    "nanoGPT, attention by hand": lambda: (NanoGPT(flash=False), TOKENS),
+    "timm-like ViT, fused attention": lambda: (ViT(fused=True), IMAGES),
+    "timm-like ViT, attention by hand": lambda: (ViT(fused=False), IMAGES),
+    "timm-like Swin window attention": lambda: (WindowAttention(), torch.randn(2, 8, 8, 32)),
+    "timm-like ConvNeXt": lambda: (ConvNeXtBlock(), torch.randn(2, 32, 8, 8)),
+    "timm-like EfficientNet": lambda: (InvertedResidual(nn.SiLU(), nn.Sigmoid()), torch.randn(2, 16, 8, 8)),
+    "timm-like MobileNetV3": lambda: (InvertedResidual(nn.Hardswish(), nn.Hardsigmoid()), torch.randn(2, 16, 8, 8)),
+    "timm-like LeViT": lambda: (LeViTAttention(), IMAGES),
+    "timm-like NFNet": lambda: (nn.Sequential(ScaledStdConv2d(3, 8, 3), nn.SiLU(), ScaledStdConv2d(8, 8, 3)), IMAGES),
+    "LoRA": lambda: (nn.Sequential(LoRALinear(16, 16), nn.ReLU(), LoRALinear(16, 4)), torch.randn(4, 16)),
+    "weight-normed convolution": lambda: (weight_normed(), IMAGES),
+}
+
+SMALL = {
+    "vocab_size": 100,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
+EXPERTS = {"num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2}
+VISION = {name: size for name, size in SMALL.items() if name != "vocab_size"} | {"image_size": 32, "patch_size": 8}
+DISENTANGLED = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": 16}
+SPECIAL = {"bos_token_id": 1, "eos_token_id": 2}
+
+TRANSFORMERS = {
+    "BERT": lambda: tf.BertForSequenceClassification(tf.BertConfig(**SMALL)),
+    "DeBERTa-v2": lambda: tf.DebertaV2ForSequenceClassification(tf.DebertaV2Config(**SMALL, **DISENTANGLED)),
+    "XLNet": lambda: tf.XLNetForSequenceClassification(
+        tf.XLNetConfig(vocab_size=100, d_model=32, n_layer=2, n_head=4, d_inner=64)
+    ),
+    "MPNet": lambda: tf.MPNetForSequenceClassification(tf.MPNetConfig(**SMALL)),
+    "GPT-2": lambda: tf.GPT2LMHeadModel(
+        tf.GPT2Config(vocab_size=100, n_embd=32, n_layer=2, n_head=4, n_positions=32, **SPECIAL)
+    ),
+    "Bloom": lambda: tf.BloomForCausalLM(tf.BloomConfig(vocab_size=100, hidden_size=32, n_layer=2, n_head=4)),
+    "Llama": lambda: tf.LlamaForCausalLM(tf.LlamaConfig(**SMALL, num_key_value_heads=2)),
+    "Mixtral": lambda: tf.MixtralForCausalLM(tf.MixtralConfig(**SMALL, **EXPERTS)),
+    "gpt-oss": lambda: tf.GptOssForCausalLM(tf.GptOssConfig(**SMALL, **EXPERTS, head_dim=8)),
+    "T5": lambda: tf.T5ForConditionalGeneration(
+        tf.T5Config(vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4)
+    ),
+    "ViT": lambda: tf.ViTForImageClassification(tf.ViTConfig(**VISION)),
+    "Mamba": lambda: tf.MambaForCausalLM(
+        tf.MambaConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, state_size=8)
+    ),
+}
+INPUTS = {"ViT": {"pixel_values": IMAGES}, "T5": {"input_ids": TOKENS, "decoder_input_ids": TOKENS}}
+
+NODES = torch.randn(12, 16, generator=torch.Generator().manual_seed(0))
+EDGES = torch.stack([torch.arange(48) % 12, torch.arange(48) * 5 % 12])
+KINDS = torch.arange(48) % 3
+
+
+def perceptron():
+    return nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 8))
+
+
+GRAPHS = {
+    "GCN": lambda: (pyg.GCNConv(16, 8), (NODES, EDGES)),
+    "SAGE": lambda: (pyg.SAGEConv(16, 8), (NODES, EDGES)),
+    "GAT": lambda: (pyg.GATConv(16, 8, heads=2), (NODES, EDGES)),
+    "GIN": lambda: (pyg.GINConv(perceptron()), (NODES, EDGES)),
+    "TransformerConv": lambda: (pyg.TransformerConv(16, 8, heads=2), (NODES, EDGES)),
+    "RGCN": lambda: (pyg.RGCNConv(16, 8, 3), (NODES, EDGES, KINDS)),
+}
+
+
+def build_transformer(name):
+    return TRANSFORMERS[name]().eval(), INPUTS.get(name, {"input_ids": TOKENS, "attention_mask": torch.ones(2, 12)})
+
+
+MODELS = {
+    **OWN,
+    **{f"transformers {name}": lambda name=name: build_transformer(name) for name in TRANSFORMERS},
+    **{f"torch_geometric {name}": build for name, build in GRAPHS.items()},
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    level = tf.logging.get_verbosity()
+    tf.logging.set_verbosity_error()
+    yield
+    tf.logging.set_verbosity(level)
+
+
+def measure(name, recipe=None):
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of transformers and torch_geometric, about what is not installed
+        model, inputs = MODELS[name]()
+    bc.quantize(model, recipe)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return bc.cost(model, inputs)
+
+
+def share_of_sites(rows):
+    return sum(row.macs for row in rows if row.quantized) / sum(row.macs for row in rows)
+
+
+def show(name, cost):
+    left = [f"{row.name} ({row.product})" for row in cost.rows if not row.quantized] + list(cost.uncounted)
+    print(f"\n| {name} | {cost.macs:,} | {100 * share_of_sites(cost.rows):.1f} % | {', '.join(left) or 'nothing'} |")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_products_are_sites(name):
+    cost = measure(name)
+    show(name, cost)
+    # The sums along the edges of a graph are in full precision unless the recipe asks for them.
+    assert share_of_sites([row for row in cost.rows if row.product != AggregationProduct.kind]) >= 0.99
+    if not name.startswith("torch_geometric"):
+        assert share_of_sites(cost.rows) >= 0.99
+        assert not cost.uncounted
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_sums_along_edges_are_sites_if_the_recipe_says_so(name):
+    cost = measure(f"torch_geometric {name}", bc.Recipe(aggregation="quantized"))
+    show(f"torch_geometric {name}, aggregation quantised", cost)
+    assert share_of_sites(cost.rows) >= 0.99
+
+
+NAMED = {
+    "GCN": (),
+    "GAT": ("message weights att_src, att_dst of the model (GATConv)",),
+    "TransformerConv": ("elementwise products in message of the model (TransformerConv)",),
+    "RGCN": (),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_is_left_is_named(name):
+    cost = measure(f"torch_geometric {name}")
+    aggregation = [row for row in cost.rows if row.product == AggregationProduct.kind]
+    assert [(row.name, row.quantized) for row in aggregation] == [("aggregate", False)]
+    assert aggregation[0].macs > 0
+    assert cost.uncounted == NAMED[name]
+
+
+@pytest.mark.parametrize("flash", [True, False])
+def test_three_lines_save_what_the_schedule_saves(flash):
+    torch.manual_seed(0)
+    model, steps = NanoGPT(flash), 40
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    bc.quantize(model)
+    precision = bc.PrecisionScheduler(model, "RTH:3-8:cycles=2", total_steps=steps, backward_bits=8)
+    with bc.Meter(model) as meter:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            F.cross_entropy(model(TOKENS[:, :-1]).flatten(0, 1), TOKENS[:, 1:].flatten()).backward()
+            optimizer.step()
+            precision.step()
+    macs = bc.cost(model, TOKENS[:, :-1])
+    static = macs.training("static:8", steps, backward_bits=8)
+    saved, possible = 1 - meter.bitops / static, bc.schedule("RTH:3-8:cycles=2").saving(steps)
+    print(f"saved {saved:.1%}, the schedule saves {possible:.1%}")
+    assert meter.uncounted == set()
+    assert abs(saved - possible) < 0.02

@@ -1,0 +1,145 @@
+"""bc.Matmul, bc.Attention and bc.Einsum: drop-in modules for torch's functions, and sites of their own name."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import bitcycle as bc
+from tests.nn.reference import Plain, grid
+
+
+def heads(*counts, length=6, features=8):
+    torch.manual_seed(0)
+    return [torch.randn(2, count, length, features, dtype=torch.float64) for count in counts]
+
+
+CAUSAL = torch.ones(6, 6, dtype=torch.bool).tril()
+OPTIONS = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "Boolean mask": {"attn_mask": CAUSAL},
+    "floating-point mask": {"attn_mask": torch.linspace(-1, 1, 36, dtype=torch.float64).view(6, 6)},
+    "mask per head": {"attn_mask": (torch.arange(288).view(2, 4, 6, 6) % 5 > 1) | torch.eye(6, dtype=torch.bool)},
+    "Boolean mask and causal": {"attn_mask": torch.arange(36).view(6, 6) % 5 != 1, "is_causal": True},
+    "floating-point mask and causal": {"attn_mask": torch.ones(6, 6, dtype=torch.float64), "is_causal": True},
+    "scale": {"scale": 0.3},
+    "grouped heads": {"enable_gqa": True},
+    "grouped heads, causal, scale": {"enable_gqa": True, "is_causal": True, "scale": 2.0},
+}
+every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+
+
+def operands(options):
+    return heads(4, 2, 2) if options.get("enable_gqa") else heads(4, 4, 4)
+
+
+@every_option
+def test_attention_is_the_function_until_bits_are_set(options):
+    q, k, v = operands(options)
+    expected = F.scaled_dot_product_attention(q, k, v, **options)
+    attention = bc.Attention()
+    assert torch.equal(attention(q, k, v, **options), expected)
+    bc.quantize(attention)
+    assert torch.equal(attention(q, k, v, **options), expected)
+    bc.set_bits(attention, forward=16, backward=16)
+    assert (attention(q, k, v, **options) - expected).abs().max() < 1e-3
+
+
+@every_option
+def test_attention_equals_the_plain_formulas(options):
+    q, k, v = (x.requires_grad_() for x in operands(options))
+    groups = q.shape[1] // k.shape[1]
+    key, value = (x.repeat_interleave(groups, 1) for x in (k, v))
+    given, mask = options.get("attn_mask"), torch.zeros(6, 6, dtype=q.dtype)
+    if given is not None:
+        mask = mask.masked_fill(~given, -1e300) if given.dtype is torch.bool else given
+    if options.get("is_causal"):
+        mask = mask.masked_fill(~CAUSAL, -1e300)
+    expected, _ = Plain(3, 6).attention(q, key, value, options.get("scale", 8**-0.5), mask)
+    weights = torch.linspace(-1, 2, expected.numel(), dtype=q.dtype).view(expected.shape)
+    wanted = torch.autograd.grad((expected * weights).sum(), (q, k, v))
+    attention = bc.quantize(bc.Attention(), bc.Recipe(gradients="nearest"))
+    bc.set_bits(attention, forward=3, backward=6)
+    out = attention(q, k, v, **options)
+    torch.testing.assert_close(out, expected)
+    for ours, theirs in zip(torch.autograd.grad((out * weights).sum(), (q, k, v)), wanted, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_a_row_that_attends_to_nothing_is_zero():
+    q, k, v = heads(1, 1, 1)
+    mask = CAUSAL.clone()
+    mask[2] = False
+    attention = bc.quantize(bc.Attention())
+    bc.set_bits(attention, forward=4)
+    out = attention(q, k, v, mask)
+    assert not out.isnan().any()
+    assert (out[:, :, 2] == 0).all()
+    assert (F.scaled_dot_product_attention(q, k, v, mask)[:, :, 2] == 0).all()
+
+
+def test_dropout_applies_as_in_the_function_and_keeps_the_mean():
+    q, k, v = heads(4, 4, 4)
+    attention = bc.quantize(bc.Attention()).eval()
+    bc.set_bits(attention, forward=16)
+    expected = attention(q, k, v)
+    draws = torch.stack([attention(q, k, v, dropout_p=0.5) for _ in range(600)])
+    assert not torch.equal(draws[0], draws[1])
+    error = draws.std(0) / math.sqrt(len(draws))
+    assert ((draws.mean(0) - expected).abs() < 5.5 * error + 1e-9).all()
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scores, self.mix, self.attention = bc.Matmul(), bc.Einsum("bij,bjk->bik"), bc.Attention()
+
+    def forward(self, x):
+        return self.attention(x, x, self.mix(self.scores(x, x.mT), x))
+
+
+def test_sites_have_the_names_of_the_modules():
+    model = bc.quantize(Block(), keep="attention.context")
+    rows = {row.name: row.skip is None for row in bc.summary(model).sites}
+    assert rows == {"scores": True, "mix": True, "attention.scores": True, "attention.context": False}
+    x = torch.randn(2, 3, 5)
+    bc.set_bits(model, forward=3, backward=8, where="mix")
+    scores = x @ x.mT
+    mixed = grid(scores, 3, axes=-1) @ grid(x, 3, axes=-1)
+    torch.testing.assert_close(model(x), F.scaled_dot_product_attention(x, x, mixed), rtol=1e-5, atol=1e-5)
+    cost = bc.cost(model, x)
+    assert {row.name: row.macs for row in cost.rows} == {
+        "scores": 90,
+        "mix": 90,
+        "attention.scores": 90,
+        "attention.context": 90,
+    }
+    assert [row.name for row in cost.rows if not row.quantized] == ["attention.context"]
+    assert list(model.state_dict()) == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compiled_once_for_all_bits():
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    model = bc.quantize(Block())
+    compiled = torch.compile(model, fullgraph=True, backend=backend)
+    x = torch.randn(2, 3, 5)
+    for bits in (2, 5, 8, None):
+        bc.set_bits(model, forward=bits)
+        torch.testing.assert_close(compiled(x), model(x))
+    assert len(graphs) == 1
+
+
+def test_an_equation_is_a_string():
+    with pytest.raises(TypeError, match=r"equation must be a string such as 'bij,bjk->bik', got \[0, 1\]"):
+        bc.Einsum([0, 1])
+    assert repr(bc.Einsum("ij,jk->ik")) == "Einsum('ij,jk->ik')"
