@@ -24,7 +24,9 @@ class PrecisionScheduler:
     """Moves the bits of a converted model along a schedule.
 
     Call :meth:`step` after each step of the optimiser; with gradient accumulation, once for all micro-batches. In
-    evaluation mode the model computes at the schedule's q_max, unless its recipe says ``evaluate_at="current"``.
+    evaluation mode the model computes at the schedule's q_max, unless its recipe says ``evaluate_at="current"``. Copies
+    of the model, such as averages of its weights, and its ``state_dict`` carry these bits if they are made after the
+    scheduler is constructed.
     Several schedulers with disjoint ``where`` can drive several parts of a model. A second scheduler on a site warns.
 
     Args:
