@@ -24,9 +24,10 @@ class PrecisionScheduler:
     """Sets the bits of a converted model according to a schedule.
 
     Call :meth:`step` after each step of the optimiser; with gradient accumulation, once for all micro-batches. In
-    evaluation mode the model runs at the schedule's q_max, unless its recipe says ``evaluate_at="current"``. Several
-    schedulers with disjoint ``where`` can control several parts of a model. A second scheduler on a site triggers a
-    warning.
+    evaluation mode the model runs at the schedule's q_max, unless its recipe says ``evaluate_at="current"``. Copies of
+    the model, such as averages of its weights, and its ``state_dict`` carry these bits if they are made after the
+    scheduler is constructed. Several schedulers with disjoint ``where`` can control several parts of a model. A second
+    scheduler on a site triggers a warning.
 
     Args:
         model: A converted model, see :func:`bitcycle.quantize`.

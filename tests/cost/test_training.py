@@ -121,6 +121,7 @@ def test_several_schedules():
 
 def test_evaluation_is_not_counted():
     model = small_model()
+    bc.set_bits(model, forward=4, backward=8)
     with Meter(model) as meter:
         model.eval()(torch.randn(3, 6))
         with torch.no_grad():

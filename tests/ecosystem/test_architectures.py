@@ -161,6 +161,7 @@ def test_convert_train_restore(name):
     bc.quantize(model, recipe)
     assert list(model.state_dict()) == keys
     assert all(a is b for a, b in zip(model.parameters(), parameters, strict=True))
+    bc.set_bits(model, forward=None)
     model.eval()
     float_model.eval()
     with torch.no_grad():

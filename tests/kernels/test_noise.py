@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 import bitcycle as bc
-from bitcycle.kernels.noise import mix, site_key, uniform
+from bitcycle.kernels.noise import mix, rank_key, site_key, uniform
 from bitcycle.kernels.rounding import round_to_grid
 
 LIKE = torch.empty(100_000)
@@ -44,6 +44,15 @@ def test_torchs_own_random_state_is_unchanged():
 def test_keys_of_sites():
     assert len({site_key(seed, name) for seed in range(10) for name in ("a", "b", "layer1.0")}) == 30
     assert site_key(0, "fc") == site_key(0, "fc") < 2**63
+
+
+def test_the_rank_enters_the_key_except_rank_0(monkeypatch):
+    assert rank_key() == ()
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    for rank, added in ((0, ()), (1, (1,)), (7, (7,))):
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        assert rank_key() == added
+    assert abs(np.corrcoef(draw(1, 2, 3), draw(1, 2, 3, 1))[0, 1]) < 0.02
 
 
 def test_mixing_spreads_neighbours():

@@ -15,7 +15,8 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from bitcycle.conversion.sites import named_sites
+from bitcycle.arithmetic.site import KEY, Site
+from bitcycle.conversion.sites import conversions, named_sites
 
 
 class Snapshot:
@@ -39,6 +40,7 @@ class Snapshot:
         others = list(others)
         self.optimizers = [other for other in others if isinstance(other, Optimizer)]
         self._parts: list[Any] = [_Module(module) for module in model.modules()]
+        self._parts += [_Template(c.template) for _, c in conversions(model) if c.template is not None]
         self._parts += [_Tensor(site.control) for site in named_sites(model).values()]
         self._parts += [_Optimizer(other) if isinstance(other, Optimizer) else _Stateful(other) for other in others]
         self._parts.append(_RandomState())
@@ -80,6 +82,17 @@ class _Tensor:
             self.gradient.restore()
         if self.tensor.is_leaf:
             self.tensor.grad = None if self.gradient is None else self.gradient.tensor
+
+
+class _Template:
+    """The numbers of the site that new sites of a module start with; sites that a step discovers get them too."""
+
+    def __init__(self, template: Site) -> None:
+        self.template, self.numbers = template, template.control.clone()
+
+    def restore(self) -> None:
+        for site in (self.template, *self.template.followers):
+            site.control[:KEY] = self.numbers[:KEY]
 
 
 class _Module:

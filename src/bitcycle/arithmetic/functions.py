@@ -15,7 +15,7 @@ from torch import Tensor
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
 from bitcycle.arithmetic.products import Product
 from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, Site, read
-from bitcycle.kernels.noise import uniform
+from bitcycle.kernels.noise import rank_key, uniform
 from bitcycle.kernels.rounding import Dims, Encoded, Width, decode, encode, round_to_grid
 
 
@@ -193,7 +193,7 @@ def _next_noise(grad_output: Tensor, control: Tensor) -> Tensor:
 def _draw(grad_output: Tensor, control: Tensor) -> Tensor:
     numbers = control.tolist()
     control[DRAWS] += 1
-    return uniform(grad_output, numbers[KEY], numbers[STEP], numbers[DRAWS])
+    return uniform(grad_output, numbers[KEY], numbers[STEP], numbers[DRAWS], *rank_key())
 
 
 @torch.library.custom_op("bitcycle::draw_noise", mutates_args=("control",))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
-from enum import Enum
+from enum import Enum, IntEnum
 
 import torch
 from torch import Tensor
@@ -16,7 +18,15 @@ from bitcycle.kernels.rounding import Width
 
 # The numbers of a site are the elements of one small tensor that is changed in place. A compiled graph reads them at
 # each call, so a change never recompiles it. The tensor stays on the CPU, where reading it needs no device sync.
-FORWARD, BACKWARD, EVALUATE, STEP, DRAWS, KEY = range(6)
+FORWARD, BACKWARD, EVALUATE, STEP, DRAWS, ORIGIN, KEY = range(7)
+
+
+class Origin(IntEnum):
+    """Where the evaluation bits of a site come from. Bits that were set take precedence over those of a checkpoint."""
+
+    NEVER_SET = 0
+    CHECKPOINT = 1
+    SET = 2
 
 
 class Unchanged(Enum):
@@ -29,6 +39,34 @@ class Unchanged(Enum):
 
 
 UNCHANGED = Unchanged.UNCHANGED
+
+
+class SiteGroup:
+    """The sites of one model, which warn once if the model evaluates although no bits were ever set.
+
+    It holds the numbers of the sites, not the sites: a copy of one layer then copies no other layer.
+    """
+
+    def __init__(self) -> None:
+        self.controls: list[Tensor] = []
+        self.warned = False
+
+    def origin(self) -> Origin:
+        """Return where the evaluation bits of the model come from: the origin of highest precedence of any site."""
+        return Origin(max(int(control[ORIGIN]) for control in self.controls))
+
+    def check_evaluation(self) -> None:
+        """Warn at the first evaluation of a model without bits for it."""
+        if self.warned or self.origin() is not Origin.NEVER_SET:
+            return
+        self.warned = True
+        warnings.warn(
+            "the converted model evaluates in full precision because its bits were never set: call "
+            "bc.set_bits(model, evaluate=8), or evaluate=None for full precision; or load a state_dict of the trained "
+            "model; or, if this is a copy such as an average of weights, copy the model after constructing its "
+            "PrecisionScheduler",
+            stacklevel=_level_of_caller(),
+        )
 
 
 class Site:
@@ -47,7 +85,14 @@ class Site:
         """Why this site stays in full precision, if a rule says so."""
         self.followers: list[Site] = []
         """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.own_products`."""
-        self.control = torch.tensor([0, 0, 0, 0, 0, site_key(recipe.seed, name)], device="cpu")
+        self.control = torch.tensor([0, 0, 0, 0, 0, Origin.NEVER_SET, site_key(recipe.seed, name)], device="cpu")
+        self.group = SiteGroup()
+        self.join(self.group)
+
+    def join(self, group: SiteGroup) -> None:
+        """Make this site one of the sites of a model."""
+        self.group = group
+        group.controls.append(self.control)
 
     def set(
         self,
@@ -84,14 +129,33 @@ class Site:
     def evaluate_bits(self) -> int | None:
         return self.forward_bits if self.recipe.evaluate_at == "current" else int(self.control[EVALUATE]) or None
 
+    @property
+    def evaluation_was_set(self) -> bool:
+        """Whether the evaluation bits were set or loaded, full precision included."""
+        return int(self.control[ORIGIN]) != Origin.NEVER_SET
+
+    def load_evaluation_bits(self, bits: int | None) -> None:
+        """Take the evaluation bits of a checkpoint, unless bits of the model were set.
+
+        With ``evaluate_at="current"`` they are the forward bits.
+        """
+        if self.group.origin() is Origin.SET:
+            return
+        write_bits([self], bits if self.recipe.evaluate_at == "current" else UNCHANGED, UNCHANGED, bits)
+        for each in (self, *self.followers):
+            each.control[ORIGIN] = Origin.CHECKPOINT
+
     def in_full_precision(self, training: bool) -> bool:
         """Return whether neither operands nor grad_output are quantised now.
 
         It is False inside a compiled graph, which cannot branch on it, and under an observer, which needs the site.
+        Otherwise the first evaluation of a model whose bits were never set warns.
         """
         if torch.compiler.is_compiling() or current_observers():
             return False
         numbers = self.control.tolist()
+        if not training and numbers[ORIGIN] == Origin.NEVER_SET and self.skip is None:
+            self.group.check_evaluation()
         return numbers[self._forward_slot(training)] == 0 and numbers[BACKWARD] == 0
 
     def width(self, training: bool) -> Width:
@@ -117,6 +181,8 @@ def write_bits(
         evaluate = forward
     bits = {FORWARD: forward, BACKWARD: backward, EVALUATE: evaluate}
     numbers = {slot: width or 0 for slot, width in bits.items() if not isinstance(width, Unchanged)}
+    if EVALUATE in numbers:
+        numbers[ORIGIN] = Origin.SET
     if step is not None:
         numbers |= {STEP: step, DRAWS: 0}
     for site in sites:
@@ -131,3 +197,11 @@ def read(control: Tensor, slot: int) -> Width:
     if torch.compiler.is_compiling():
         return control[slot]
     return int(control[slot])
+
+
+def _level_of_caller() -> int:
+    """Return the ``stacklevel`` at which the caller of this function warns in the code that called the model."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("bitcycle", "torch"):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -11,10 +11,10 @@ from torch import nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.arithmetic.site import UNCHANGED, Unchanged, write_bits
+from bitcycle.arithmetic.site import UNCHANGED, SiteGroup, Unchanged, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
-from bitcycle.conversion.sites import sites
+from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.kernels.rounding import check_width
@@ -43,7 +43,9 @@ def quantize(
 ) -> M:
     """Convert a model in place so that it can compute its products on a few bits.
 
-    The model computes in full precision until bits are set. Its parameters stay the same objects under the same names.
+    The model computes in full precision until bits are set; it warns if it evaluates before that. The bits of
+    evaluation travel with copies, pickles and ``state_dict`` files of the model: a converted model whose bits were not
+    set takes them from the state it loads. Its parameters stay the same objects under the same names.
     :func:`restore` undoes the conversion. Products that a module's own ``forward`` computes, such as
     ``F.scaled_dot_product_attention`` or ``a @ b``, become sites of that module when it first runs. Products that stay
     in full precision because bitcycle does not know them are reported in one warning.
@@ -92,6 +94,7 @@ def quantize(
     hide_nested_layers(model)
     if example_inputs is not None:
         discover_products(model, recipe, keep_rules, excluded, example_inputs)
+    _join_sites(model)
     unknown = [
         f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(vars(module)[_SKIPS])})"
         for name, module in model.named_modules()
@@ -277,6 +280,14 @@ def hide_nested_layers(model: nn.Module) -> None:
                 inner.nested = inner.template is None
             elif any(skip.kind.is_chosen for skip in vars(module).get(_SKIPS, ())):
                 convert_layer(module, KeptLayer, conversion.recipe, {})
+
+
+def _join_sites(model: nn.Module) -> None:
+    """Make the sites of a model one group, also those that are yet to be discovered."""
+    group = SiteGroup()
+    for _, conversion in conversions(model):
+        for site in (*conversion.sites.values(), *([conversion.template] if conversion.template else [])):
+            site.join(group)
 
 
 def _why_float(module: nn.Module) -> tuple[Skip, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -70,12 +71,21 @@ class ProductTracer(TorchDispatchMode, Observer):
         return out
 
 
+_RANDOM_STATE = threading.RLock()
+"""Held by the thread that will put torch's random state back, which all threads share."""
+
+
 @contextmanager
 def preserve_state(model: nn.Module) -> Iterator[None]:
-    """Put the buffers of a model and the random state back at the end of the block."""
+    """Put the buffers of a model and the random state back at the end of the block.
+
+    torch has one random state for all threads. Blocks in several threads therefore run one after the other, so that
+    none of them puts back a state that another one is about to leave. A thread that draws random numbers outside such a
+    block at the same time still shares the state with it.
+    """
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers() if not buffer.is_meta]
     accelerators = sorted({parameter.get_device() for parameter in model.parameters() if parameter.is_cuda})
-    with torch.random.fork_rng(devices=accelerators):
+    with _RANDOM_STATE, torch.random.fork_rng(devices=accelerators):
         try:
             yield
         finally:

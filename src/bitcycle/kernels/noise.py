@@ -1,6 +1,7 @@
-"""Noise for stochastic rounding: a pure function of (seed, site, step, number of draws in the step).
+"""Noise for stochastic rounding: a pure function of (seed, site, step, number of draws in the step, rank).
 
 A resumed training therefore draws the same noise as an uninterrupted one, whatever else uses torch's random state.
+The ranks of a distributed training draw independent noise, so that it averages out in the mean of their gradients.
 The noise consists of 16-bit integers, which resolve a grid step to 1/65536. One 64-bit draw serves four elements.
 """
 
@@ -10,7 +11,7 @@ import hashlib
 import threading
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 _MASK = (1 << 64) - 1
 
@@ -46,6 +47,18 @@ def mix(*numbers: int) -> int:
         state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _MASK
         state ^= state >> 31
     return state
+
+
+def rank_key() -> tuple[int, ...]:
+    """Return what the rank of this process adds to the key of its noise.
+
+    Rank 0 adds nothing: it draws the same noise as a training without a process group. The rank is read at each call,
+    which takes about a microsecond, because process groups come and go and processes fork.
+    """
+    if not distributed.is_available() or not distributed.is_initialized():
+        return ()
+    rank = distributed.get_rank()
+    return (rank,) if rank > 0 else ()
 
 
 def uniform(like: Tensor, *key: int) -> Tensor:

@@ -15,6 +15,12 @@ from bitcycle.arithmetic.recipe import Granularity, Recipe
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.rounding import Dims
 
+METADATA = "bitcycle"
+"""The entry of a module's metadata in a ``state_dict`` that holds the evaluation bits of its sites."""
+
+TEMPLATE = ":"
+"""The local name of the site whose bits new sites start with."""
+
 
 @dataclass
 class Conversion:
@@ -48,6 +54,13 @@ class Conversion:
     def hidden(self) -> AbstractContextManager[Any]:
         """Return a context that hides what runs inside from the ``forward`` of enclosing modules."""
         return torch._C.DisableTorchFunction() if self.nested else nullcontext()
+
+    def evaluation_bits(self) -> dict[str, int | None]:
+        """Return the evaluation bits that were set, by local names, for the metadata of a checkpoint."""
+        named = self.sites if self.template is None else {TEMPLATE: self.template, **self.sites}
+        return {
+            local: site.evaluate_bits for local, site in named.items() if site.skip is None and site.evaluation_was_set
+        }
 
     def describe(self) -> str:
         """Return the bits (forward/backward) and the recipe, as the ``repr`` of a converted layer shows them."""
@@ -159,6 +172,28 @@ class QuantizedLayer:
             return bias
         return round_operand(own, bias, None, self.training, "bias")
 
+    def load_evaluation_bits(self, saved: dict[str, int | None]) -> None:
+        """Take the evaluation bits of a checkpoint, by local names, unless bits of the model were set."""
+        conversion = self.bitcycle
+        if conversion.template is not None and TEMPLATE in saved:
+            conversion.template.load_evaluation_bits(saved[TEMPLATE])
+        for local, site in conversion.sites.items():
+            if local in saved and site.skip is None:
+                site.load_evaluation_bits(saved[local])
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[misc]
+        bits = self.bitcycle.evaluation_bits()
+        metadata = getattr(destination, "_metadata", {}).get(prefix[:-1])
+        if bits and metadata is not None:  # the keys stay those of the float model, which ignores this entry
+            metadata[METADATA] = bits
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *arguments: Any
+    ) -> None:
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *arguments)  # type: ignore[misc]
+        self.load_evaluation_bits(local_metadata.get(METADATA, {}))
+
     def extra_repr(self) -> str:
         parts = (super().extra_repr(), self.bitcycle.describe())  # type: ignore[misc]
         return ", ".join(part for part in parts if part)
@@ -179,10 +214,11 @@ _CLASSES: dict[tuple[type, type], type[nn.Module]] = {}
 
 def quantized_class(mixin: type[QuantizedLayer], original: type[nn.Module]) -> type[nn.Module]:
     """Return the class of a quantised layer: the mixin in front of the layer's own class, created once."""
-    if (mixin, original) not in _CLASSES:
-        namespace = {"__module__": original.__module__}
-        _CLASSES[mixin, original] = type(mixin.prefix + original.__name__, (mixin, original), namespace)
-    return _CLASSES[mixin, original]
+    known = _CLASSES.get((mixin, original))
+    if known is None:
+        created = type(mixin.prefix + original.__name__, (mixin, original), {"__module__": original.__module__})
+        known = _CLASSES.setdefault((mixin, original), created)  # another thread may have been faster
+    return known
 
 
 def conversion_of(module: nn.Module) -> Conversion | None:

@@ -38,7 +38,7 @@ from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
 from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.convolution import activation_dims
-from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
+from bitcycle.nn.layer import TEMPLATE, QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.site_names import join_names, skip_site
 
 Function = Callable[..., Any]
@@ -63,6 +63,14 @@ class OwnProducts(AttentionLayer):
         """Return the site of a product, created at its first call."""
         _ensure_site(self, local)
         return self.bitcycle.site(local)
+
+    def load_evaluation_bits(self, saved: dict[str, int | None]) -> None:
+        """Take the evaluation bits of a checkpoint, also of products that were not called yet."""
+        if self.bitcycle.template is not None:
+            for local, bits in saved.items():
+                if local.startswith(":") and bits != saved.get(TEMPLATE):
+                    self.site(local)
+        super().load_evaluation_bits(saved)
 
     def is_float(self, *sites: Site) -> bool:
         """Return whether the sites compute in full precision, so that the float function can run unchanged."""
@@ -135,6 +143,7 @@ def _ensure_site(module: OwnProducts, local: str) -> bool:
             key = site.key
             site.control.copy_(template.control)
             site.control[-1] = key
+            site.join(template.group)
             template.followers.append(site)
         conversion.add_site(local, site)
     return True
