@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bitcycle.arithmetic.recipe import Recipe
     from bitcycle.conversion.convert import quantize, restore, set_bits
     from bitcycle.conversion.model_summary import summary
+    from bitcycle.conversion.sequence_models import check_causality
     from bitcycle.nn.products import Attention, Einsum, Matmul
     from bitcycle.scheduler import PrecisionScheduler
 
@@ -37,6 +38,7 @@ __all__ = [
     "PrecisionScheduler",
     "Recipe",
     "advise",
+    "check_causality",
     "cost",
     "quantize",
     "range_test",
@@ -57,6 +59,7 @@ _MODULES = {
     "PrecisionScheduler": "scheduler",
     "Recipe": "arithmetic.recipe",
     "advise": "advice",
+    "check_causality": "conversion.sequence_models",
     "cost": "_cost",
     "quantize": "conversion.convert",
     "range_test": "_range_test",

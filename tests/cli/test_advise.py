@@ -59,3 +59,17 @@ def test_advice_needs_no_torch(arguments):
         "assert 'torch' not in sys.modules and 'scipy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_the_saving_of_a_model_of_the_users_own(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "import torch\nfrom torch import nn\n\n\ndef make():\n    return nn.Linear(8, 4), torch.zeros(2, 8)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = bitcycle("advise", "--model", "mine:make")
+    assert done.returncode == 0, done.stderr
+    assert "100 % of the multiply-accumulates of your model" in " ".join(done.stdout.split())
+    assert "total_steps=total_steps" in done.stdout
+    done = bitcycle("advise", "--model", "mine:nothing")
+    assert done.returncode == 2
+    assert "has no attribute 'nothing'" in done.stderr

@@ -8,6 +8,7 @@ from torch import nn
 
 import bitcycle as bc
 from bitcycle._cost import DEVICES, Convention, Cost, Meter, Row
+from bitcycle.schedules import Constant
 from tests.schedules.strategies import schedules
 
 ROWS = (
@@ -26,9 +27,9 @@ def test_a_training_is_the_sum_of_its_steps(s, steps, backward):
 
 @given(schedules, st.integers(1, 200))
 def test_savings_are_shares_of_the_baselines(s, steps):
-    backward = s.limits(steps)[1]
+    baseline = s.baseline(steps)
     spent = COST.training(s, steps)
-    assert COST.saving(s, steps) == pytest.approx(1 - spent / (steps * COST.bitops(backward, backward)))
+    assert COST.saving(s, steps) == pytest.approx(1 - spent / (steps * COST.bitops(baseline, baseline)))
     full = steps * COST.bitops(None, None)
     assert COST.saving(s, steps, against="full") == pytest.approx(1 - spent / full)
     assert COST.saving("full", steps) == 0
@@ -36,8 +37,12 @@ def test_savings_are_shares_of_the_baselines(s, steps):
 
 @given(schedules, st.integers(1, 200), st.one_of(st.just("max"), st.none(), st.integers(1, 16)))
 def test_the_papers_convention_gives_the_schedules_own_saving(s, steps, backward):
-    saving = COST.saving(s, steps, backward, convention="paper")
-    assert saving == pytest.approx(s.saving(steps, backward), abs=1e-12)
+    spent = COST.training(s, steps, backward, convention="paper")
+    q_max = s.limits(steps)[1]  # full precision counts as the largest width here
+    static = COST.training(Constant(q_max), steps, q_max if backward == "max" else backward, convention="paper")
+    assert 1 - spent / static == pytest.approx(s.saving(steps, backward), abs=1e-12)
+    if q_max is not None:
+        assert COST.saving(s, steps, backward, convention="paper") == pytest.approx(1 - spent / static, abs=1e-12)
 
 
 def test_full_precision_saves_nothing_against_itself_and_its_gradients_against_full_training():
@@ -45,6 +50,14 @@ def test_full_precision_saves_nothing_against_itself_and_its_gradients_against_f
         assert COST.saving("full", 10, backward) == 0
     assert COST.saving("full", 10, 8, against="full") == pytest.approx(1 - COST.bitops(None, 8) / COST.bitops(None))
     assert COST.saving("full", 10, None, against="full") == 0
+
+
+def test_a_schedule_with_full_precision_compares_with_its_largest_integer_width():
+    s = bc.schedule("deficit(full@0.0..0.5, static:4)")
+    assert s.baseline(100) == 4
+    mixed = 50 * COST.bitops(None, 8) + 50 * COST.bitops(4, 8)
+    assert COST.saving(s, 100, 8) == pytest.approx(1 - mixed / (100 * COST.bitops(4, 8)))
+    assert COST.saving(s, 100, 8) < 0 < COST.saving(s, 100, 8, against="full")
 
 
 def test_a_billion_steps():

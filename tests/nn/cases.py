@@ -25,7 +25,7 @@ class Case:
     build: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Any, ...]]
     reference: Callable[..., Any] | None
-    recipe: bc.Recipe = field(default_factory=bc.Recipe)
+    recipe: bc.Recipe = field(default_factory=lambda: bc.Recipe(activations="tensor"))
     batched: bool = True
     """Whether the first dimension of the first input is a batch that may be empty."""
 

@@ -221,15 +221,19 @@ class Cost:
     ) -> float:
         """Return the share of the cost of a baseline that a schedule saves: ``1 - cost / cost of the baseline``.
 
-        The default baseline is a training at the schedule's q_max throughout, with the same gradient bits. Another
-        baseline has the same gradient bits too, unless it is ``"full"``: then its gradients are in full precision.
+        The default baseline is the same model trained at the schedule's q_max throughout, with the same gradient bits.
+        For a schedule with steps in full precision it is the largest integer width of the schedule, and its gradients
+        have that width too unless ``backward_bits`` is given; such a schedule can cost more than the baseline. Another
+        baseline has the gradient bits of the schedule, unless it is ``"full"``: then its gradients are in full
+        precision.
 
         Args:
             schedule: A schedule, or its spec.
             steps: Number of training steps, of the schedule and of the baseline.
             backward_bits: Bits of the gradients; ``"max"`` is the schedule's q_max, ``None`` is full precision.
             convention: Which operations count; see :class:`Convention`.
-            against: The baseline: ``"max"`` for static q_max, or a schedule or spec such as ``"full"``.
+            against: The baseline: ``"max"`` for static at the largest integer width of the schedule, or a schedule or
+                spec such as ``"full"``.
 
         Returns:
             The saving; negative if the schedule costs more than the baseline, 0 if nothing is counted.
@@ -242,8 +246,8 @@ class Cost:
         s = as_schedule(schedule)
         backward = self._backward(s, steps, backward_bits)
         if against == "max":
-            baseline: Schedule = Constant(s.limits(steps)[1])
-            baseline_backward = backward
+            baseline: Schedule = Constant(s.baseline(steps))
+            baseline_backward = self._backward(baseline, steps, backward_bits)
         else:
             baseline = as_schedule(against)
             baseline_backward = None if baseline == Constant(None) else backward

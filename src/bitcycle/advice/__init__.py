@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitcycle.advice.advisor import advise
-from bitcycle.advice.answer import Advice, Alternative
+from bitcycle.advice.answer import Advice, Alternative, ModelSaving
 from bitcycle.advice.evidence import Evidence
 
-__all__ = ["Advice", "Alternative", "Evidence", "advise"]
+__all__ = ["Advice", "Alternative", "Evidence", "ModelSaving", "advise"]

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from bitcycle.advice.answer import Advice, Alternative
+from bitcycle.advice.answer import Advice, Alternative, ModelSaving
 from bitcycle.advice.budget import checked_saving, meet
 from bitcycle.advice.evidence import Evidence, advise_by_evidence
 from bitcycle.advice.rules import FoundLevel, check_domain, lowest_allowed, position, scale, search_space, start_reasons
 from bitcycle.schedules.base import positive
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from bitcycle._cost import Cost
+
+DEFAULT_STEPS = 64_000
+"""Training steps of the paper on CIFAR."""
 APART = 0.001
 """Schedules whose savings are closer than this are no alternatives to each other."""
 
@@ -17,7 +26,7 @@ APART = 0.001
 def advise(
     goal: str = "balance",
     domain: str | None = None,
-    steps: int = 64_000,
+    steps: int | None = None,
     fine_tuning: bool = False,
     q_max: int = 8,
     q_min: int | None = None,
@@ -25,16 +34,19 @@ def advise(
     range_test: FoundLevel | None = None,
     records: Iterable[Evidence] | None = None,
     margin: float | None = None,
+    model: nn.Module | None = None,
+    inputs: Any = None,
 ) -> Advice:
     """Recommend a schedule, and say what it saves and why.
 
-    The saving is that of the schedule, with all products at its bits; ``bc.cost(model, inputs).saving(...)`` gives the
-    saving for a model.
+    The saving is that of the schedule, with all products at its bits. If a model is given, the answer also says what
+    the schedule saves in the training of that model, in which some products stay in full precision.
 
     Args:
         goal: ``cost``, ``balance`` or ``quality``.
         domain: ``image``, ``detection``, ``graph``, ``language`` or ``entailment``; None if none of them fits.
-        steps: Number of training steps.
+        steps: Number of training steps. By default savings are those of 64,000 steps, and the code of the answer has
+            ``total_steps`` as a variable.
         fine_tuning: Whether this is a short fine-tuning run rather than training from scratch.
         q_max: The static bit-width that you would train at.
         q_min: The lowest bit-width that may be used; by default the one that the paper used in this domain.
@@ -45,12 +57,16 @@ def advise(
             :func:`~bitcycle.advice.non_inferiority.non_inferiority`. A ``q_min`` that is given or found still applies.
         margin: With records, the loss of quality that is still acceptable, as an absolute difference in the metric's
             units; by default 1 % of the baseline's mean metric.
+        model: A float or converted model. It runs once, see ``bc.cost``. A float model counts as after
+            ``bc.quantize(model)``.
+        inputs: Inputs of one training step of the model: a tensor, a tuple of arguments, or a dict of keywords.
 
     Returns:
         The schedule with its saving, its reasons, and the alternatives on both sides of it.
 
     Raises:
-        ValueError: If the question is not valid, or if no schedule meets the budget.
+        ValueError: If the question is not valid, if no schedule meets the budget, or if only one of ``model`` and
+            ``inputs`` is given.
 
     Example:
         >>> advice = advise(goal="cost", domain="graph")
@@ -59,6 +75,49 @@ def advise(
         >>> print(advise(save=0.4, q_min=3).spec)
         delay(0.334, RTH:3-8:cycles=8)
     """
+    if (model is None) != (inputs is None):
+        raise ValueError("advice for a model needs both model and inputs")
+    total = DEFAULT_STEPS if steps is None else steps
+    advice = _advise(goal, domain, total, fine_tuning, q_max, q_min, save, range_test, records, margin)
+    advice = replace(advice, steps_given=steps is not None)
+    if model is None:
+        return advice
+    from bitcycle._cost import cost  # loads torch, which advice without a model does not need
+
+    return replace(advice, model=saving_of_model(advice, cost(model, inputs)))
+
+
+def saving_of_model(advice: Advice, cost: Cost) -> ModelSaving:
+    """Return what the schedule of an advice saves in the training of a model with this cost."""
+    total = cost.macs or 1
+    by_name: dict[str, int] = {}
+    for row in cost.rows:
+        if not row.quantized:
+            name = f"{row.name or 'the model itself'} ({row.layer})"
+            by_name[name] = by_name.get(name, 0) + row.macs
+    largest = max(by_name, key=lambda name: by_name[name], default=None)
+    return ModelSaving(
+        cost.saving(advice.schedule, advice.steps, advice.q_max, against=f"static:{advice.q_max}"),
+        sum(row.macs for row in cost.rows if row.quantized) / total,
+        largest,
+        0.0 if largest is None else by_name[largest] / total,
+        cost.uncounted,
+    )
+
+
+def _advise(
+    goal: str,
+    domain: str | None,
+    steps: int,
+    fine_tuning: bool,
+    q_max: int,
+    q_min: int | None,
+    save: float | None,
+    range_test: FoundLevel | None,
+    records: Iterable[Evidence] | None,
+    margin: float | None,
+) -> Advice:
+    """Answer the question by the paper's rules, by a budget, or by records."""
     check_domain(domain)
     at, reasons = position(goal, domain)
     if records is not None:

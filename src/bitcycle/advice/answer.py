@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bitcycle.schedules import Schedule
@@ -30,12 +30,42 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class ModelSaving:
+    """What a schedule saves in the training of a given model."""
+
+    saving: float
+    """Share of the cost of the model's training at static q_max, with what stays in full precision."""
+    quantized: float
+    """Share of the multiply-accumulates of a forward pass that the schedule applies to."""
+    largest_part: str | None
+    """The largest part that stays in full precision; ``None`` if there is none."""
+    largest_share: float
+    """Its share of the multiply-accumulates of a forward pass."""
+    uncounted: tuple[str, ...] = ()
+    """Products that cannot be counted, which no number includes."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, for JSON."""
+        return {**asdict(self), "uncounted": list(self.uncounted)}
+
+    def lines(self) -> list[str]:
+        """Return what the schedule applies to, and what not, in words."""
+        text = f"{percent(self.quantized)} of the multiply-accumulates of your model are at the bits of the schedule"
+        if self.largest_part is not None:
+            text += f"; the largest part in full precision is {self.largest_part} with {percent(self.largest_share)}"
+        lines = [f"model: {text}."]
+        if self.uncounted:
+            lines.append(f"model: NOT counted: {'; '.join(self.uncounted)}.")
+        return lines
+
+
+@dataclass(frozen=True)
 class Advice:
     """The schedule to use, the reasons for it, and the alternatives on both sides of it."""
 
     schedule: Schedule
     saving: float
-    """Share of the cost of static q_max that it saves, from 0 to 1."""
+    """Share of the cost of static q_max that it saves, from 0 to 1, with all products at its bits."""
     reasons: list[str]
     """Sentences; each begins with its source."""
     cheaper: Alternative | None
@@ -43,7 +73,12 @@ class Advice:
     better: Alternative | None
     """The next schedule that has more precision and saves less; ``None`` at the end of the scale."""
     steps: int
+    """Training steps for which the saving is computed."""
     q_max: int
+    steps_given: bool = True
+    """Whether the steps are those of the question; if not, the code has a variable in their place."""
+    model: ModelSaving | None = None
+    """What it saves in the training of the model that was given."""
 
     @property
     def spec(self) -> str:
@@ -53,9 +88,10 @@ class Advice:
     @property
     def code(self) -> str:
         """Three lines to add to a training loop."""
+        steps = self.steps if self.steps_given else "total_steps"
         return (
             "bc.quantize(model)\n"
-            f'precision = bc.PrecisionScheduler(model, "{self.spec}", total_steps={self.steps}, '
+            f'precision = bc.PrecisionScheduler(model, "{self.spec}", total_steps={steps}, '
             f"backward_bits={self.q_max})\n"
             "precision.step()  # after each optimizer.step()"
         )
@@ -71,11 +107,19 @@ class Advice:
             "code": self.code,
             "steps": self.steps,
             "q_max": self.q_max,
+            "model": None if self.model is None else self.model.as_dict(),
         }
 
     def __str__(self) -> str:
-        lines = [f"use {self.spec}: saves {percent(self.saving)} of the cost of static {self.q_max} bits", "", "why"]
-        lines += [_paragraph(f"- {reason}") for reason in self.reasons]
+        saves = f"saves {percent(self.saving)} of the cost of static {self.q_max} bits"
+        if self.model is not None:
+            saves = (
+                f"saves {percent(self.model.saving)} of the cost of your model at static {self.q_max} bits "
+                f"(the schedule alone: {percent(self.saving)})"
+            )
+        lines = [_paragraph(f"use {self.spec}: {saves}"), "", "why"]
+        of_model = [] if self.model is None else self.model.lines()
+        lines += [_paragraph(f"- {reason}") for reason in (*self.reasons, *of_model)]
         lines += ["", _line("cheaper", self.cheaper), _line("better", self.better)]
         return "\n".join([*lines, "", "code", textwrap.indent(self.code, "    ")])
 

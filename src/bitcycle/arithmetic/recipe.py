@@ -6,19 +6,24 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_type_hints
 
 Granularity = Literal["tensor", "channel", "row"]
+ActivationGranularity = Literal["auto", "tensor", "channel", "row"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How sites quantise. The default is the paper's recipe.
+    """How sites quantise. The default is the paper's recipe, except for activations of models over sequences.
 
     A granularity says which values share one grid. ``"tensor"``: all of them. ``"channel"``: an output channel of a
     weight or a feature channel of an activation. ``"row"``: a vector along the last dimension of a weight or of the
-    input of a linear layer, or one sample of the input of a convolution.
+    input of a linear layer, one position of the input of a 1-D convolution with several channels, or one sample of the
+    input of another convolution.
 
     Args:
         weights: Granularity of weights.
-        activations: Granularity of activations.
+        activations: Granularity of activations. ``bc.quantize`` decides ``"auto"`` once: ``"row"`` in models that
+            attend or recur over a sequence, where one grid for the tensor would let later tokens and other samples
+            change a result; ``"tensor"``, the paper's choice, in their 2-D and 3-D convolutions, in all other models,
+            and with a ``policy`` of the paper.
         attention: Granularity of the operands of attention products.
         features: Granularity of the node features of graphs.
         gradients: How the grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
@@ -38,11 +43,11 @@ class Recipe:
     Example:
         >>> import bitcycle as bc
         >>> bc.Recipe(gradients="nearest", weights="tensor").activations
-        'tensor'
+        'auto'
     """
 
     weights: Granularity = "channel"
-    activations: Granularity = "tensor"
+    activations: ActivationGranularity = "auto"
     attention: Granularity = "row"
     features: Granularity = "row"
     gradients: Literal["stochastic", "nearest"] = "stochastic"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +10,8 @@ import typer
 
 from bitcycle._study.exports import json_text
 from bitcycle.advice import advise as advice_for
-from bitcycle.cli.parameters import STORE, Margin, complete_task, completion, json_option
-
-STEPS = 64_000  # training steps of the paper on CIFAR
+from bitcycle.advice.advisor import saving_of_model
+from bitcycle.cli.parameters import COSTED_MODELS, STORE, Margin, complete_task, completion, json_option
 
 
 def advise(
@@ -31,7 +31,10 @@ def advise(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Training steps; default: 64,000, or those of the runs in --store."),
+        typer.Option(
+            help="Training steps; default: a variable in the code, savings of 64,000 steps, or those of the runs in "
+            "--store."
+        ),
     ] = None,
     fine_tuning: Annotated[
         bool,
@@ -55,8 +58,17 @@ def advise(
         str, typer.Option(help=f"A study in the store (without --store: in {STORE}); default: the latest study.")
     ] = "",
     margin: Margin = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:CALLABLE",
+            help="What it saves on your model: a function of yours without arguments that returns a model and example "
+            "inputs, or a built-in model such as cifar-resnet-20.",
+            autocompletion=completion(COSTED_MODELS),
+        ),
+    ] = None,
     as_json: Annotated[
-        bool, json_option("an object with schedule, saving, reasons, cheaper, better, code, steps, q_max")
+        bool, json_option("an object with schedule, saving, reasons, cheaper, better, code, steps, q_max, model")
     ] = False,
 ) -> None:
     """Recommend a schedule: what it saves relative to static q_max, why, and the next cheaper and better options."""
@@ -77,7 +89,7 @@ def advise(
     advice = advice_for(
         goal,
         domain,
-        STEPS if steps is None else steps,
+        steps,
         fine_tuning,
         high,
         q_min,
@@ -85,4 +97,9 @@ def advise(
         records=records,
         **options,
     )
+    if model is not None:
+        from bitcycle.cli.cost import count_model
+
+        counted = count_model(model, batch_size=1)
+        advice = replace(advice, model=saving_of_model(advice, counted))
     print(json_text(advice.as_dict()) if as_json else advice)

@@ -72,7 +72,7 @@ def cost(
         raise ValueError(f"--schedules must be 'all', got {schedules!r}; use --schedule for individual schedules")
     specs = [*(schedule or []), *(TEN if schedules == "all" else [])] or ["CR"]
     chosen = [complete(spec, bits, cycles) for spec in specs]
-    counted = _count(model, positive(batch_size, "--batch-size"), keep, policy, aggregation)
+    counted = count_model(model, positive(batch_size, "--batch-size"), keep, policy, aggregation)
     backward = "max" if backward_bits is None else backward_bits
     totals = [_total(counted, s, steps, backward, convention, hardware) for s in chosen]
     if as_json:
@@ -82,7 +82,10 @@ def cost(
         _print(counted, totals, steps, convention, hardware)
 
 
-def _count(name: str, batch_size: int, keep: list[str] | None, policy: str | None, aggregation: str) -> Cost:
+def count_model(
+    name: str, batch_size: int, keep: list[str] | None = None, policy: str | None = None, aggregation: str = "full"
+) -> Cost:
+    """Count the cost of a built-in model, or of the model of a user's function, after conversion."""
     import bitcycle as bc
     from bitcycle.experiments.models.catalogue import build
 

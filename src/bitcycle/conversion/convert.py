@@ -14,6 +14,7 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SiteGroup, Unchanged, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
+from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
@@ -30,6 +31,8 @@ M = TypeVar("M", bound=nn.Module)
 
 _SKIPS = "bitcycle_skips"
 """The attribute in which conversion stores on a module why it, or a part of it, was skipped."""
+_CHOICE = "bitcycle_activations"
+"""The attribute in which conversion stores on a model the granularity of its activations, and why."""
 
 
 def quantize(
@@ -52,12 +55,13 @@ def quantize(
 
     Args:
         model: The model to convert. Convert it before you wrap it (DDP, FSDP) or compile it.
-        recipe: How sites quantise; by default ``bc.Recipe()``, the paper's recipe.
+        recipe: How sites quantise; by default ``bc.Recipe()``.
         keep: What stays in full precision: names with wildcards or module classes. A container stands for everything
             inside it. A name may also be that of a single site in a layer with several sites.
         where: What is converted, by the same rules; by default everything.
-        policy: A model family of the paper, which keeps its first or last layer in full precision: ``"cifar-resnet"``,
-            ``"imagenet-resnet"``, ``"retinanet"``, ``"gnn"``, ``"lstm"`` or ``"bert"``.
+        policy: A model family of the paper, which keeps its first or last layer in full precision and has one grid for
+            the activations of a tensor: ``"cifar-resnet"``, ``"imagenet-resnet"``, ``"retinanet"``, ``"gnn"``,
+            ``"lstm"`` or ``"bert"``.
         example_inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments. The model runs on them once,
             so that the products of modules' own ``forward`` become sites now.
 
@@ -87,13 +91,16 @@ def quantize(
     load_families()
     keep_rules = as_rules(keep)
     excluded = excluded_modules(model, keep_rules, as_rules(where), policy)
+    choice = choose_activations(model, recipe, policy)
+    vars(model)[_CHOICE] = choice
     for name, module in list(model.named_modules()):
         if owner_of(name, model) is None:
-            skips = (excluded[module],) if module in excluded else convert_module(name, module, recipe, keep_rules)
+            own = recipe_for(module, recipe, choice)
+            skips = (excluded[module],) if module in excluded else convert_module(name, module, own, keep_rules)
             vars(module)[_SKIPS] = skips
     hide_nested_layers(model)
     if example_inputs is not None:
-        discover_products(model, recipe, keep_rules, excluded, example_inputs)
+        discover_products(model, recipe_for(model, recipe, choice), keep_rules, excluded, example_inputs)
     _join_sites(model)
     unknown = [
         f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(vars(module)[_SKIPS])})"
@@ -129,6 +136,7 @@ def restore(model: M) -> M:
     for module in list(model.modules()):
         restore_layer(module)
         vars(module).pop(_SKIPS, None)
+        vars(module).pop(_CHOICE, None)
     return model
 
 
@@ -182,6 +190,12 @@ def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
         if skips:
             skipped[name] = skips
     return skipped
+
+
+def activation_choice(model: nn.Module) -> ActivationChoice | None:
+    """Return how the activations of a converted model are quantised, and why; None for a float model or a part."""
+    choices = (vars(module).get(_CHOICE) for module in model.modules())
+    return next((choice for choice in choices if choice is not None), None)
 
 
 def convert_layer(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, sites: dict[str, Site]) -> None:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from bitcycle._support.text import table
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.convert import skips_of
+from bitcycle.conversion.convert import activation_choice, skips_of
+from bitcycle.conversion.sequence_models import ActivationChoice
 from bitcycle.conversion.sites import conversions
 from bitcycle.conversion.skip_reasons import explain
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
@@ -72,6 +73,8 @@ class Summary:
     skipped: list[SkippedRow]
     measured: bool
     """Whether inputs were given."""
+    activations: ActivationChoice | None = None
+    """The granularity of activations, and why; None for a float model."""
 
     def __str__(self) -> str:
         heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR (dB)"] if self.measured else [])
@@ -80,7 +83,8 @@ class Summary:
         counts = Counter((row.layer, row.reason) for row in self.skipped if row.is_routine)
         lines = [[row.name or "(the model)", row.layer, row.reason] for row in self.skipped if not row.is_routine]
         lines += [[f"({count} layer{'s' * (count != 1)})", layer, reason] for (layer, reason), count in counts.items()]
-        return text + ("\n\n" + table(["skipped", "layer", "reason"], lines) if lines else "")
+        text += "\n\n" + table(["skipped", "layer", "reason"], lines) if lines else ""
+        return text if self.activations is None else f"{text}\n\n{self.activations}"
 
     def _cells(self, row: SiteRow) -> list[str]:
         bits = ["full" if b is None else str(b) for b in (row.forward, row.backward, row.evaluate)]
@@ -114,6 +118,8 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         <BLANKLINE>
         skipped    layer  reason
         (1 layer)  ReLU   no product
+        <BLANKLINE>
+        activations: one grid per tensor (the model neither attends nor recurs over a sequence)
     """
     power, outside = _PowerMeter(), dict[str, list[str]]()
     if inputs is not None:
@@ -136,7 +142,7 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
     for name, operations in outside.items():
         _add_run(skips, name, operations)
     skipped = [SkippedRow(name, original_class(modules[name]).__name__, reasons) for name, reasons in skips.items()]
-    return Summary(rows, skipped, measured=inputs is not None)
+    return Summary(rows, skipped, inputs is not None, activation_choice(model))
 
 
 def _add_run(skips: dict[str, tuple[Skip, ...]], name: str, operations: list[str]) -> None:

@@ -114,8 +114,8 @@ _RENAMED_SINCE_VERSION_1 = {"keep": "test_weights", "measured": "diagnostics", "
 def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a run with the field names of this version.
 
-    bitcycle 0.1 wrote runs with the fields ``keep``, ``measured`` and ``rate``. Values that have the present names
-    already are returned unchanged.
+    bitcycle 0.1 wrote runs with the fields ``keep``, ``measured`` and ``rate``, and quantised the activations of
+    language and entailment models per tensor, which is an option now. Values of this version are returned unchanged.
 
     Args:
         values: A run as a dictionary, from a store or a checkpoint.
@@ -127,4 +127,8 @@ def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
         >>> upgraded({"task": "graph", "keep": "last", "measured": True, "rate": "hold@0..10"})
         {'task': 'graph', 'test_weights': 'last', 'diagnostics': True, 'learning_rate': 'hold@0..10'}
     """
-    return {_RENAMED_SINCE_VERSION_1.get(name, name): value for name, value in values.items()}
+    present = {_RENAMED_SINCE_VERSION_1.get(name, name): value for name, value in values.items()}
+    is_old = values.keys() & _RENAMED_SINCE_VERSION_1.keys()
+    if is_old and values.get("task") in ("language", "entailment"):
+        present["options"] = {**dict(values.get("options", {})), "activations": "tensor"}
+    return present

@@ -35,7 +35,7 @@ def scan_for_products(
     done: set[object] = {getattr(layer, method, None) for method in skip}
     products: set[str] = set()
     for method in methods:
-        products |= _in_function(getattr(layer, method, None), layer, _DEPTH, done)
+        products |= _in_function(getattr(layer, method, None), layer, _DEPTH, done, PRODUCTS)
     return tuple(sorted(products))
 
 
@@ -61,13 +61,25 @@ def _multiplies_and_sums(function: object) -> bool:
     )
 
 
-def _in_function(function: object, layer: type, depth: int, done: set[object]) -> set[str]:
+def scan_for_names(layer: type[nn.Module], names: set[str]) -> set[str]:
+    """Return which of these functions and methods the code of a class's ``forward`` uses, and what it calls; ``@`` too.
+
+    >>> class Weights(nn.Module):
+    ...     def forward(self, scores):
+    ...         return scores.softmax(-1)
+    >>> scan_for_names(Weights, {"softmax", "tril"})
+    {'softmax'}
+    """
+    return _in_function(layer.forward, layer, _DEPTH, set(), names)
+
+
+def _in_function(function: object, layer: type, depth: int, done: set[object], wanted: set[str]) -> set[str]:
     function = inspect.unwrap(function) if callable(function) else function
     if not isinstance(function, FunctionType) or function in done:
         return set()
     done.add(function)
     self_names, other_names, has_operator = _names(function.__code__)
-    products = other_names & PRODUCTS | ({"@"} if has_operator else set())
+    products = other_names & wanted | ({"@"} if has_operator else set())
     if depth:
         package = (function.__module__ or "").partition(".")[0]
         called = [getattr(layer, name, None) for name in self_names]
@@ -76,7 +88,7 @@ def _in_function(function: object, layer: type, depth: int, done: set[object]) -
             if isinstance(helper, FunctionType) and (helper.__module__ or "").partition(".")[0] == package != "torch":
                 called.append(helper)
         for next_function in called:
-            products |= _in_function(next_function, layer, depth - 1, done)
+            products |= _in_function(next_function, layer, depth - 1, done, wanted)
     return products
 
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, round_operand
-from bitcycle.arithmetic.recipe import Granularity
+from bitcycle.arithmetic.recipe import ActivationGranularity
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.registry import register
@@ -94,9 +94,11 @@ class QuantizedConvTranspose(ConvolutionLayer):
         return self.convolve(ConvolutionProduct(*geometry, True, tuple(output_padding)), input)
 
 
-def activation_dims(granularity: Granularity, x: Tensor) -> Dims:
+def activation_dims(granularity: ActivationGranularity, x: Tensor) -> Dims:
     """Return the dimensions that share a grid, for activations of shape (batch, channels, ...)."""
-    if granularity == "tensor":
+    if granularity in ("tensor", "auto"):
         return None
+    if granularity == "row" and x.dim() == 3 and x.shape[1] > 1:  # a position of a sequence
+        return (1,)
     own_grids = 1 if granularity == "channel" else 0
     return tuple(d for d in range(x.dim()) if d != own_grids)

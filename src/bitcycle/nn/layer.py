@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import OperandSpec, Product, Site, multiply, round_operand
-from bitcycle.arithmetic.recipe import Granularity, Recipe
+from bitcycle.arithmetic.recipe import ActivationGranularity, Granularity, Recipe
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.rounding import Dims
 
@@ -64,7 +64,10 @@ class Conversion:
 
     def describe(self) -> str:
         """Return the bits (forward/backward) and the recipe, as the ``repr`` of a converted layer shows them."""
-        parts = [f"{name}={value!r}" for name, value in self.recipe.changes().items()]
+        changes = self.recipe.changes()
+        if self.recipe.activations == "tensor":  # what "auto" means for most layers
+            del changes["activations"]
+        parts = [f"{name}={value!r}" for name, value in changes.items()]
         bits = {name: _show_bits(site) for name, site in self.sites.items()}
         if len(set(bits.values())) == 1:
             parts.insert(0, f"bits={next(iter(bits.values()))}")
@@ -243,9 +246,12 @@ def _show_bits(site: Site) -> str:
     return forward if forward == backward == "full" else f"{forward}/{backward}"
 
 
-def feature_dims(granularity: Granularity, x: Tensor) -> Dims:
-    """Return the dimensions that share a grid, for activations with features in the last dimension."""
-    if granularity == "tensor":
+def feature_dims(granularity: ActivationGranularity, x: Tensor) -> Dims:
+    """Return the dimensions that share a grid, for activations with features in the last dimension.
+
+    ``"auto"`` means one grid for the tensor where no conversion of a model has decided it.
+    """
+    if granularity in ("tensor", "auto"):
         return None
     if granularity == "row":
         return (-1,)

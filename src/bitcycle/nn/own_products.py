@@ -243,6 +243,8 @@ def _matmul_dims(module: OwnProducts, a: Tensor, b: Tensor) -> tuple[Dims, Dims]
         return feature_dims(recipe.activations, a), weight_dims(recipe.weights, b, b.dim() - 1)
     if isinstance(a, nn.Parameter) or a.dim() == 2:
         return weight_dims(recipe.weights, a, a.dim() - 2), feature_dims(recipe.activations, b)
+    if recipe.attention == "row" and b.stride(-2) < b.stride(-1):
+        return (-1,), (-2,)  # b is a transposed view, as in q @ k.mT: the features of a token are a column
     return feature_dims(recipe.attention, a), feature_dims(recipe.attention, b)
 
 

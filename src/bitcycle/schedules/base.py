@@ -198,6 +198,25 @@ class Schedule(ABC):
         counts = self.histogram(total, max(1, round(first * positive(total, "total"))))
         return sum(width_of(bits) * n for bits, n in counts.items()) / sum(counts.values())
 
+    def baseline(self, total: int) -> Bits:
+        """Return the width of the static training that the saving of a model is compared with.
+
+        Args:
+            total: Total number of training steps.
+
+        Returns:
+            q_max; in a schedule with steps in full precision, its largest integer width, or ``None`` if it has none.
+
+        Example:
+            >>> from bitcycle.schedules import schedule
+            >>> schedule("CR:3-8").baseline(100), schedule("deficit(full@0.0..0.5, static:4)").baseline(100)
+            (8, 4)
+        """
+        q_max = self.limits(total)[1]
+        if q_max is not None:
+            return q_max
+        return max((bits for bits in self.histogram(total) if bits is not None), default=None)
+
     def relative_cost(self, total: int, backward_bits: Bits | str = "max") -> float:
         """Return the cost of training relative to training at static q_max.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from bitcycle._support.extras import need
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.experiments.data.natural_logic import natural_logic
 from bitcycle.experiments.data.official import find_official
 from bitcycle.experiments.data.sentence_pairs import Pair, PairData, read_pairs
@@ -16,6 +17,7 @@ from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks.task import Batches, Task, Training, register_task
+from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 
 MAX_LENGTH = 128  # tokens
@@ -35,6 +37,7 @@ class EntailmentTask(Task):
     steps = 300
     evaluate_every = 75
     models = tuple(SIZES)
+    options: ClassVar = {"activations": ACTIVATIONS}
     embedded = "sentences with labels from a small natural-logic generator"
     official = "XNLI, SNLI, GLUE (RTE, MNLI) tsv and jsonl"
 
@@ -45,10 +48,10 @@ class EntailmentTask(Task):
     def prepare(self, run: RunConfig) -> Training:
         data = read_pairs(find_official(run.data)) if run.data else natural_logic()
         transformers = need("transformers", "text", "the entailment task")
-        name = self.chosen_model(run)
+        name, recipe = self.chosen_model(run), recipe_of(self.chosen_options(run))
         if Path(name).is_dir():
             pretrained = pretrained_encoder(name, len(data.labels))
-            return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), rate=1e-5)
+            return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), 1e-5, recipe)
         tokenizer = WordTokenizer(text for pair in data.train for text in (pair.premise, pair.hypothesis))
         width, layers, rate = SIZES[name]
         dropout = 0.1 if run.data else 0.0  # generated pairs have no label noise to overfit
@@ -66,7 +69,8 @@ class EntailmentTask(Task):
             num_labels=len(data.labels),
             pad_token_id=tokenizer.pad,
         )
-        return EntailmentTraining(run, data, transformers.BertForSequenceClassification(config), tokenizer, rate)
+        model = transformers.BertForSequenceClassification(config)
+        return EntailmentTraining(run, data, model, tokenizer, rate, recipe)
 
 
 class EntailmentTraining(Training):
@@ -82,8 +86,9 @@ class EntailmentTraining(Training):
         model: nn.Module,
         tokenizer: WordTokenizer | PretrainedTokenizer,
         rate: float,
+        recipe: Recipe,
     ) -> None:
-        self.model, self.data, self.tokenizer = model, data, tokenizer
+        self.model, self.data, self.tokenizer, self.recipe = model, data, tokenizer, recipe
         config: Any = model.config
         self.max_length = min(MAX_LENGTH, config.max_position_embeddings)
         self.optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.01)

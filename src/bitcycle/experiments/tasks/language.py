@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.official import find_official
 from bitcycle.experiments.data.splits import Split
@@ -16,6 +17,7 @@ from bitcycle.experiments.data.text import WordData, python_reference, read_word
 from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks.task import Task, Training, register_task
+from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 
 LENGTH = 35  # words between truncations of back-propagation
 LSTM_LAYERS = {"lstm": 1, "lstm-2": 2}
@@ -34,6 +36,7 @@ class LanguageTask(Task):
     steps = 400
     evaluate_every = 100
     models = (*LSTM_LAYERS, TRANSFORMER)
+    options: ClassVar = {"activations": ACTIVATIONS}
     embedded = "the English text of Python's own reference"
     official = "PTB (ptb.train.txt, ...) and WikiText (train.txt, ...) word-level files"
 
@@ -47,7 +50,7 @@ class LanguageTask(Task):
         else:
             model = LSTMLanguageModel(words, hidden, layers=LSTM_LAYERS[name], dropout=dropout)
             optimizer = torch.optim.SGD(model.parameters(), 20.0)
-        return LanguageTraining(run, data, model, optimizer)
+        return LanguageTraining(run, data, model, optimizer, recipe_of(self.chosen_options(run)))
 
 
 class LanguageTraining(Training):
@@ -60,8 +63,10 @@ class LanguageTraining(Training):
     policy = "lstm"
     clip = 0.25
 
-    def __init__(self, run: RunConfig, data: WordData, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        self.model, self.data, self.optimizer = model, data, optimizer
+    def __init__(
+        self, run: RunConfig, data: WordData, model: nn.Module, optimizer: torch.optim.Optimizer, recipe: Recipe
+    ) -> None:
+        self.model, self.data, self.optimizer, self.recipe = model, data, optimizer, recipe
         self.batch = run.batch_size or 20
         self.columns = _columns(data.train, self.batch)
         self.held_out = {split: _columns(data[split], 10) for split in (Split.VALIDATION, Split.TEST)}

@@ -74,10 +74,26 @@ PRESETS: dict[str, dict[str, Preset]] = {
         ),
     },
     "language": {
-        "paper": Preset("lstm", (5, 8), 8, 20, "Penn Treebank, LSTM with 800 units, 40 epochs", epochs=40),
+        "paper": Preset(
+            "lstm",
+            (5, 8),
+            8,
+            20,
+            "Penn Treebank, LSTM with 800 units, 40 epochs",
+            epochs=40,
+            options={"activations": "tensor"},
+        ),
     },
     "entailment": {
-        "paper": Preset("", (5, 8), 2, 64, "XNLI, a pretrained multilingual BERT (--model FOLDER), 2 epochs", epochs=2),
+        "paper": Preset(
+            "",
+            (5, 8),
+            2,
+            64,
+            "XNLI, a pretrained multilingual BERT (--model FOLDER), 2 epochs",
+            epochs=2,
+            options={"activations": "tensor"},
+        ),
     },
 }
 

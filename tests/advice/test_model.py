@@ -1,0 +1,45 @@
+"""Advice for a model: what the schedule saves in its training, and what stays in full precision."""
+
+import pytest
+import torch
+from torch import nn
+
+import bitcycle as bc
+from bitcycle.advice import advise
+
+
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def test_the_saving_is_that_of_the_model():
+    kept = bc.quantize(model(), keep=("2", "4"))
+    inputs = torch.randn(4, 8)
+    advice = advise(steps=1000, model=kept, inputs=inputs)
+    assert advice.model.saving == bc.cost(kept, inputs).saving(advice.schedule, 1000, 8)
+    assert 0 < advice.model.saving < advice.saving == pytest.approx(advice.schedule.saving(1000))
+    assert advice.model.quantized == pytest.approx(128 / (128 + 128 + 16))
+    assert (advice.model.largest_part, advice.model.largest_share) == ("2 (Linear)", pytest.approx(128 / 272))
+    assert "of the cost of your model at static 8 bits (the schedule alone:" in " ".join(str(advice).split())
+    assert "the largest part in full precision is 2 (Linear) with 47.1 %" in " ".join(str(advice).split())
+
+
+def test_a_float_model_counts_as_converted():
+    advice = advise(model=model(), inputs=torch.randn(4, 8))
+    assert (advice.model.quantized, advice.model.largest_part) == (1, None)
+    assert advice.as_dict()["model"]["uncounted"] == []
+
+
+def test_unknown_steps_are_a_variable():
+    assert "total_steps=total_steps, backward_bits=8" in advise().code
+    assert "total_steps=500, " in advise(steps=500).code
+    assert advise().saving == advise(steps=64_000).saving
+    names = {"bc": bc, "model": model(), "total_steps": 100}
+    exec(advise().code, names)
+    assert names["precision"].total_steps == 100
+
+
+def test_a_model_needs_inputs():
+    with pytest.raises(ValueError, match="both model and inputs"):
+        advise(model=model())

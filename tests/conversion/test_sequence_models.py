@@ -1,0 +1,234 @@
+"""Models over sequences: the granularity that is chosen for them, and that they stay causal and batch-independent."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import torch_geometric.nn as pyg
+    import transformers
+
+import bitcycle as bc
+from bitcycle.conversion.sequence_models import ChoiceReason
+from bitcycle.conversion.sites import named_sites
+from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
+
+WORDS, WIDTH = 32, 16
+
+
+class Attention(nn.Module):
+    """Attention as nanoGPT writes it, by torch's function or by its own products."""
+
+    def __init__(self, by_hand):
+        super().__init__()
+        self.qkv, self.out, self.by_hand = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH), by_hand
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (2, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        if self.by_hand:
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+            scores = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).masked_fill(~mask, float("-inf"))
+            y = F.softmax(scores, dim=-1) @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class NanoGPT(nn.Module):
+    def __init__(self, by_hand=False):
+        super().__init__()
+        self.words, self.positions = nn.Embedding(WORDS, WIDTH), nn.Embedding(32, WIDTH)
+        self.attention, self.norm = Attention(by_hand), nn.LayerNorm(WIDTH)
+        self.mlp, self.head = (
+            nn.Sequential(nn.Linear(WIDTH, 32), nn.GELU(), nn.Linear(32, WIDTH)),
+            nn.Linear(WIDTH, WORDS),
+        )
+
+    def forward(self, words):
+        x = self.words(words) + self.positions(torch.arange(words.shape[1]))
+        x = x + self.attention(self.norm(x))
+        return self.head(x + self.mlp(x))
+
+
+def gpt2():
+    config = transformers.GPT2Config(
+        vocab_size=WORDS, n_positions=32, n_embd=WIDTH, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+def llama():
+    config = transformers.LlamaConfig(
+        vocab_size=WORDS, hidden_size=WIDTH, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=32,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config)
+
+
+CAUSAL = {
+    "nanoGPT": (NanoGPT, True),
+    "nanoGPT, products by hand": (lambda: NanoGPT(by_hand=True), True),
+    "TransformerEncoder with a causal mask": (lambda: TransformerLanguageModel(WORDS, WIDTH, heads=2), False),
+    "LSTM": (lambda: LSTMLanguageModel(WORDS, WIDTH, layers=2), False),
+    "GPT-2": (gpt2, True),
+    "Llama": (llama, True),
+}
+every_model = pytest.mark.parametrize("name", CAUSAL)
+
+
+def converted(name, bits, **recipe):
+    torch.manual_seed(0)
+    make, batch_first = CAUSAL[name]
+    model = bc.quantize(make(), bc.Recipe(**recipe))
+    bc.set_bits(model, forward=bits, backward=8)
+    words = torch.randint(0, WORDS, (3, 12))
+    return model, words if batch_first else words.t().contiguous(), batch_first
+
+
+@every_model
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_stays_causal_and_batch_independent(name, bits):
+    model, words, batch_first = converted(name, bits)
+    report = bc.check_causality(model, words, batch_first=batch_first)
+    assert report.later_tokens is not None
+    assert report.other_samples is not None
+    assert report.is_causal, report
+    assert report.is_batch_independent, report
+
+
+@every_model
+def test_one_grid_for_the_tensor_is_reported(name):
+    model, words, batch_first = converted(name, 4, activations="tensor")
+    report = bc.check_causality(model, words, batch_first=batch_first)
+    assert not report.is_causal
+    assert not report.is_batch_independent
+    assert str(report).count(": yes, by up to") == 2
+
+
+@pytest.mark.parametrize("bits", [2, 8])
+def test_the_check_agrees_with_a_plain_comparison(bits):
+    """The same in float, without the helper: logits before other tokens, and of a sample alone."""
+    model, words, _ = converted("nanoGPT", bits)
+    model.eval()
+    with torch.no_grad():
+        whole, other, alone = (
+            model(words),
+            model(torch.cat([words[:, :6], words[:, 6:].flip(0, 1)], 1)),
+            model(words[1:2]),
+        )
+    torch.testing.assert_close(whole[:, :6], other[:, :6], rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(whole[:, 6:], other[:, 6:])
+    torch.testing.assert_close(whole[1:2], alone, rtol=1e-5, atol=1e-5)
+    assert torch.equal(whole[:, :6].argmax(-1), other[:, :6].argmax(-1))
+
+
+def test_the_check_leaves_the_model_as_it_was():
+    model, words, _ = converted("nanoGPT", 4)
+    before, mode = copy.deepcopy(model.state_dict()), model.training
+    sites = {name: site.control.clone() for name, site in named_sites(model).items()}
+    random = torch.get_rng_state()
+    bc.check_causality(model, words)
+    assert model.training is mode
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(
+        torch.equal(value, before[key]) and value.dtype is before[key].dtype
+        for key, value in model.state_dict().items()
+    )
+    assert {name: site.control.tolist() for name, site in named_sites(model).items()} == {
+        name: control.tolist() for name, control in sites.items()
+    }
+
+
+def test_the_check_measures_what_the_inputs_allow():
+    model = nn.Linear(4, 4)
+    assert bc.check_causality(model, torch.randn(1, 5, 4)).other_samples is None
+    assert bc.check_causality(model, torch.randn(3, 1, 4)).later_tokens is None
+    assert "not measured" in str(bc.check_causality(model, {"input": torch.randn(1, 5, 4)}))
+    with pytest.raises(ValueError, match="must be a tensor of shape"):
+        bc.check_causality(model, torch.randn(4))
+    with pytest.raises(ValueError, match="no argument 'words'"):
+        bc.check_causality(model, torch.randn(2, 4), tokens="words")
+
+
+class Head(nn.Module):
+    """A classifier with a softmax and a linear product, which is no attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x):
+        return F.softmax(F.linear(x, self.weight), dim=-1)
+
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, attention_mask=None):
+        return self.layer(x)
+
+
+CHOSEN = {
+    "attention": (lambda: nn.MultiheadAttention(8, 2), {}, "row", ChoiceReason.ATTENDS),
+    "nanoGPT": (NanoGPT, {}, "row", ChoiceReason.ATTENDS),
+    "GPT-2": (gpt2, {}, "row", ChoiceReason.ATTENDS),
+    "LSTM": (lambda: nn.LSTM(8, 8), {}, "row", ChoiceReason.RECURS),
+    "GRU cell": (lambda: nn.GRUCell(8, 8), {}, "row", ChoiceReason.RECURS),
+    "mask": (Masked, {}, "row", ChoiceReason.MASKS),
+    "linear": (lambda: nn.Linear(8, 8), {}, "tensor", ChoiceReason.NO_SEQUENCE),
+    "softmax of a linear layer": (Head, {}, "tensor", ChoiceReason.NO_SEQUENCE),
+    "graph": (lambda: pyg.GAT(8, 8, 2), {}, "tensor", ChoiceReason.GRAPH),
+    "policy": (lambda: LSTMLanguageModel(WORDS, 8), {"policy": "lstm"}, "tensor", ChoiceReason.POLICY),
+    "given": (lambda: nn.LSTM(8, 8), {"recipe": bc.Recipe(activations="tensor")}, "tensor", ChoiceReason.GIVEN),
+    "given for a linear layer": (
+        lambda: nn.Linear(8, 8),
+        {"recipe": bc.Recipe(activations="row")},
+        "row",
+        ChoiceReason.GIVEN,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_granularity_is_decided_once_and_shown(name):
+    make, arguments, granularity, reason = CHOSEN[name]
+    model = bc.quantize(make(), **arguments)
+    choice = bc.summary(model).activations
+    assert (choice.granularity, choice.reason) == (granularity, reason)
+    assert str(bc.summary(model)).splitlines()[-1] == str(choice)
+    assert {site.recipe.activations for site in named_sites(model).values()} <= {granularity}
+    assert str(bc.summary(copy.deepcopy(model)).activations) == str(choice)
+    assert bc.summary(bc.restore(model)).activations is None
+
+
+def test_convolutions_of_images_keep_one_grid_for_the_tensor():
+    model = nn.ModuleDict(
+        {"patches": nn.Conv2d(3, 8, 4), "attention": nn.MultiheadAttention(8, 2), "mix": nn.Conv1d(8, 8, 3)}
+    )
+    bc.quantize(model)
+    chosen = {name: site.recipe.activations for name, site in named_sites(model).items()}
+    assert chosen["patches"] == "tensor"
+    assert chosen["attention.out_proj"] == chosen["mix"] == "row"
+
+
+def test_a_causal_convolution_stays_causal():
+    class Causal(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution = nn.Conv1d(4, 4, 3)
+
+        def forward(self, x, mask=None):
+            return self.convolution(F.pad(x.mT, (2, 0))).mT
+
+    model = bc.quantize(Causal())
+    bc.set_bits(model, forward=3)
+    report = bc.check_causality(model, torch.randn(3, 8, 4))
+    assert report.is_causal
+    assert report.is_batch_independent
