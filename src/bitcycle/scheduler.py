@@ -70,6 +70,12 @@ class PrecisionScheduler:
         self._take_over_sites()
         self._go_to(0)
 
+    def __repr__(self) -> str:
+        return (
+            f"PrecisionScheduler({str(self.schedule)!r}, step={self.current_step}, total_steps={self.total_steps}, "
+            f"backward_bits={self.backward_bits}, sites={len(self._sites)})"
+        )
+
     @property
     def bits(self) -> Bits:
         """Bits of weights and activations at the current step."""

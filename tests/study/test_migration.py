@@ -12,13 +12,13 @@ import pytest
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.driver import run_study
 from bitcycle._study.exports import export
-from bitcycle._study.migration import version_1_name
-from bitcycle._study.plan import Plan
+from bitcycle._study.migration import upgraded_plan, version_1_name
+from bitcycle._study.plan import Plan, StudyPart
 from bitcycle._study.plan_file import stored_parts
 from bitcycle._study.statistics import analyse
 from bitcycle._study.statistics.deficits import analyse_deficits
 from bitcycle._study.store import VERSION, Store
-from bitcycle.experiments.run_config import upgraded
+from bitcycle.experiments.run_config import RunConfig, upgraded
 
 DUMP = Path(__file__).with_name("store_version_1.sql").read_text()
 
@@ -272,3 +272,26 @@ def test_an_export_has_the_new_names(old, tmp_path):
         export(store.records(), tmp_path / "r.csv")
     heads = (tmp_path / "r.csv").read_text().splitlines()[0].split(",")
     assert {"test_weights", "diagnostics", "learning_rate"} <= set(heads)
+
+
+@pytest.mark.parametrize("options", [{}, {"a": ("b",)}])
+@pytest.mark.parametrize("task", ["language", "image"])
+def test_a_plan_of_version_1_has_the_runs_that_its_members_have(task, options):
+    """Language runs of version 1 had a grid per tensor, which is an option now, not the default."""
+    part = StudyPart(task, ("CR", "static q_max"), ((3, 8),), (8,), (0, 1), 40, options=options)
+    deficit = DeficitPart(task, (3, 8), 40, options={key: value[0] for key, value in options.items()})
+    old = (
+        Plan("old", (part, deficit))
+        .as_toml()
+        .replace("test_weights =", "keep =")
+        .replace("diagnostics =", "measured =")
+    )
+    members = []
+    for run in (*part.runs(), *deficit.runs()):
+        values = run.as_dict()
+        for name, before in (("test_weights", "keep"), ("diagnostics", "measured"), ("learning_rate", "rate")):
+            values[before] = values.pop(name)
+        members.append(RunConfig.from_dict(upgraded(values)))
+    parts = stored_parts(upgraded_plan(old))
+    assert [run for each in parts for run in each.runs()] == members
+    assert {dict(run.options).get("activations") for run in members} == {"tensor" if task == "language" else None}

@@ -49,6 +49,9 @@ class Meter:
         self._busy = False
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
 
+    def __repr__(self) -> str:
+        return f"Meter(bitops={self.bitops}, passes={self.passes})"
+
     def close(self) -> None:
         """Stop counting and remove the hook from the model."""
         self._handle.remove()

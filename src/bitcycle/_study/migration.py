@@ -53,12 +53,24 @@ def version_1_name(values: dict[str, Any]) -> str:
 
 
 def upgraded_plan(text: str) -> str:
-    """Rename the keys of a stored plan, which has one ``key = value`` per line.
+    """Upgrade a stored plan, which has one ``key = value`` per line, as :func:`upgraded` does for its runs.
 
     >>> upgraded_plan('task = "image"\\nkeep = "best"\\n')
     'task = "image"\\ntest_weights = "best"\\n'
     """
-    return re.sub(r"^(\w+)(?= = )", lambda key: _new_key(key[1]), text, flags=re.MULTILINE)
+    renamed = re.sub(r"^(\w+)(?= = )", lambda key: _new_key(key[1]), text, flags=re.MULTILINE)
+    return "".join(_with_old_grid(table) for table in re.split(r"^(?=\[\[)", renamed, flags=re.MULTILINE))
+
+
+def _with_old_grid(table: str) -> str:
+    """Add the option of language and entailment runs that says how version 1 quantised activations."""
+    if not re.search(r'^task = "(language|entailment)"$', table, re.MULTILINE):
+        return table
+    value = '["tensor"]' if table.startswith("[[part]]") else '"tensor"'
+    option = f"activations = {value}"
+    if re.search(r"^options = \{ ", table, re.MULTILINE):
+        return re.sub(r"^options = \{ ", f"options = {{ {option}, ", table, flags=re.MULTILINE)
+    return re.sub(r"^(task = .*)$", rf"\1\noptions = {{ {option} }}", table, flags=re.MULTILINE)
 
 
 def _new_key(key: str) -> str:
