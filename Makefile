@@ -23,8 +23,8 @@ test: install
 # Line coverage of the core by its own tests. Measuring doubles their time, so properties are checked on few examples.
 CORE := schedules kernels arithmetic nn conversion _cost advice
 coverage: install
-	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 tests/schedules tests/kernels tests/arithmetic tests/nn tests/conversion \
-		tests/cost tests/advice tests/test_scheduler.py $(CORE:%=--cov=src/bitcycle/%) --cov-report=term:skip-covered
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 tests/schedules tests/kernels tests/arithmetic tests/conversion \
+		tests/nn/test_own_products.py tests/cost tests/advice tests/test_scheduler.py $(CORE:%=--cov=src/bitcycle/%) --cov-report=term:skip-covered
 
 lint: install
 	$(BIN)/ruff check .
