@@ -31,7 +31,7 @@ def test_a_single_run():
     assert math.isnan(found.settings[0].quality.error)
     assert all(math.isnan(c.value) and math.isnan(c.low) for c in found.correlations)
     assert found.equal_cost is None
-    assert "takes at least two settings" in said(found, QualityFollowsCost)
+    assert "at least two settings are needed" in said(found, QualityFollowsCost)
     assert found.advice == {"only choice": "CR"}
     assert "only setting" in recommendations(found)[0]
 

@@ -443,10 +443,7 @@ def _(claim: LaterHurtsLess, analysis: DeficitAnalysis) -> Wording:
 
 
 def recommendations(analysis: Analysis) -> list[str]:
-    """Return up to four sentences on which setting to choose."""
-    fewest = min((len(setting.qualities) for setting in analysis.settings), default=0)
-    if fewest < FEWEST_SEEDS:
-        return [f"{_capital(count(fewest, 'seed'))} cannot support a recommendation: run at least {ENOUGH_SEEDS}."]
+    """Return two to four sentences on which setting to choose."""
     if not analysis.advice:
         return ["Every setting has runs that diverged: there is nothing to choose from.", "Raise q_min and run again."]
     if Role.ONLY_CHOICE in analysis.advice:
@@ -455,6 +452,8 @@ def recommendations(analysis: Analysis) -> list[str]:
             f"{only} is the only setting to choose: {_summary(only, analysis)}.",
             "Run others, including static q_max, to see what precision costs and saves.",
         ]
+    if min(len(setting.qualities) for setting in analysis.settings) < FEWEST_SEEDS:
+        return [f"Fewer than {FEWEST_SEEDS} seeds cannot support a recommendation.", *_caution(analysis)]
     roles: dict[str, list[str]] = {}
     for role, label in analysis.advice.items():
         roles.setdefault(label, []).append(role)
