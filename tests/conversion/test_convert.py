@@ -108,7 +108,7 @@ def test_misuse(arguments, message):
 
 
 def test_converting_twice_is_refused():
-    with pytest.raises(ValueError, match="0 is quantised already: call bc.restore"):
+    with pytest.raises(ValueError, match="0 is already quantised: call bc.restore"):
         bc.quantize(bc.quantize(mlp()))
 
 

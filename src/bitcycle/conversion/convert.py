@@ -1,4 +1,4 @@
-"""Conversion: make a model compute on a few bits, set the bits, and return to the float model."""
+"""Conversion: make a model compute with only a few bits, set the bits, and return to the float model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def quantize(
     policy: str | None = None,
     example_inputs: Any = None,
 ) -> M:
-    """Convert a model in place so that it can compute its products on a few bits.
+    """Convert a model in place so that it can compute its products with only a few bits.
 
     The model computes in full precision until bits are set; it warns if it evaluates before that. The bits of
     evaluation travel with copies, pickles and ``state_dict`` files of the model: a converted model whose bits were not
@@ -56,7 +56,7 @@ def quantize(
     Args:
         model: The model to convert. Convert it before you wrap it (DDP, FSDP) or compile it.
         recipe: How sites quantise; by default ``bc.Recipe()``.
-        keep: What stays in full precision: names with wildcards or module classes. A container stands for everything
+        keep: What stays in full precision: names with wildcards or module classes. A container includes everything
             inside it. A name may also be that of a single site in a layer with several sites.
         where: What is converted, by the same rules; by default everything.
         policy: A model family of the paper, which keeps its first or last layer in full precision and has one grid for
@@ -150,7 +150,7 @@ def set_bits(
 ) -> None:
     """Set the bits of all sites of a converted model, or of those whose names match.
 
-    Bits are an integer from 1 to 16, or ``None`` for full precision. What is not given (``UNCHANGED``) stays as it is.
+    Bits are an integer from 1 to 16, or ``None`` for full precision. An argument that is omitted changes nothing.
     Setting bits never rebuilds a layer or recompiles a compiled model.
 
     Args:
@@ -158,7 +158,7 @@ def set_bits(
         forward: Bits of weights and activations.
         backward: Bits of grad_output, the gradient that arrives at the output of a site.
         evaluate: Bits of weights and activations in evaluation mode; by default they follow ``forward``.
-        where: Names of sites, with wildcards; by default all sites. A container stands for everything inside it.
+        where: Names of sites, with wildcards; by default all sites. A container includes everything inside it.
 
     Raises:
         ValueError: The bits are out of range, the model is not converted, or a name matches no site.
@@ -320,7 +320,7 @@ def _refuse_what_cannot_be_converted(model: nn.Module) -> None:
         raise TypeError(f"bc.quantize takes a torch.nn.Module, got {type(model).__name__}")
     for name, module in model.named_modules():
         if conversion_of(module) is not None:
-            raise ValueError(f"{name or 'the model'} is quantised already: call bc.restore(model) first")
+            raise ValueError(f"{name or 'the model'} is already quantised: call bc.restore(model) first")
         bases = {base.__name__ for base in type(module).__mro__}
         wrappers = bases & {"DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DataParallel"}
         if wrappers:
