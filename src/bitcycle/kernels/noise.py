@@ -1,35 +1,26 @@
-"""Noise for stochastic rounding: a pure function of (seed, site, step, number of draws in the step, rank).
+"""Noise for stochastic rounding: a pure function of (seed, site, step, draw, rank) and of the index of an element.
 
-A resumed training therefore draws the same noise as an uninterrupted one, whatever else uses torch's random state.
-The ranks of a distributed training draw independent noise, so that it averages out in the mean of their gradients.
-The noise consists of 16-bit integers, which resolve a grid step to 1/65536. One 64-bit draw serves four elements.
+It is a counter-based hash: any part of it can be computed anywhere, in any order and on any device, and a resumed
+training draws the same noise as an uninterrupted one, whatever else uses torch's random state. The ranks of a distributed
+training draw independent noise, so that it averages out in the mean of their gradients. The noise consists of 16-bit
+integers, which resolve a grid step to 1/65536. The index counts the elements of a tensor in the order of its dimensions,
+modulo 2^32, whatever its memory layout.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
 
 import torch
 from torch import Tensor, distributed
 
-_MASK = (1 << 64) - 1
+from bitcycle.kernels import native
 
+_MASK64 = (1 << 64) - 1
+_MASK32 = (1 << 32) - 1
 
-class _Generators(threading.local):
-    """One generator per thread and device: threads that train at the same time must not reseed each other's."""
-
-    def __init__(self) -> None:
-        self._by_device: dict[torch.device, torch.Generator] = {}
-
-    def seeded(self, device: torch.device, seed: int) -> torch.Generator:
-        generator = self._by_device.get(device)
-        if generator is None:
-            generator = self._by_device[device] = torch.Generator(device)
-        return generator.manual_seed(seed)
-
-
-_GENERATORS = _Generators()
+NoiseKey = tuple[int, int]
+"""Two 32-bit keys of the hash."""
 
 
 def site_key(seed: int, name: str) -> int:
@@ -42,11 +33,17 @@ def mix(*numbers: int) -> int:
     """Hash integers into one 64-bit integer, so that neighbouring steps and sites have unrelated noise."""
     state = 0
     for number in numbers:
-        state = (state ^ (number & _MASK)) * 0x9E3779B97F4A7C15 & _MASK
-        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
-        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _MASK
+        state = (state ^ (number & _MASK64)) * 0x9E3779B97F4A7C15 & _MASK64
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & _MASK64
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _MASK64
         state ^= state >> 31
     return state
+
+
+def noise_key(*numbers: int) -> NoiseKey:
+    """Return the keys of the hash for a sequence of integers."""
+    mixed = mix(*numbers)
+    return mixed & _MASK32, mixed >> 32
 
 
 def rank_key() -> tuple[int, ...]:
@@ -61,12 +58,24 @@ def rank_key() -> tuple[int, ...]:
     return (rank,) if rank > 0 else ()
 
 
-def uniform(like: Tensor, *key: int) -> Tensor:
-    """Return uniform 16-bit integers with the shape and the memory layout of ``like``, drawn from ``key``."""
-    if like.is_meta:
-        return torch.empty_like(like, dtype=torch.int16)
-    count = like.numel()
-    draws = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device)
-    draws.random_(-(2**63), None, generator=_GENERATORS.seeded(like.device, mix(*key)))
-    layout = torch.empty_like(like, device="meta")  # dense, in the dimension order of ``like``
-    return draws.view(torch.int16).as_strided(layout.shape, layout.stride())
+def uniform(like: Tensor, *numbers: int) -> Tensor:
+    """Return uniform 16-bit integers with the shape and the memory layout of ``like``, for a sequence of integers."""
+    return noise_of(like, noise_key(*numbers))
+
+
+def noise_of(like: Tensor, key: NoiseKey) -> Tensor:
+    """Return uniform 16-bit integers with the shape and the memory layout of ``like``, for the keys of the hash."""
+    out = torch.empty_like(like, dtype=torch.int16)
+    if like.is_meta or native.draw(out, key):
+        return out
+    index = torch.arange(like.numel(), device=like.device).view(like.shape)
+    x = (index + key[0]) & _MASK32
+    x = _multiply(x ^ (x >> 16), 0x7FEB352D)
+    x = _multiply(x ^ (x >> 15) ^ key[1], 0x846CA68B)
+    x = _multiply(x ^ (x >> 16), 0xC2B2AE35)
+    return out.copy_((x >> 16 ^ 0x8000) - 0x8000)  # the upper half, as a signed number
+
+
+def _multiply(x: Tensor, factor: int) -> Tensor:
+    """Multiply 32-bit numbers modulo 2^32, in two parts that stay below 2^63."""
+    return (x * (factor & 0xFFFF) + ((x * (factor >> 16) & 0xFFFF) << 16)) & _MASK32

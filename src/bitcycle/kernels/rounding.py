@@ -5,12 +5,16 @@ A grid of ``bits`` bits is affine and spans the range of its tensor:
     scale = (max - min) / (2^bits - 1)        code = round((x - min) / scale)        value = code * scale + min
 
 Rounding to nearest rounds half to even. Stochastic rounding computes ``round(t + u)`` with ``u`` uniform in
-(-1/2, 1/2), which is unbiased. The noise is given as 16-bit integers ``n`` with ``u = (n + 1/2) / 2^16``.
-``dims`` are the dimensions that share one grid; ``None`` means the whole tensor. A width is an ``int``, or a tensor
-inside a compiled graph (so that a change of bits does not recompile). Width 0 is full precision and changes nothing.
+(-1/2, 1/2), which is unbiased. The noise is given as 16-bit integers ``n`` with ``u = (n + 1/2) / 2^16``, or as the key
+it is drawn from, see :mod:`bitcycle.kernels.noise`. ``dims`` are the dimensions that share one grid; ``None`` means the
+whole tensor. A width is an ``int``, or a tensor inside a compiled graph (so that a change of bits does not recompile).
+Width 0 is full precision and changes nothing.
 
 A constant tensor is unchanged. A range that is not finite, or too small to divide, has no grid: its values pass through
 unchanged.
+
+The torch operations below are the reference. On the CPU, in single precision, the native kernels compute the same in one
+pass, see :mod:`bitcycle.kernels.native`.
 """
 
 from __future__ import annotations
@@ -21,13 +25,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bitcycle.kernels import native
+from bitcycle.kernels.noise import NoiseKey, noise_of
+
 Width = int | Tensor
 Dims = tuple[int, ...] | None
+Noise = Tensor | NoiseKey | None
 
 MOST_BITS = 16
 NOISE_STEP = 2.0**-16
-_BYTE_BITS = 8
-_BYTE_OFFSET = 128  # codes 0..255 are stored as signed bytes: the conversion is several times faster than to unsigned
+BYTE_BITS = 8
+"""The largest width whose codes fit in a byte."""
+OFFSET = 128
+"""Codes 0..255 are stored as signed bytes, less this offset."""
 
 
 class Encoded(NamedTuple):
@@ -39,39 +49,64 @@ class Encoded(NamedTuple):
     zero: Tensor
 
 
-def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Tensor | None = None) -> Tensor:
+def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None) -> Tensor:
     """Round ``x`` to its grid: to nearest, or stochastically if noise is given.
 
     >>> round_to_grid(torch.tensor([0.0, 0.2, 0.7, 3.0]), bits=2)
     tensor([0., 0., 1., 3.])
     """
+    if _is_unchanged(x, bits):
+        return x
+    if isinstance(bits, int) and not isinstance(noise, Tensor) and native.takes(x):
+        rounded = native.encode(x, bits, dims, noise, values=True, codes=False)
+        if rounded is not None:
+            return rounded.values
     return _round(x, bits, dims, noise, in_codes=False).values
 
 
-def encode(x: Tensor, bits: Width, dims: Dims = None) -> Encoded:
-    """Round ``x`` to nearest and return the values with their codes: one byte per element for up to 8 bits.
+def encode(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None) -> Encoded:
+    """Round ``x`` and return the values with their codes: one byte per element for up to 8 bits.
 
     A compiled graph stores values in place of codes, and so does the CPU where some values have no grid. Other devices
     would have to synchronise to find out: there, :func:`decode` returns non-finite numbers for such values.
     """
-    return _round(x, bits, dims, None, in_codes=True)
-
-
-def _round(x: Tensor, bits: Width, dims: Dims, noise: Tensor | None, in_codes: bool) -> Encoded:
     if _is_unchanged(x, bits):
         return Encoded(x, x, x, x)
+    if isinstance(bits, int) and not isinstance(noise, Tensor) and native.takes(x):
+        rounded = native.encode(x, bits, dims, noise, values=True, codes=bits <= BYTE_BITS)
+        if rounded is not None:
+            stored = rounded.values if rounded.codes is None or rounded.without_grid else rounded.codes
+            return Encoded(rounded.values, stored, rounded.scale, rounded.zero)
+    return _round(x, bits, dims, noise, in_codes=True)
+
+
+def encode_in_bytes(x: Tensor, bits: int, dims: Dims = None, noise: Noise = None) -> Encoded | None:
+    """Round ``x`` to codes of one byte, without their values; None if some values have no grid.
+
+    The ``values`` of the result are its codes. Only for the CPU and for widths of 1 to 8 bits.
+    """
+    if not isinstance(noise, Tensor) and native.takes(x) and x.numel() > 0:
+        rounded = native.encode(x, bits, dims, noise, values=False, codes=True)
+        if rounded is not None:
+            codes = rounded.codes
+            return None if rounded.without_grid else Encoded(codes, codes, rounded.scale, rounded.zero)
+    encoded = encode(x, bits, dims, noise)
+    return encoded._replace(values=encoded.codes) if encoded.codes.dtype is torch.int8 else None
+
+
+def _round(x: Tensor, bits: Width, dims: Dims, noise: Noise, in_codes: bool) -> Encoded:
     scale, zero = _grid(x, bits, dims)
-    codes = _codes(x, scale, zero, bits, noise)
+    codes = _codes(x, scale, zero, bits, noise_of(x, noise) if isinstance(noise, tuple) else noise)
     all_on_grid = _all_have_a_grid(scale, bits)
-    in_bytes = in_codes and isinstance(bits, int) and bits <= _BYTE_BITS and (all_on_grid or scale.device.type != "cpu")
+    in_bytes = in_codes and isinstance(bits, int) and bits <= BYTE_BITS and (all_on_grid or scale.device.type != "cpu")
     stored = None
     if in_bytes:
         # Shifting the codes in place and back is exact for integers, and cheaper than a second tensor.
-        stored = codes.sub_(_BYTE_OFFSET).to(torch.int8)
-        codes.add_(_BYTE_OFFSET)
+        stored = codes.sub_(OFFSET).to(torch.int8)
+        codes.add_(OFFSET)
     values = codes.mul_(scale).add_(zero).to(x.dtype)
     if not all_on_grid:
-        values = torch.where(_has_a_grid(scale, bits), values, x)
+        values = torch.where(has_a_grid(scale, bits), values, x)
     return Encoded(values, values if stored is None else stored, scale, zero)
 
 
@@ -79,7 +114,11 @@ def decode(codes: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype) -> Te
     """Recover the values that :func:`encode` returned."""
     if codes.dtype is not torch.int8:
         return codes
-    return codes.to(scale.dtype).add_(_BYTE_OFFSET).mul_(scale).add_(zero).to(dtype)
+    if native.takes(scale) and dtype is torch.float32:
+        values = native.decode(codes, scale, zero)
+        if values is not None:
+            return values
+    return codes.to(scale.dtype).add_(OFFSET).mul_(scale).add_(zero).to(dtype)
 
 
 def check_width(bits: object, what: str = "bits") -> int | None:
@@ -115,10 +154,10 @@ def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
     low, high = low.to(_grid_dtype(x.dtype)), high.to(_grid_dtype(x.dtype))
     if isinstance(bits, int):
         levels: int | Tensor = 2**bits - 1
-    else:  # width 0 gets a valid grid here; _has_a_grid discards it at the end
+    else:  # width 0 gets a valid grid here; has_a_grid discards it at the end
         levels = torch.exp2(bits.clamp(min=1).to(low.dtype)) - 1
-    scale = (high - low) / levels
-    return torch.where(high == low, 1, scale), low
+    difference = high - low  # not a number in a tensor of infinities, which has no grid
+    return torch.where(difference == 0, 1, difference / levels), low
 
 
 def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None) -> Tensor:
@@ -126,13 +165,13 @@ def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | 
     codes = torch.sub(x.to(scale.dtype), zero).div_(scale)
     if noise is None:
         return codes.round_()
-    codes.add_(noise, alpha=NOISE_STEP).add_(NOISE_STEP / 2).round_()
+    codes.add_(noise.to(scale.dtype).add_(0.5).mul_(NOISE_STEP)).round_()
     if isinstance(bits, int):
         return codes.clamp_(0, 2**bits - 1)
     return codes.clamp_(torch.zeros_like(scale), torch.exp2(bits.to(scale.dtype)) - 1)
 
 
-def _has_a_grid(scale: Tensor, bits: Width) -> Tensor:
+def has_a_grid(scale: Tensor, bits: Width) -> Tensor:
     """Return where there is a grid: not in full precision, and not where the range is infinite, NaN or tiny."""
     usable = torch.isfinite(scale) & (scale >= torch.finfo(scale.dtype).tiny)
     return usable if isinstance(bits, int) else usable & (bits > 0)
@@ -140,7 +179,7 @@ def _has_a_grid(scale: Tensor, bits: Width) -> Tensor:
 
 def _all_have_a_grid(scale: Tensor, bits: Width) -> bool:
     """Return whether all values have a grid; False if only a compiled graph or another device could tell."""
-    return isinstance(bits, int) and scale.device.type == "cpu" and bool(_has_a_grid(scale, bits).all())
+    return isinstance(bits, int) and scale.device.type == "cpu" and bool(has_a_grid(scale, bits).all())
 
 
 def _grid_dtype(dtype: torch.dtype) -> torch.dtype:

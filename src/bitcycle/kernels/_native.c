@@ -1,0 +1,695 @@
+/* Native kernels: everything that touches each element of a tensor.
+ *
+ * Each function computes exactly what the torch operations of rounding.py, noise.py and sums.py compute, bit for bit:
+ * the file is compiled without fused multiply-adds and without fast-math, and the order of the operations is the same.
+ * Tensors are dense arrays of single precision, passed as addresses. The loops are plain C; the compiler makes clones of
+ * them for AVX-512, AVX2 and the baseline, and the loader chooses one.
+ *
+ * A tensor is seen as (outer, shared, inner): values that differ only in their shared index have one grid.
+ */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(BITCYCLE_NO_CLONES)
+#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CLONED
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+#define OFFSET 128        /* codes 0..255 are stored as signed bytes */
+#define SMALLEST 1.17549435e-38f /* the smallest normal number: a smaller scale cannot divide */
+#define TILE 256          /* columns that are rounded together, and rows or columns that are transposed together */
+#define BLOCK 16384       /* elements of one grid that a thread handles at a time */
+
+/* ------------------------------------------------------------------------------------------------- noise */
+
+/* A counter-based hash of an element's index under two 32-bit keys: three rounds of shift and multiply, with the second
+ * key between them, so that streams of different keys are not shifted copies of one another. Its upper half is used. */
+INLINE uint32_t hash(uint32_t index, uint32_t key1, uint32_t key2)
+{
+    uint32_t x = index + key1;
+    x = (x ^ (x >> 16)) * 0x7FEB352Du;
+    x = (x ^ (x >> 15) ^ key2) * 0x846CA68Bu;
+    return (x ^ (x >> 16)) * 0xC2B2AE35u;
+}
+
+/* Uniform in (-1/2, 1/2), in steps of 2^-16. */
+INLINE float noise(uint32_t index, uint32_t key1, uint32_t key2)
+{
+    int32_t n = (int32_t)hash(index, key1, key2) >> 16;
+    return ((float)n + 0.5f) * 0x1p-16f;
+}
+
+CLONED static void draw_run(int16_t *out, int64_t n, uint32_t first, uint32_t step, uint32_t key1, uint32_t key2)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (int16_t)((int32_t)hash(first + (uint32_t)i * step, key1, key2) >> 16);
+}
+
+/* ------------------------------------------------------------------------------------------------- range */
+
+/* Floating-point numbers as integers in the same order. NaN comes out beyond both infinities, so that the minimum or the
+ * maximum shows it. */
+INLINE int32_t ordered(float x)
+{
+    int32_t i;
+    memcpy(&i, &x, 4);
+    return i ^ ((i >> 31) & 0x7FFFFFFF);
+}
+
+INLINE float unordered(int32_t i)
+{
+    float x;
+    i ^= (i >> 31) & 0x7FFFFFFF;
+    memcpy(&x, &i, 4);
+    return x;
+}
+
+CLONED static void range_run(const float *restrict x, int64_t n, int32_t *low, int32_t *high)
+{
+    int32_t lo = *low, hi = *high;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t k = ordered(x[i]);
+        lo = k < lo ? k : lo;
+        hi = k > hi ? k : hi;
+    }
+    *low = lo;
+    *high = hi;
+}
+
+CLONED static void range_columns(const float *restrict x, int64_t n, int32_t *restrict low, int32_t *restrict high)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int32_t k = ordered(x[i]);
+        low[i] = k < low[i] ? k : low[i];
+        high[i] = k > high[i] ? k : high[i];
+    }
+}
+
+/* The grid of a range. Returns whether there is one: not for a range that is infinite, not a number, or tiny. */
+static int grid_of(int32_t low, int32_t high, float levels, float *scale, float *zero)
+{
+    float lo = unordered(low), hi = unordered(high);
+    if (lo != lo || hi != hi) {
+        *scale = *zero = NAN;
+        return 0;
+    }
+    *scale = lo == hi ? (isfinite(lo) ? 1.0f : NAN) : (hi - lo) / levels;
+    *zero = lo + 0.0f; /* no negative zero */
+    return isfinite(*scale) && *scale >= SMALLEST;
+}
+
+/* ---------------------------------------------------------------------------------------------- rounding */
+
+INLINE void round_any(const float *restrict x, int64_t n, const float *scales, const float *zeros, int columns,
+                      float levels, int noisy, uint32_t first, uint32_t step, uint32_t key1, uint32_t key2,
+                      float *restrict values, int8_t *restrict codes)
+{
+    float scale = scales[0], zero = zeros[0];
+    for (int64_t i = 0; i < n; i++) {
+        float s = columns ? scales[i] : scale, z = columns ? zeros[i] : zero;
+        float t = (x[i] - z) / s;
+        if (noisy)
+            t += noise(first + (uint32_t)i * step, key1, key2);
+        t = rintf(t);
+        if (noisy) {
+            t = t < 0.0f ? 0.0f : t;
+            t = t > levels ? levels : t;
+        }
+        if (codes)
+            codes[i] = (int8_t)((int32_t)t - OFFSET);
+        if (values)
+            values[i] = t * s + z;
+    }
+}
+
+#define ROUND(name, columns, noisy, with_values, with_codes)                                                          \
+    CLONED static void name(const float *restrict x, int64_t n, const float *restrict s, const float *restrict z,    \
+                            float levels, uint32_t first, uint32_t step, uint32_t k1, uint32_t k2,                    \
+                            float *restrict values, int8_t *restrict codes)                                           \
+    {                                                                                                                 \
+        round_any(x, n, s, z, columns, levels, noisy, first, step, k1, k2, with_values ? values : NULL,               \
+                  with_codes ? codes : NULL);                                                                         \
+    }
+ROUND(nearest_values, 0, 0, 1, 0)
+ROUND(nearest_codes, 0, 0, 0, 1)
+ROUND(nearest_both, 0, 0, 1, 1)
+ROUND(noisy_values, 0, 1, 1, 0)
+ROUND(noisy_codes, 0, 1, 0, 1)
+ROUND(noisy_both, 0, 1, 1, 1)
+ROUND(columns_values, 1, 0, 1, 0)
+ROUND(columns_codes, 1, 0, 0, 1)
+ROUND(columns_both, 1, 0, 1, 1)
+
+typedef void (*rounder)(const float *, int64_t, const float *, const float *, float, uint32_t, uint32_t, uint32_t,
+                        uint32_t, float *, int8_t *);
+
+static rounder choose(int columns, int noisy, int values, int codes)
+{
+    static const rounder table[3][3] = {
+        {nearest_values, nearest_codes, nearest_both},
+        {noisy_values, noisy_codes, noisy_both},
+        {columns_values, columns_codes, columns_both},
+    };
+    return table[columns ? 2 : noisy][values && codes ? 2 : codes ? 1 : 0];
+}
+
+typedef struct {
+    const float *x;
+    int64_t outer, shared, inner;
+    float levels;
+    int noisy;
+    uint32_t key1, key2;
+    int64_t plane; /* 0, or the pixels of an image whose channels are the last dimension in memory */
+    float *scale, *zero, *values;
+    int8_t *codes;
+    int threads;
+} encoding;
+
+/* Round a run of memory from element `at` on, with the noise of its logical indices. */
+static void round_run(const encoding *e, rounder round, int64_t at, int64_t n, const float *scale, const float *zero)
+{
+    float *values = e->values ? e->values + at : NULL;
+    int8_t *codes = e->codes ? e->codes + at : NULL;
+    if (!e->noisy || e->plane == 0) {
+        round(e->x + at, n, scale, zero, e->levels, (uint32_t)at, 1, e->key1, e->key2, values, codes);
+        return;
+    }
+    /* Memory holds (image, pixel, channel), the index counts (image, channel, pixel). */
+    int64_t channels = e->inner; /* the caller passes the channels here */
+    for (int64_t done = 0; done < n;) {
+        int64_t pixel = (at + done) / channels, channel = (at + done) % channels;
+        int64_t run = channels - channel < n - done ? channels - channel : n - done;
+        int64_t first = (pixel / e->plane * channels + channel) * e->plane + pixel % e->plane;
+        round(e->x + at + done, run, scale, zero, e->levels, (uint32_t)first, (uint32_t)e->plane, e->key1, e->key2,
+              values ? values + done : NULL, codes ? codes + done : NULL);
+        done += run;
+    }
+}
+
+static void pass_through(const encoding *e, int64_t at, int64_t n)
+{
+    if (e->values)
+        memcpy(e->values + at, e->x + at, (size_t)n * 4);
+}
+
+/* One grid for everything: the range first, then rounding, both in blocks over the threads. */
+static int64_t encode_whole(const encoding *e, int64_t n)
+{
+    int64_t blocks = (n + BLOCK - 1) / BLOCK;
+    int32_t low = INT32_MAX, high = INT32_MIN;
+#pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(min : low) reduction(max : high)
+    for (int64_t b = 0; b < blocks; b++)
+        range_run(e->x + b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, &low, &high);
+    if (!grid_of(low, high, e->levels, e->scale, e->zero)) {
+        pass_through(e, 0, n);
+        return 1;
+    }
+    rounder round = choose(0, e->noisy, e->values != NULL, e->codes != NULL);
+#pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
+    for (int64_t b = 0; b < blocks; b++)
+        round_run(e, round, b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, e->scale, e->zero);
+    return 0;
+}
+
+/* One grid for each row of `shared` consecutive elements. */
+static int64_t encode_rows(const encoding *e)
+{
+    int64_t without = 0;
+    rounder round = choose(0, e->noisy, e->values != NULL, e->codes != NULL);
+#pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(+ : without)
+    for (int64_t row = 0; row < e->outer; row++) {
+        int32_t low = INT32_MAX, high = INT32_MIN;
+        int64_t at = row * e->shared;
+        range_run(e->x + at, e->shared, &low, &high);
+        if (grid_of(low, high, e->levels, e->scale + row, e->zero + row)) {
+            round_run(e, round, at, e->shared, e->scale + row, e->zero + row);
+        } else {
+            pass_through(e, at, e->shared);
+            without++;
+        }
+    }
+    return without;
+}
+
+/* One grid for each (outer, inner): consecutive elements have different grids. */
+static int64_t encode_columns(const encoding *e)
+{
+    int64_t tiles = (e->inner + TILE - 1) / TILE, without = 0;
+    rounder round = choose(1, 0, e->values != NULL, e->codes != NULL);
+#pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(+ : without)
+    for (int64_t task = 0; task < e->outer * tiles; task++) {
+        int64_t block = task / tiles, first = task % tiles * TILE;
+        int64_t width = e->inner - first < TILE ? e->inner - first : TILE;
+        int64_t at = block * e->shared * e->inner + first, missing = 0;
+        float *scale = e->scale + block * e->inner + first, *zero = e->zero + block * e->inner + first;
+        int32_t low[TILE], high[TILE];
+        char has_grid[TILE];
+        for (int64_t i = 0; i < width; i++) {
+            low[i] = INT32_MAX;
+            high[i] = INT32_MIN;
+        }
+        for (int64_t j = 0; j < e->shared; j++)
+            range_columns(e->x + at + j * e->inner, width, low, high);
+        for (int64_t i = 0; i < width; i++) {
+            has_grid[i] = (char)grid_of(low[i], high[i], e->levels, scale + i, zero + i);
+            missing += !has_grid[i];
+        }
+        without += missing;
+        if (missing && !e->values)
+            continue; /* the caller has no use for the codes then */
+        for (int64_t j = 0; j < e->shared; j++) {
+            int64_t line = at + j * e->inner;
+            if (!missing) {
+                round(e->x + line, width, scale, zero, e->levels, 0, 0, 0, 0, e->values ? e->values + line : NULL,
+                      e->codes ? e->codes + line : NULL);
+                continue;
+            }
+            for (int64_t i = 0; i < width; i++)
+                if (has_grid[i])
+                    nearest_values(e->x + line + i, 1, scale + i, zero + i, e->levels, 0, 0, 0, 0,
+                                   e->values + line + i, NULL);
+                else
+                    e->values[line + i] = e->x[line + i];
+        }
+    }
+    return without;
+}
+
+/* --------------------------------------------------------------------------------------- codes to values */
+
+INLINE void decode_any(const int8_t *restrict codes, int64_t n, const float *scales, const float *zeros, int columns,
+                       float *restrict values)
+{
+    float scale = scales[0], zero = zeros[0];
+    for (int64_t i = 0; i < n; i++)
+        values[i] = (float)(codes[i] + OFFSET) * (columns ? scales[i] : scale) + (columns ? zeros[i] : zero);
+}
+
+CLONED static void decode_run(const int8_t *restrict codes, int64_t n, const float *restrict scale,
+                              const float *restrict zero, float *restrict values)
+{
+    decode_any(codes, n, scale, zero, 0, values);
+}
+
+CLONED static void decode_columns(const int8_t *restrict codes, int64_t n, const float *restrict scale,
+                                  const float *restrict zero, float *restrict values)
+{
+    decode_any(codes, n, scale, zero, 1, values);
+}
+
+static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64_t inner, const float *scale,
+                       const float *zero, float *values, int threads)
+{
+    if (inner > 1) {
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (int64_t line = 0; line < outer * shared; line++) {
+            int64_t grid = line / shared * inner;
+            decode_columns(codes + line * inner, inner, scale + grid, zero + grid, values + line * inner);
+        }
+        return;
+    }
+    int64_t blocks = (shared + BLOCK - 1) / BLOCK;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t task = 0; task < outer * blocks; task++) {
+        int64_t row = task / blocks, first = task % blocks * BLOCK;
+        int64_t n = shared - first < BLOCK ? shared - first : BLOCK, at = row * shared + first;
+        decode_run(codes + at, n, scale + row, zero + row, values + at);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------- sums of codes */
+
+CLONED static int32_t sum_run(const int8_t *restrict codes, int64_t n)
+{
+    int32_t total = 0;
+    for (int64_t i = 0; i < n; i++)
+        total += codes[i];
+    return total;
+}
+
+CLONED static void add_run(const int8_t *restrict codes, int64_t n, int32_t *restrict totals)
+{
+    for (int64_t i = 0; i < n; i++)
+        totals[i] += codes[i];
+}
+
+/* The sums of the rows and of the columns of a matrix of codes. Either may be NULL. */
+static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int32_t *by_row, int32_t *by_column,
+                      int threads)
+{
+    if (by_row) {
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (int64_t row = 0; row < rows; row++)
+            by_row[row] = sum_run(codes + row * columns, columns);
+    }
+    if (by_column) {
+        memset(by_column, 0, (size_t)columns * 4);
+        int64_t width = (columns + threads - 1) / threads;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (int64_t first = 0; first < columns; first += width) {
+            int64_t n = columns - first < width ? columns - first : width;
+            for (int64_t row = 0; row < rows; row++)
+                add_run(codes + row * columns + first, n, by_column + first);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------- integer sums to floats */
+
+/* out = s_p (s_q S + z_q r) + z_p u (+ bias), see sums.py. */
+INLINE void combine_any(const int32_t *sums, int64_t n, int32_t row_shift, const int32_t *restrict shift, float p_scale,
+                        float p_term, float p_zero, const float *restrict q_scale, const float *restrict q_zero,
+                        int columns, const float *restrict u, const float *restrict bias, float *out)
+{
+    float scale = q_scale[0], zero = q_zero[0];
+    for (int64_t i = 0; i < n; i++) {
+        int32_t sum = (int32_t)((uint32_t)sums[i] + (uint32_t)row_shift + (uint32_t)shift[i]);
+        float value = (float)sum * (columns ? q_scale[i] : scale);
+        value = value * p_scale;
+        value = value + (columns ? q_zero[i] : zero) * p_term;
+        value = value + u[i] * p_zero;
+        out[i] = bias ? value + bias[i] : value;
+    }
+}
+
+#define COMBINE(name, columns, with_bias)                                                                             \
+    CLONED static void name(const int32_t *sums, int64_t n, int32_t row_shift, const int32_t *restrict shift,         \
+                            float p_scale, float p_term, float p_zero, const float *restrict q_scale,                 \
+                            const float *restrict q_zero, const float *restrict u, const float *restrict bias,        \
+                            float *out)                                                                               \
+    {                                                                                                                 \
+        combine_any(sums, n, row_shift, shift, p_scale, p_term, p_zero, q_scale, q_zero, columns, u,                  \
+                    with_bias ? bias : NULL, out);                                                                    \
+    }
+COMBINE(combine_plain, 0, 0)
+COMBINE(combine_bias, 0, 1)
+COMBINE(combine_columns, 1, 0)
+COMBINE(combine_columns_bias, 1, 1)
+
+/* --------------------------------------------------------------------------------------------- transpose */
+
+/* (batch, rows, columns) to (batch, columns, rows), tile by tile. */
+#define TRANSPOSE(name, type)                                                                                         \
+    static void name(const type *x, int64_t batch, int64_t rows, int64_t columns, type *out, int threads)             \
+    {                                                                                                                 \
+        int64_t tiles = (columns + 63) / 64;                                                                          \
+        _Pragma("omp parallel for num_threads(threads) if (threads > 1)") for (int64_t task = 0;                      \
+                                                                               task < batch * tiles; task++)          \
+        {                                                                                                             \
+            int64_t b = task / tiles, first = task % tiles * 64;                                                      \
+            int64_t last = first + 64 < columns ? first + 64 : columns;                                               \
+            const type *from = x + b * rows * columns;                                                                \
+            type *to = out + b * rows * columns;                                                                      \
+            for (int64_t start = 0; start < rows; start += 16) {                                                      \
+                int64_t end = start + 16 < rows ? start + 16 : rows;                                                  \
+                for (int64_t c = first; c < last; c++)                                                                \
+                    for (int64_t r = start; r < end; r++)                                                             \
+                        to[c * rows + r] = from[r * columns + c];                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+TRANSPOSE(transpose_bytes, int8_t)
+TRANSPOSE(transpose_floats, int32_t)
+
+/* ------------------------------------------------------------------------------------------ convolutions */
+
+typedef struct {
+    int64_t images, height, width, channels, out_height, out_width;
+    int64_t kernel[2], stride[2], padding[2], dilation[2];
+} geometry;
+
+/* The row of the input that a row of the output meets at a row of the kernel, or -1 in the padding. */
+INLINE int64_t position(int64_t out, int64_t tap, int64_t stride, int64_t padding, int64_t dilation, int64_t size)
+{
+    int64_t at = out * stride - padding + tap * dilation;
+    return at < 0 || at >= size ? -1 : at;
+}
+
+/* Codes (image, row, column, channel) to a matrix: a row for each output position, (kernel row, kernel column, channel)
+ * in it. Padding is 0. */
+static void unfold_codes(const int8_t *codes, const geometry *g, int8_t *out, int threads)
+{
+    int64_t taps = g->kernel[0] * g->kernel[1], size = taps * g->channels;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t line = 0; line < g->images * g->out_height; line++) {
+        int64_t image = line / g->out_height, y = line % g->out_height;
+        int8_t *to = out + line * g->out_width * size;
+        for (int64_t x = 0; x < g->out_width; x++)
+            for (int64_t i = 0; i < g->kernel[0]; i++) {
+                int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
+                int64_t left = x * g->stride[1] - g->padding[1], run = g->kernel[1] * g->channels;
+                const int8_t *from = codes + (image * g->height + row) * g->width * g->channels;
+                if (row < 0) {
+                    memset(to, 0, (size_t)run);
+                } else if (g->dilation[1] == 1 && left >= 0 && left + g->kernel[1] <= g->width) {
+                    memcpy(to, from + left * g->channels, (size_t)run);
+                } else {
+                    for (int64_t j = 0; j < g->kernel[1]; j++) {
+                        int64_t column = position(x, j, g->stride[1], g->padding[1], g->dilation[1], g->width);
+                        if (column < 0)
+                            memset(to + j * g->channels, 0, (size_t)g->channels);
+                        else
+                            memcpy(to + j * g->channels, from + column * g->channels, (size_t)g->channels);
+                    }
+                }
+                to += run;
+            }
+    }
+}
+
+/* The sums of a map (image, row, column) over the window of each output position. Padding is 0. */
+static void sum_windows(const int32_t *map, const geometry *g, int32_t *out, int threads)
+{
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t line = 0; line < g->images * g->out_height; line++) {
+        int64_t image = line / g->out_height, y = line % g->out_height;
+        for (int64_t x = 0; x < g->out_width; x++) {
+            uint32_t total = 0;
+            for (int64_t i = 0; i < g->kernel[0]; i++) {
+                int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
+                if (row < 0)
+                    continue;
+                for (int64_t j = 0; j < g->kernel[1]; j++) {
+                    int64_t column = position(x, j, g->stride[1], g->padding[1], g->dilation[1], g->width);
+                    if (column >= 0)
+                        total += (uint32_t)map[(image * g->height + row) * g->width + column];
+                }
+            }
+            out[line * g->out_width + x] = (int32_t)total;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ Python */
+
+/* Every argument is an integer; addresses are those of tensors that the caller keeps alive, 0 means none. */
+static int integers(PyObject *const *arguments, Py_ssize_t given, Py_ssize_t expected, int64_t *out)
+{
+    if (given != expected) {
+        PyErr_Format(PyExc_TypeError, "expected %zd integers, got %zd", expected, given);
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < given; i++) {
+        out[i] = PyLong_AsLongLong(arguments[i]);
+        if (out[i] == -1 && PyErr_Occurred())
+            return 0;
+    }
+    return 1;
+}
+
+#define ADDRESS(type, number) ((type *)(intptr_t)(number))
+
+static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[14], without;
+    if (!integers(arguments, given, 14, a))
+        return NULL;
+    encoding e = {ADDRESS(const float, a[0]), a[1], a[2], a[3], (float)((INT64_C(1) << a[4]) - 1), a[5] != 0,
+                  (uint32_t)a[6], (uint32_t)a[7], a[8], ADDRESS(float, a[9]), ADDRESS(float, a[10]),
+                  ADDRESS(float, a[11]), ADDRESS(int8_t, a[12]), (int)a[13]};
+    Py_BEGIN_ALLOW_THREADS
+    if (e.outer == 1 && (e.inner == 1 || e.plane > 0))
+        without = encode_whole(&e, e.shared * e.inner);
+    else
+        without = e.inner == 1 ? encode_rows(&e) : encode_columns(&e);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLongLong(without);
+}
+
+static PyObject *py_decode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[8];
+    if (!integers(arguments, given, 8, a))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    decode_all(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3], ADDRESS(const float, a[4]), ADDRESS(const float, a[5]),
+               ADDRESS(float, a[6]), (int)a[7]);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_draw(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[6];
+    if (!integers(arguments, given, 6, a))
+        return NULL;
+    int16_t *out = ADDRESS(int16_t, a[0]);
+    int64_t images = a[1], channels = a[2], plane = a[3];
+    uint32_t key1 = (uint32_t)a[4], key2 = (uint32_t)a[5];
+    Py_BEGIN_ALLOW_THREADS
+    if (plane == 0)
+        draw_run(out, images * channels, 0, 1, key1, key2);
+    else
+        for (int64_t pixel = 0; pixel < images * plane; pixel++)
+            draw_run(out + pixel * channels, channels,
+                     (uint32_t)(pixel / plane * channels * plane + pixel % plane), (uint32_t)plane, key1, key2);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_sum_codes(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[6];
+    if (!integers(arguments, given, 6, a))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    sum_codes(ADDRESS(const int8_t, a[0]), a[1], a[2], ADDRESS(int32_t, a[3]), ADDRESS(int32_t, a[4]), (int)a[5]);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+/* The arguments are those of sums.combine, in its order. */
+static PyObject *py_combine(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[19];
+    if (!integers(arguments, given, 19, a))
+        return NULL;
+    int32_t *sums = ADDRESS(int32_t, a[0]);
+    int64_t rows = a[1], columns = a[2], period = a[3];
+    const int32_t *terms = ADDRESS(const int32_t, a[4]), *by_row = ADDRESS(const int32_t, a[5]);
+    const int32_t *by_column = ADDRESS(const int32_t, a[6]);
+    const float *p_scale = ADDRESS(const float, a[7]), *p_zero = ADDRESS(const float, a[8]);
+    int64_t p_grids = a[9];
+    uint32_t p_centre = UINT32_C(1) << (a[10] - 1);
+    const float *q_scale = ADDRESS(const float, a[11]), *q_zero = ADDRESS(const float, a[12]);
+    int64_t q_grids = a[13];
+    uint32_t q_centre = UINT32_C(1) << (a[14] - 1);
+    const float *bias = ADDRESS(const float, a[15]);
+    float *out = ADDRESS(float, a[16]);
+    int sums_are_floats = (int)a[17], threads = (int)a[18];
+    /* Stored codes are OFFSET below the true ones; sums are moved to codes around the middle of their grid. */
+    uint32_t p_shift = OFFSET - p_centre, q_shift = OFFSET - q_centre;
+    int32_t *shift = malloc((size_t)(period * columns) * 4 + 4);
+    float *u = malloc((size_t)(period * columns) * 4 + 4), *zeros = malloc((size_t)q_grids * 4 + 4);
+    if (!shift || !u || !zeros) {
+        free(shift);
+        free(u);
+        free(zeros);
+        return PyErr_NoMemory();
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t i = 0; i < q_grids; i++)
+        zeros[i] = q_zero[i] + q_scale[i] * (float)q_centre;
+    for (int64_t p = 0; p < period; p++)
+        for (int64_t i = 0; i < columns; i++) {
+            uint32_t count = (uint32_t)terms[p], column = (uint32_t)by_column[p * columns + i];
+            int64_t grid = q_grids > 1 ? i : 0;
+            shift[p * columns + i] = (int32_t)(p_shift * (column + count * q_shift));
+            u[p * columns + i] = (float)((double)q_scale[grid] * (double)(int32_t)(column + count * q_shift) +
+                                         (double)zeros[grid] * (double)terms[p]);
+        }
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t grid = p_grids > 1 ? row : 0, at = row % period;
+        int32_t *line = sums + row * columns;
+        int32_t row_sum = (int32_t)((uint32_t)by_row[row] + (uint32_t)terms[at] * p_shift);
+        int32_t row_shift = (int32_t)(q_shift * (uint32_t)by_row[row]);
+        float zero = p_zero[grid] + p_scale[grid] * (float)p_centre, term = p_scale[grid] * (float)row_sum;
+        if (sums_are_floats)
+            for (int64_t i = 0; i < columns; i++)
+                line[i] = (int32_t)((const float *)line)[i];
+        (q_grids > 1 ? (bias ? combine_columns_bias : combine_columns) : (bias ? combine_bias : combine_plain))(
+            line, columns, row_shift, shift + at * columns, p_scale[grid], term, zero, q_scale, zeros,
+            u + at * columns, bias, out + row * columns);
+    }
+    Py_END_ALLOW_THREADS
+    free(shift);
+    free(u);
+    free(zeros);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_transpose(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[7];
+    if (!integers(arguments, given, 7, a))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (a[4] == 1)
+        transpose_bytes(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3], ADDRESS(int8_t, a[5]), (int)a[6]);
+    else
+        transpose_floats(ADDRESS(const int32_t, a[0]), a[1], a[2], a[3], ADDRESS(int32_t, a[5]), (int)a[6]);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static int read_geometry(PyObject *const *arguments, Py_ssize_t given, int64_t *a, geometry *g)
+{
+    if (!integers(arguments, given, 17, a))
+        return 0;
+    *g = (geometry){a[2], a[3], a[4], a[5], a[6], a[7], {a[8], a[9]}, {a[10], a[11]}, {a[12], a[13]}, {a[14], a[15]}};
+    return 1;
+}
+
+static PyObject *py_unfold(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[17];
+    geometry g;
+    if (!read_geometry(arguments, given, a, &g))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    unfold_codes(ADDRESS(const int8_t, a[0]), &g, ADDRESS(int8_t, a[1]), (int)a[16]);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_sum_windows(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[17];
+    geometry g;
+    if (!read_geometry(arguments, given, a, &g))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    sum_windows(ADDRESS(const int32_t, a[0]), &g, ADDRESS(int32_t, a[1]), (int)a[16]);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+#define FUNCTION(name, text) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, text}
+
+static PyMethodDef functions[] = {
+    FUNCTION(encode, "Round to a grid; return the number of grids that do not exist."),
+    FUNCTION(decode, "Recover values from codes."),
+    FUNCTION(draw, "Draw 16-bit noise."),
+    FUNCTION(sum_codes, "Sum codes by row and by column."),
+    FUNCTION(combine, "Turn integer sums into floating-point products."),
+    FUNCTION(transpose, "Transpose each matrix of a batch."),
+    FUNCTION(unfold, "Lay out the windows of a convolution as rows."),
+    FUNCTION(sum_windows, "Sum a map over the windows of a convolution."),
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_native", "Native kernels of bitcycle.", -1, functions,
+                                    NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModule_Create(&module);
+}

@@ -1,0 +1,225 @@
+"""The native kernels: which tensors they take, and how they are called.
+
+The extension module ``_native`` is compiled from one C file when bitcycle is installed, if there is a compiler. Without
+it, or with ``BITCYCLE_KERNELS=reference`` in the environment, the torch operations run that the kernels are equal to,
+bit for bit. The kernels take dense tensors of single precision on the CPU.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch  # before the extension, which shares the threads of torch's OpenMP library
+from torch import Tensor
+
+try:
+    from bitcycle.kernels import _native as _extension
+except ImportError:
+    _extension = None  # type: ignore[assignment]
+
+VARIABLE = "BITCYCLE_KERNELS"
+CHOICES = ("native", "reference")
+PARALLEL = 32768
+"""Tensors with fewer elements are computed by one thread."""
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+_library: Any = None
+
+
+def choose_kernels(name: str | None = None) -> str:
+    """Use the native kernels or the reference, and return which of them is used.
+
+    Args:
+        name: ``"native"``, ``"reference"``, or None for what the environment says, by default the native kernels if they
+            are installed.
+
+    Raises:
+        ValueError: There is no such choice, or the native kernels are not installed.
+    """
+    global _library
+    wanted = os.environ.get(VARIABLE) or None if name is None else name
+    if wanted is not None and wanted not in CHOICES:
+        raise ValueError(f"{VARIABLE} must be {' or '.join(CHOICES)}, got {wanted!r}")
+    if wanted == "native" and _extension is None:
+        raise ValueError("the native kernels are not installed: install bitcycle again where there is a C compiler")
+    _library = None if wanted == "reference" else _extension
+    return current_kernels()
+
+
+def current_kernels() -> str:
+    """Return which kernels are used: ``"native"`` or ``"reference"``."""
+    return "reference" if _library is None else "native"
+
+
+choose_kernels()
+
+
+class Rounded(NamedTuple):
+    """What :func:`encode` returns."""
+
+    values: Any
+    """None if they were not asked for."""
+    codes: Any
+    """None if they were not asked for; meaningless if some values have no grid."""
+    scale: Tensor
+    zero: Tensor
+    without_grid: int
+    """How many grids do not exist."""
+
+
+def takes(x: Tensor) -> bool:
+    """Return whether a tensor is one for the native kernels."""
+    return (
+        x.dtype is torch.float32
+        and _library is not None
+        and not torch.compiler.is_compiling()
+        and x.device.type == "cpu"
+        and x.layout is torch.strided
+        and not _is_traced(x)
+    )
+
+
+def encode(
+    x: Tensor, bits: int, dims: tuple[int, ...] | None, noise: tuple[int, int] | None, values: bool, codes: bool
+) -> Rounded | None:
+    """Round a tensor to its grid; None if its layout is not one for the kernels."""
+    plane = 0
+    if dims is None:
+        if not x.is_contiguous():
+            if noise is not None and x.is_contiguous(memory_format=torch.channels_last):
+                plane = x.shape[2] * x.shape[3]
+            elif noise is not None or not _is_dense(x):
+                x = x.contiguous()
+        outer, shared, inner = 1, x.numel(), 1
+        if plane:
+            shared, inner = shared // x.shape[1], x.shape[1]
+        shape: tuple[int, ...] = ()
+    else:
+        if not x.is_contiguous() and (noise is not None or not _is_dense(x)):
+            x = x.contiguous()
+        split = _split(x, dims)
+        if split is None or (noise is not None and split[2] > 1):
+            return None
+        outer, shared, inner = split
+        chosen = {d % x.dim() for d in dims}
+        shape = tuple(1 if d in chosen else size for d, size in enumerate(x.shape))
+    grid = torch.empty(2, outer * (1 if dims is None else inner))
+    at = grid.data_ptr()
+    rounded = torch.empty_like(x) if values else None
+    stored = torch.empty_like(x, dtype=torch.int8) if codes else None
+    key1, key2 = (0, 0) if noise is None else noise
+    without = _library.encode(
+        x.data_ptr(), outer, shared, inner, bits, noise is not None, key1, key2, plane,
+        at, at + 4 * grid.shape[1],
+        0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
+        _threads(x.numel()),
+    )  # fmt: skip
+    scale, zero = grid.unbind()
+    if not x.is_contiguous() and dims is not None:
+        strides = _strides_in_order_of(x, shape)
+        return Rounded(rounded, stored, scale.as_strided(shape, strides), zero.as_strided(shape, strides), without)
+    return Rounded(rounded, stored, scale.view(shape), zero.view(shape), without)
+
+
+def decode(codes: Tensor, scale: Tensor, zero: Tensor) -> Tensor | None:
+    """Recover the values of codes; None if their layout is not one for the kernels."""
+    if not _is_dense(codes):
+        return None
+    if scale.dim() == 0:
+        outer, shared, inner = 1, codes.numel(), 1
+    else:
+        shared_dims = tuple(d for d in range(codes.dim()) if scale.shape[d] != codes.shape[d])
+        split = _split(codes, shared_dims)
+        if split is None:
+            return None
+        outer, shared, inner = split
+        if codes.is_contiguous():
+            if not (scale.is_contiguous() and zero.is_contiguous()):
+                return None
+        elif scale.stride() != _strides_in_order_of(codes, tuple(scale.shape)):
+            return None
+    values = torch.empty_like(codes, dtype=torch.float32)
+    _library.decode(
+        codes.data_ptr(), outer, shared, inner, scale.data_ptr(), zero.data_ptr(), values.data_ptr(),
+        _threads(codes.numel()),
+    )  # fmt: skip
+    return values
+
+
+def draw(out: Tensor, key: tuple[int, int]) -> bool:
+    """Fill a tensor with 16-bit noise. Return False if it is not one for the kernels."""
+    if _library is None or out.device.type != "cpu" or _is_traced(out):
+        return False
+    if out.is_contiguous():
+        _library.draw(out.data_ptr(), 1, out.numel(), 0, *key)
+    elif out.is_contiguous(memory_format=torch.channels_last):
+        _library.draw(out.data_ptr(), out.shape[0], out.shape[1], out.shape[2] * out.shape[3], *key)
+    else:
+        return False
+    return True
+
+
+def kernel(name: str, *tensors: Tensor | None) -> Callable[..., Any] | None:
+    """Return a kernel by its name if all tensors are contiguous ones on the CPU, else None."""
+    if _library is None or torch.compiler.is_compiling():
+        return None
+    for x in tensors:
+        if x is not None and (x.device.type != "cpu" or not x.is_contiguous() or _is_traced(x)):
+            return None
+    function: Callable[..., Any] = getattr(_library, name)
+    return function
+
+
+def _threads(count: int) -> int:
+    return 1 if count < PARALLEL else torch.get_num_threads()
+
+
+def _is_traced(x: Tensor) -> bool:
+    """Return whether a tensor has no memory: a fake tensor, or one that another transformation wraps."""
+    return type(x) not in _PLAIN or torch._C._functorch.is_functorch_wrapped_tensor(x)
+
+
+def _is_dense(x: Tensor) -> bool:
+    """Return whether the elements fill their memory, in any order of the dimensions."""
+    return x.is_contiguous() or torch._prims_common.is_non_overlapping_and_dense_or_false(x)
+
+
+def _memory_order(x: Tensor) -> list[int]:
+    """Return the dimensions of a dense tensor from the outermost to the innermost in memory."""
+    return sorted(range(x.dim()), key=lambda d: (-x.stride(d), x.shape[d] == 1))
+
+
+def _split(x: Tensor, dims: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """Return the numbers of elements (outer, shared, inner) in memory; None if the shared dimensions are apart."""
+    if not dims:
+        return x.numel(), 1, 1
+    chosen = {d % x.dim() for d in dims}
+    outer = shared = inner = 1
+    state = 0
+    for d in range(x.dim()) if x.is_contiguous() else _memory_order(x):
+        size = x.shape[d]
+        if size == 1:
+            continue
+        if d in chosen:
+            if state == 2:
+                return None
+            state = 1
+            shared *= size
+        elif state == 0:
+            outer *= size
+        else:
+            state = 2
+            inner *= size
+    return outer, shared, inner
+
+
+def _strides_in_order_of(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of a dense tensor of a shape, with the dimensions in memory in the order of ``x``."""
+    strides = [1] * len(shape)
+    step = 1
+    for d in reversed(_memory_order(x)):
+        strides[d] = step
+        step *= shape[d]
+    return tuple(strides)
