@@ -22,7 +22,6 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-#define OFFSET 128        /* codes 0..255 are stored as signed bytes */
 #define SMALLEST 1.17549435e-38f /* the smallest normal number: a smaller scale cannot divide */
 #define TILE 256          /* columns that are rounded together, and rows or columns that are transposed together */
 #define BLOCK 16384       /* elements of one grid that a thread handles at a time */
@@ -109,7 +108,7 @@ static int grid_of(int32_t low, int32_t high, float levels, float *scale, float 
 
 INLINE void round_any(const float *restrict x, int64_t n, const float *scales, const float *zeros, int columns,
                       float levels, int noisy, uint32_t first, uint32_t step, uint32_t key1, uint32_t key2,
-                      float *restrict values, int8_t *restrict codes)
+                      float *restrict values, int8_t *restrict codes, int32_t offset)
 {
     float scale = scales[0], zero = zeros[0];
     for (int64_t i = 0; i < n; i++) {
@@ -123,7 +122,7 @@ INLINE void round_any(const float *restrict x, int64_t n, const float *scales, c
             t = t > levels ? levels : t;
         }
         if (codes)
-            codes[i] = (int8_t)((int32_t)t - OFFSET);
+            codes[i] = (int8_t)((int32_t)t - offset);
         if (values)
             values[i] = t * s + z;
     }
@@ -132,10 +131,10 @@ INLINE void round_any(const float *restrict x, int64_t n, const float *scales, c
 #define ROUND(name, columns, noisy, with_values, with_codes)                                                          \
     CLONED static void name(const float *restrict x, int64_t n, const float *restrict s, const float *restrict z,    \
                             float levels, uint32_t first, uint32_t step, uint32_t k1, uint32_t k2,                    \
-                            float *restrict values, int8_t *restrict codes)                                           \
+                            float *restrict values, int8_t *restrict codes, int32_t offset)                           \
     {                                                                                                                 \
         round_any(x, n, s, z, columns, levels, noisy, first, step, k1, k2, with_values ? values : NULL,               \
-                  with_codes ? codes : NULL);                                                                         \
+                  with_codes ? codes : NULL, offset);                                                                 \
     }
 ROUND(nearest_values, 0, 0, 1, 0)
 ROUND(nearest_codes, 0, 0, 0, 1)
@@ -148,7 +147,7 @@ ROUND(columns_codes, 1, 0, 0, 1)
 ROUND(columns_both, 1, 0, 1, 1)
 
 typedef void (*rounder)(const float *, int64_t, const float *, const float *, float, uint32_t, uint32_t, uint32_t,
-                        uint32_t, float *, int8_t *);
+                        uint32_t, float *, int8_t *, int32_t);
 
 static rounder choose(int columns, int noisy, int values, int codes)
 {
@@ -169,6 +168,7 @@ typedef struct {
     int64_t plane; /* 0, or the pixels of an image whose channels are the last dimension in memory */
     float *scale, *zero, *values;
     int8_t *codes;
+    int32_t offset; /* codes are stored less this offset, modulo 256 */
     int threads;
 } encoding;
 
@@ -178,7 +178,8 @@ static void round_run(const encoding *e, rounder round, int64_t at, int64_t n, c
     float *values = e->values ? e->values + at : NULL;
     int8_t *codes = e->codes ? e->codes + at : NULL;
     if (!e->noisy || e->plane == 0) {
-        round(e->x + at, n, scale, zero, e->levels, (uint32_t)at, 1, e->key1, e->key2, values, codes);
+        round(e->x + at, n, scale, zero, e->levels, (uint32_t)at, 1, e->key1, e->key2, values, codes,
+              e->offset);
         return;
     }
     /* Memory holds (image, pixel, channel), the index counts (image, channel, pixel). */
@@ -188,7 +189,7 @@ static void round_run(const encoding *e, rounder round, int64_t at, int64_t n, c
         int64_t run = channels - channel < n - done ? channels - channel : n - done;
         int64_t first = (pixel / e->plane * channels + channel) * e->plane + pixel % e->plane;
         round(e->x + at + done, run, scale, zero, e->levels, (uint32_t)first, (uint32_t)e->plane, e->key1, e->key2,
-              values ? values + done : NULL, codes ? codes + done : NULL);
+              values ? values + done : NULL, codes ? codes + done : NULL, e->offset);
         done += run;
     }
 }
@@ -268,13 +269,13 @@ static int64_t encode_columns(const encoding *e)
             int64_t line = at + j * e->inner;
             if (!missing) {
                 round(e->x + line, width, scale, zero, e->levels, 0, 0, 0, 0, e->values ? e->values + line : NULL,
-                      e->codes ? e->codes + line : NULL);
+                      e->codes ? e->codes + line : NULL, e->offset);
                 continue;
             }
             for (int64_t i = 0; i < width; i++)
                 if (has_grid[i])
                     nearest_values(e->x + line + i, 1, scale + i, zero + i, e->levels, 0, 0, 0, 0,
-                                   e->values + line + i, NULL);
+                                   e->values + line + i, NULL, 0);
                 else
                     e->values[line + i] = e->x[line + i];
         }
@@ -285,33 +286,33 @@ static int64_t encode_columns(const encoding *e)
 /* --------------------------------------------------------------------------------------- codes to values */
 
 INLINE void decode_any(const int8_t *restrict codes, int64_t n, const float *scales, const float *zeros, int columns,
-                       float *restrict values)
+                       int32_t offset, float *restrict values)
 {
     float scale = scales[0], zero = zeros[0];
     for (int64_t i = 0; i < n; i++)
-        values[i] = (float)(codes[i] + OFFSET) * (columns ? scales[i] : scale) + (columns ? zeros[i] : zero);
+        values[i] = (float)(uint8_t)(codes[i] + offset) * (columns ? scales[i] : scale) + (columns ? zeros[i] : zero);
 }
 
 CLONED static void decode_run(const int8_t *restrict codes, int64_t n, const float *restrict scale,
-                              const float *restrict zero, float *restrict values)
+                              const float *restrict zero, int32_t offset, float *restrict values)
 {
-    decode_any(codes, n, scale, zero, 0, values);
+    decode_any(codes, n, scale, zero, 0, offset, values);
 }
 
 CLONED static void decode_columns(const int8_t *restrict codes, int64_t n, const float *restrict scale,
-                                  const float *restrict zero, float *restrict values)
+                                  const float *restrict zero, int32_t offset, float *restrict values)
 {
-    decode_any(codes, n, scale, zero, 1, values);
+    decode_any(codes, n, scale, zero, 1, offset, values);
 }
 
 static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64_t inner, const float *scale,
-                       const float *zero, float *values, int threads)
+                       const float *zero, int32_t offset, float *values, int threads)
 {
     if (inner > 1) {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (int64_t line = 0; line < outer * shared; line++) {
             int64_t grid = line / shared * inner;
-            decode_columns(codes + line * inner, inner, scale + grid, zero + grid, values + line * inner);
+            decode_columns(codes + line * inner, inner, scale + grid, zero + grid, offset, values + line * inner);
         }
         return;
     }
@@ -320,18 +321,20 @@ static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64
     for (int64_t task = 0; task < outer * blocks; task++) {
         int64_t row = task / blocks, first = task % blocks * BLOCK;
         int64_t n = shared - first < BLOCK ? shared - first : BLOCK, at = row * shared + first;
-        decode_run(codes + at, n, scale + row, zero + row, values + at);
+        decode_run(codes + at, n, scale + row, zero + row, offset, values + at);
     }
 }
 
 /* ----------------------------------------------------------------------------------------- sums of codes */
 
-CLONED static int32_t sum_run(const int8_t *restrict codes, int64_t n)
+/* Stored codes are signed bytes, or unsigned ones with the flip 0x80, which turns an unsigned byte into a signed one 128
+ * below it. */
+CLONED static int32_t sum_run(const int8_t *restrict codes, int64_t n, int8_t flip)
 {
     int32_t total = 0;
     for (int64_t i = 0; i < n; i++)
-        total += codes[i];
-    return total;
+        total += (int8_t)(codes[i] ^ flip);
+    return flip ? total + 128 * (int32_t)n : total;
 }
 
 CLONED static void add_run(const int8_t *restrict codes, int64_t n, int32_t *restrict totals)
@@ -340,14 +343,20 @@ CLONED static void add_run(const int8_t *restrict codes, int64_t n, int32_t *res
         totals[i] += codes[i];
 }
 
+CLONED static void add_unsigned_run(const uint8_t *restrict codes, int64_t n, int32_t *restrict totals)
+{
+    for (int64_t i = 0; i < n; i++)
+        totals[i] += codes[i];
+}
+
 /* The sums of the rows and of the columns of a matrix of codes. Either may be NULL. */
-static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int32_t *by_row, int32_t *by_column,
-                      int threads)
+static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int is_unsigned, int32_t *by_row,
+                      int32_t *by_column, int threads)
 {
     if (by_row) {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (int64_t row = 0; row < rows; row++)
-            by_row[row] = sum_run(codes + row * columns, columns);
+            by_row[row] = sum_run(codes + row * columns, columns, is_unsigned ? INT8_MIN : 0);
     }
     if (by_column) {
         memset(by_column, 0, (size_t)columns * 4);
@@ -355,37 +364,40 @@ static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int32_
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (int64_t first = 0; first < columns; first += width) {
             int64_t n = columns - first < width ? columns - first : width;
-            for (int64_t row = 0; row < rows; row++)
-                add_run(codes + row * columns + first, n, by_column + first);
+            for (int64_t row = 0; row < rows; row++) {
+                const int8_t *line = codes + row * columns + first;
+                if (is_unsigned)
+                    add_unsigned_run((const uint8_t *)line, n, by_column + first);
+                else
+                    add_run(line, n, by_column + first);
+            }
         }
     }
 }
 
 /* ------------------------------------------------------------------------------- integer sums to floats */
 
-/* out = s_p (s_q S + z_q r) + z_p u (+ bias), see sums.py. */
-INLINE void combine_any(const int32_t *sums, int64_t n, int32_t row_shift, const int32_t *restrict shift, float p_scale,
-                        float p_term, float p_zero, const float *restrict q_scale, const float *restrict q_zero,
-                        int columns, const float *restrict u, const float *restrict bias, float *out)
+/* out = s_p s_q S + s_p r z_q + z_p u + bias + row_bias, see integer_sums.py. */
+INLINE void combine_any(const int32_t *sums, int64_t n, float p_scale, float p_term, float p_zero, float row_bias,
+                        const float *restrict q_scale, const float *restrict q_zero, int columns,
+                        const float *restrict u, const float *restrict bias, float *out)
 {
     float scale = q_scale[0], zero = q_zero[0];
     for (int64_t i = 0; i < n; i++) {
-        int32_t sum = (int32_t)((uint32_t)sums[i] + (uint32_t)row_shift + (uint32_t)shift[i]);
-        float value = (float)sum * (columns ? q_scale[i] : scale);
-        value = value * p_scale;
+        float value = (float)sums[i] * (columns ? q_scale[i] : scale) * p_scale;
         value = value + (columns ? q_zero[i] : zero) * p_term;
         value = value + u[i] * p_zero;
+        value = value + row_bias;
         out[i] = bias ? value + bias[i] : value;
     }
 }
 
 #define COMBINE(name, columns, with_bias)                                                                             \
-    CLONED static void name(const int32_t *sums, int64_t n, int32_t row_shift, const int32_t *restrict shift,         \
-                            float p_scale, float p_term, float p_zero, const float *restrict q_scale,                 \
-                            const float *restrict q_zero, const float *restrict u, const float *restrict bias,        \
-                            float *out)                                                                               \
+    CLONED static void name(const int32_t *sums, int64_t n, float p_scale, float p_term, float p_zero,                \
+                            float row_bias, const float *restrict q_scale, const float *restrict q_zero,              \
+                            const float *restrict u, const float *restrict bias, float *out)                          \
     {                                                                                                                 \
-        combine_any(sums, n, row_shift, shift, p_scale, p_term, p_zero, q_scale, q_zero, columns, u,                  \
+        combine_any(sums, n, p_scale, p_term, p_zero, row_bias, q_scale, q_zero, columns, u,                          \
                     with_bias ? bias : NULL, out);                                                                    \
     }
 COMBINE(combine_plain, 0, 0)
@@ -393,30 +405,80 @@ COMBINE(combine_bias, 0, 1)
 COMBINE(combine_columns, 1, 0)
 COMBINE(combine_columns_bias, 1, 1)
 
+CLONED static void to_integers(const float *x, int64_t n, int32_t *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (int32_t)x[i];
+}
+
 /* --------------------------------------------------------------------------------------------- transpose */
 
-/* (batch, rows, columns) to (batch, columns, rows), tile by tile. */
-#define TRANSPOSE(name, type)                                                                                         \
+typedef int8_t bytes __attribute__((vector_size(16)));
+typedef int32_t words __attribute__((vector_size(16)));
+
+/* One stage of the transposition of 16 vectors of 16 bytes: interleave vector i with vector i + 8. Four stages move each
+ * byte to its place. */
+INLINE void interleave_bytes(const bytes *from, bytes *to)
+{
+    const bytes low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+    const bytes high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    for (int i = 0; i < 8; i++) {
+        to[2 * i] = __builtin_shuffle(from[i], from[i + 8], low);
+        to[2 * i + 1] = __builtin_shuffle(from[i], from[i + 8], high);
+    }
+}
+
+static void transpose_byte_tile(const int8_t *x, int64_t columns, int8_t *out, int64_t rows)
+{
+    bytes a[16], b[16];
+    for (int i = 0; i < 16; i++)
+        memcpy(&a[i], x + i * columns, 16);
+    interleave_bytes(a, b);
+    interleave_bytes(b, a);
+    interleave_bytes(a, b);
+    interleave_bytes(b, a);
+    for (int i = 0; i < 16; i++)
+        memcpy(out + i * rows, &a[i], 16);
+}
+
+static void transpose_word_tile(const int32_t *x, int64_t columns, int32_t *out, int64_t rows)
+{
+    const words low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
+    words a[4], b[4];
+    for (int i = 0; i < 4; i++)
+        memcpy(&a[i], x + i * columns, 16);
+    for (int i = 0; i < 2; i++) {
+        b[2 * i] = __builtin_shuffle(a[i], a[i + 2], low);
+        b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 2], high);
+    }
+    for (int i = 0; i < 2; i++) {
+        a[2 * i] = __builtin_shuffle(b[i], b[i + 2], low);
+        a[2 * i + 1] = __builtin_shuffle(b[i], b[i + 2], high);
+    }
+    for (int i = 0; i < 4; i++)
+        memcpy(out + i * rows, &a[i], 16);
+}
+
+/* (batch, rows, columns) to (batch, columns, rows), in square tiles of one vector. */
+#define TRANSPOSE(name, type, side, tile)                                                                             \
     static void name(const type *x, int64_t batch, int64_t rows, int64_t columns, type *out, int threads)             \
     {                                                                                                                 \
-        int64_t tiles = (columns + 63) / 64;                                                                          \
-        _Pragma("omp parallel for num_threads(threads) if (threads > 1)") for (int64_t task = 0;                      \
-                                                                               task < batch * tiles; task++)          \
-        {                                                                                                             \
-            int64_t b = task / tiles, first = task % tiles * 64;                                                      \
-            int64_t last = first + 64 < columns ? first + 64 : columns;                                               \
-            const type *from = x + b * rows * columns;                                                                \
-            type *to = out + b * rows * columns;                                                                      \
-            for (int64_t start = 0; start < rows; start += 16) {                                                      \
-                int64_t end = start + 16 < rows ? start + 16 : rows;                                                  \
-                for (int64_t c = first; c < last; c++)                                                                \
-                    for (int64_t r = start; r < end; r++)                                                             \
-                        to[c * rows + r] = from[r * columns + c];                                                     \
-            }                                                                                                         \
+        int64_t strips = (columns + side - 1) / side;                                                                 \
+        _Pragma("omp parallel for num_threads(threads) if (threads > 1)")                                             \
+        for (int64_t task = 0; task < batch * strips; task++) {                                                       \
+            int64_t first = task % strips * side, last = first + side < columns ? first + side : columns;             \
+            const type *from = x + task / strips * rows * columns;                                                    \
+            type *to = out + task / strips * rows * columns;                                                          \
+            int64_t done = last - first == side ? rows / side * side : 0;                                             \
+            for (int64_t row = 0; row < done; row += side)                                                            \
+                tile(from + row * columns + first, columns, to + first * rows + row, rows);                           \
+            for (int64_t column = first; column < last; column++)                                                     \
+                for (int64_t row = done; row < rows; row++)                                                           \
+                    to[column * rows + row] = from[row * columns + column];                                           \
         }                                                                                                             \
     }
-TRANSPOSE(transpose_bytes, int8_t)
-TRANSPOSE(transpose_floats, int32_t)
+TRANSPOSE(transpose_bytes, int8_t, 16, transpose_byte_tile)
+TRANSPOSE(transpose_words, int32_t, 4, transpose_word_tile)
 
 /* ------------------------------------------------------------------------------------------ convolutions */
 
@@ -508,12 +570,12 @@ static int integers(PyObject *const *arguments, Py_ssize_t given, Py_ssize_t exp
 
 static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[14], without;
-    if (!integers(arguments, given, 14, a))
+    int64_t a[15], without;
+    if (!integers(arguments, given, 15, a))
         return NULL;
     encoding e = {ADDRESS(const float, a[0]), a[1], a[2], a[3], (float)((INT64_C(1) << a[4]) - 1), a[5] != 0,
                   (uint32_t)a[6], (uint32_t)a[7], a[8], ADDRESS(float, a[9]), ADDRESS(float, a[10]),
-                  ADDRESS(float, a[11]), ADDRESS(int8_t, a[12]), (int)a[13]};
+                  ADDRESS(float, a[11]), ADDRESS(int8_t, a[12]), (int32_t)a[13], (int)a[14]};
     Py_BEGIN_ALLOW_THREADS
     if (e.outer == 1 && (e.inner == 1 || e.plane > 0))
         without = encode_whole(&e, e.shared * e.inner);
@@ -525,12 +587,12 @@ static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_
 
 static PyObject *py_decode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[8];
-    if (!integers(arguments, given, 8, a))
+    int64_t a[9];
+    if (!integers(arguments, given, 9, a))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     decode_all(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3], ADDRESS(const float, a[4]), ADDRESS(const float, a[5]),
-               ADDRESS(float, a[6]), (int)a[7]);
+               (int32_t)a[6], ADDRESS(float, a[7]), (int)a[8]);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -556,73 +618,56 @@ static PyObject *py_draw(PyObject *self, PyObject *const *arguments, Py_ssize_t 
 
 static PyObject *py_sum_codes(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[6];
-    if (!integers(arguments, given, 6, a))
+    int64_t a[7];
+    if (!integers(arguments, given, 7, a))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    sum_codes(ADDRESS(const int8_t, a[0]), a[1], a[2], ADDRESS(int32_t, a[3]), ADDRESS(int32_t, a[4]), (int)a[5]);
+    sum_codes(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3] != 0, ADDRESS(int32_t, a[4]), ADDRESS(int32_t, a[5]),
+              (int)a[6]);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 
-/* The arguments are those of sums.combine, in its order. */
+/* The arguments are those of integer_sums.combine, see there. */
 static PyObject *py_combine(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[19];
-    if (!integers(arguments, given, 19, a))
+    int64_t a[20];
+    if (!integers(arguments, given, 20, a))
         return NULL;
     int32_t *sums = ADDRESS(int32_t, a[0]);
-    int64_t rows = a[1], columns = a[2], period = a[3];
+    int64_t rows = a[1], columns = a[2], period = a[3], p_grids = a[9], q_grids = a[13];
     const int32_t *terms = ADDRESS(const int32_t, a[4]), *by_row = ADDRESS(const int32_t, a[5]);
     const int32_t *by_column = ADDRESS(const int32_t, a[6]);
     const float *p_scale = ADDRESS(const float, a[7]), *p_zero = ADDRESS(const float, a[8]);
-    int64_t p_grids = a[9];
-    uint32_t p_centre = UINT32_C(1) << (a[10] - 1);
     const float *q_scale = ADDRESS(const float, a[11]), *q_zero = ADDRESS(const float, a[12]);
-    int64_t q_grids = a[13];
-    uint32_t q_centre = UINT32_C(1) << (a[14] - 1);
-    const float *bias = ADDRESS(const float, a[15]);
-    float *out = ADDRESS(float, a[16]);
-    int sums_are_floats = (int)a[17], threads = (int)a[18];
-    /* Stored codes are OFFSET below the true ones; sums are moved to codes around the middle of their grid. */
-    uint32_t p_shift = OFFSET - p_centre, q_shift = OFFSET - q_centre;
-    int32_t *shift = malloc((size_t)(period * columns) * 4 + 4);
-    float *u = malloc((size_t)(period * columns) * 4 + 4), *zeros = malloc((size_t)q_grids * 4 + 4);
-    if (!shift || !u || !zeros) {
-        free(shift);
-        free(u);
-        free(zeros);
+    float p_offset = (float)a[10], q_offset = (float)a[14];
+    const float *bias = ADDRESS(const float, a[15]), *row_bias = ADDRESS(const float, a[16]);
+    float *out = ADDRESS(float, a[17]);
+    int sums_are_floats = (int)a[18], threads = (int)a[19];
+    float *u = malloc((size_t)(period * columns + q_grids) * 4), *zeros = u + period * columns;
+    if (!u)
         return PyErr_NoMemory();
-    }
     Py_BEGIN_ALLOW_THREADS
     for (int64_t i = 0; i < q_grids; i++)
-        zeros[i] = q_zero[i] + q_scale[i] * (float)q_centre;
+        zeros[i] = q_zero[i] + q_scale[i] * q_offset;
     for (int64_t p = 0; p < period; p++)
         for (int64_t i = 0; i < columns; i++) {
-            uint32_t count = (uint32_t)terms[p], column = (uint32_t)by_column[p * columns + i];
             int64_t grid = q_grids > 1 ? i : 0;
-            shift[p * columns + i] = (int32_t)(p_shift * (column + count * q_shift));
-            u[p * columns + i] = (float)((double)q_scale[grid] * (double)(int32_t)(column + count * q_shift) +
+            u[p * columns + i] = (float)((double)q_scale[grid] * (double)by_column[p * columns + i] +
                                          (double)zeros[grid] * (double)terms[p]);
         }
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t row = 0; row < rows; row++) {
-        int64_t grid = p_grids > 1 ? row : 0, at = row % period;
-        int32_t *line = sums + row * columns;
-        int32_t row_sum = (int32_t)((uint32_t)by_row[row] + (uint32_t)terms[at] * p_shift);
-        int32_t row_shift = (int32_t)(q_shift * (uint32_t)by_row[row]);
-        float zero = p_zero[grid] + p_scale[grid] * (float)p_centre, term = p_scale[grid] * (float)row_sum;
+        int64_t grid = p_grids > 1 ? row : 0, at = row * columns;
+        float scale = p_scale[grid], zero = p_zero[grid] + scale * p_offset, term = scale * (float)by_row[row];
         if (sums_are_floats)
-            for (int64_t i = 0; i < columns; i++)
-                line[i] = (int32_t)((const float *)line)[i];
+            to_integers((const float *)(sums + at), columns, sums + at);
         (q_grids > 1 ? (bias ? combine_columns_bias : combine_columns) : (bias ? combine_bias : combine_plain))(
-            line, columns, row_shift, shift + at * columns, p_scale[grid], term, zero, q_scale, zeros,
-            u + at * columns, bias, out + row * columns);
+            sums + at, columns, scale, term, zero, row_bias ? row_bias[row] : 0.0f, q_scale, zeros,
+            u + row % period * columns, bias, out + at);
     }
     Py_END_ALLOW_THREADS
-    free(shift);
     free(u);
-    free(zeros);
     Py_RETURN_NONE;
 }
 
@@ -635,7 +680,7 @@ static PyObject *py_transpose(PyObject *self, PyObject *const *arguments, Py_ssi
     if (a[4] == 1)
         transpose_bytes(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3], ADDRESS(int8_t, a[5]), (int)a[6]);
     else
-        transpose_floats(ADDRESS(const int32_t, a[0]), a[1], a[2], a[3], ADDRESS(int32_t, a[5]), (int)a[6]);
+        transpose_words(ADDRESS(const int32_t, a[0]), a[1], a[2], a[3], ADDRESS(int32_t, a[5]), (int)a[6]);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

@@ -82,7 +82,13 @@ def takes(x: Tensor) -> bool:
 
 
 def encode(
-    x: Tensor, bits: int, dims: tuple[int, ...] | None, noise: tuple[int, int] | None, values: bool, codes: bool
+    x: Tensor,
+    bits: int,
+    dims: tuple[int, ...] | None,
+    noise: tuple[int, int] | None,
+    offset: int,
+    values: bool,
+    codes: bool,
 ) -> Rounded | None:
     """Round a tensor to its grid; None if its layout is not one for the kernels."""
     plane = 0
@@ -114,7 +120,7 @@ def encode(
         x.data_ptr(), outer, shared, inner, bits, noise is not None, key1, key2, plane,
         at, at + 4 * grid.shape[1],
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
-        _threads(x.numel()),
+        offset, threads(x.numel()),
     )  # fmt: skip
     scale, zero = grid.unbind()
     if not x.is_contiguous() and dims is not None:
@@ -123,7 +129,7 @@ def encode(
     return Rounded(rounded, stored, scale.view(shape), zero.view(shape), without)
 
 
-def decode(codes: Tensor, scale: Tensor, zero: Tensor) -> Tensor | None:
+def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int) -> Tensor | None:
     """Recover the values of codes; None if their layout is not one for the kernels."""
     if not _is_dense(codes):
         return None
@@ -142,8 +148,8 @@ def decode(codes: Tensor, scale: Tensor, zero: Tensor) -> Tensor | None:
             return None
     values = torch.empty_like(codes, dtype=torch.float32)
     _library.decode(
-        codes.data_ptr(), outer, shared, inner, scale.data_ptr(), zero.data_ptr(), values.data_ptr(),
-        _threads(codes.numel()),
+        codes.data_ptr(), outer, shared, inner, scale.data_ptr(), zero.data_ptr(), offset,
+        values.data_ptr(), threads(codes.numel()),
     )  # fmt: skip
     return values
 
@@ -172,7 +178,8 @@ def kernel(name: str, *tensors: Tensor | None) -> Callable[..., Any] | None:
     return function
 
 
-def _threads(count: int) -> int:
+def threads(count: int) -> int:
+    """Return how many threads compute this number of elements."""
     return 1 if count < PARALLEL else torch.get_num_threads()
 
 

@@ -37,7 +37,7 @@ NOISE_STEP = 2.0**-16
 BYTE_BITS = 8
 """The largest width whose codes fit in a byte."""
 OFFSET = 128
-"""Codes 0..255 are stored as signed bytes, less this offset."""
+"""Codes 0..255 are stored as signed bytes, less this offset unless another one is given."""
 
 
 class Encoded(NamedTuple):
@@ -58,13 +58,13 @@ def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None
     if _is_unchanged(x, bits):
         return x
     if isinstance(bits, int) and not isinstance(noise, Tensor) and native.takes(x):
-        rounded = native.encode(x, bits, dims, noise, values=True, codes=False)
+        rounded = native.encode(x, bits, dims, noise, 0, values=True, codes=False)
         if rounded is not None:
             return rounded.values
     return _round(x, bits, dims, noise, in_codes=False).values
 
 
-def encode(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None) -> Encoded:
+def encode(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None, offset: int = OFFSET) -> Encoded:
     """Round ``x`` and return the values with their codes: one byte per element for up to 8 bits.
 
     A compiled graph stores values in place of codes, and so does the CPU where some values have no grid. Other devices
@@ -73,28 +73,30 @@ def encode(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None) -> En
     if _is_unchanged(x, bits):
         return Encoded(x, x, x, x)
     if isinstance(bits, int) and not isinstance(noise, Tensor) and native.takes(x):
-        rounded = native.encode(x, bits, dims, noise, values=True, codes=bits <= BYTE_BITS)
+        rounded = native.encode(x, bits, dims, noise, offset, values=True, codes=bits <= BYTE_BITS)
         if rounded is not None:
             stored = rounded.values if rounded.codes is None or rounded.without_grid else rounded.codes
             return Encoded(rounded.values, stored, rounded.scale, rounded.zero)
-    return _round(x, bits, dims, noise, in_codes=True)
+    return _round(x, bits, dims, noise, in_codes=True, offset=offset)
 
 
-def encode_in_bytes(x: Tensor, bits: int, dims: Dims = None, noise: Noise = None) -> Encoded | None:
+def encode_in_bytes(
+    x: Tensor, bits: int, dims: Dims = None, noise: Noise = None, offset: int = OFFSET
+) -> Encoded | None:
     """Round ``x`` to codes of one byte, without their values; None if some values have no grid.
 
     The ``values`` of the result are its codes. Only for the CPU and for widths of 1 to 8 bits.
     """
     if not isinstance(noise, Tensor) and native.takes(x) and x.numel() > 0:
-        rounded = native.encode(x, bits, dims, noise, values=False, codes=True)
+        rounded = native.encode(x, bits, dims, noise, offset, values=False, codes=True)
         if rounded is not None:
             codes = rounded.codes
             return None if rounded.without_grid else Encoded(codes, codes, rounded.scale, rounded.zero)
-    encoded = encode(x, bits, dims, noise)
+    encoded = encode(x, bits, dims, noise, offset)
     return encoded._replace(values=encoded.codes) if encoded.codes.dtype is torch.int8 else None
 
 
-def _round(x: Tensor, bits: Width, dims: Dims, noise: Noise, in_codes: bool) -> Encoded:
+def _round(x: Tensor, bits: Width, dims: Dims, noise: Noise, in_codes: bool, offset: int = OFFSET) -> Encoded:
     scale, zero = _grid(x, bits, dims)
     codes = _codes(x, scale, zero, bits, noise_of(x, noise) if isinstance(noise, tuple) else noise)
     all_on_grid = _all_have_a_grid(scale, bits)
@@ -102,23 +104,28 @@ def _round(x: Tensor, bits: Width, dims: Dims, noise: Noise, in_codes: bool) -> 
     stored = None
     if in_bytes:
         # Shifting the codes in place and back is exact for integers, and cheaper than a second tensor.
-        stored = codes.sub_(OFFSET).to(torch.int8)
-        codes.add_(OFFSET)
+        stored = _in_bytes(codes.sub_(offset))
+        codes.add_(offset)
     values = codes.mul_(scale).add_(zero).to(x.dtype)
     if not all_on_grid:
         values = torch.where(has_a_grid(scale, bits), values, x)
     return Encoded(values, values if stored is None else stored, scale, zero)
 
 
-def decode(codes: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype) -> Tensor:
-    """Recover the values that :func:`encode` returned."""
+def _in_bytes(numbers: Tensor) -> Tensor:
+    """Return whole numbers modulo 256 as signed bytes."""
+    return numbers.to(torch.int16).to(torch.int8)
+
+
+def decode(codes: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype, offset: int = OFFSET) -> Tensor:
+    """Recover the values that :func:`encode` returned with the same offset."""
     if codes.dtype is not torch.int8:
         return codes
     if native.takes(scale) and dtype is torch.float32:
-        values = native.decode(codes, scale, zero)
+        values = native.decode(codes, scale, zero, offset)
         if values is not None:
             return values
-    return codes.to(scale.dtype).add_(OFFSET).mul_(scale).add_(zero).to(dtype)
+    return (codes + offset).view(torch.uint8).to(scale.dtype).mul_(scale).add_(zero).to(dtype)
 
 
 def check_width(bits: object, what: str = "bits") -> int | None:
