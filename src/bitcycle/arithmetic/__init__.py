@@ -1,7 +1,8 @@
 """The three products of a site (output, input gradient, weight gradient) at its current bits."""
 
-from bitcycle.arithmetic.functions import OperandSpec, multiply, round_grad_output, round_operand
+from bitcycle.arithmetic.functions import multiply, round_grad_output, round_operand
 from bitcycle.arithmetic.observers import Observer, computing, observing, report_product
+from bitcycle.arithmetic.operands import OperandSpec
 from bitcycle.arithmetic.products import (
     AggregationProduct,
     ComposedProduct,

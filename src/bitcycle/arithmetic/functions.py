@@ -2,34 +2,32 @@
 
 Forward: both operands are rounded to nearest at the site's bits, then multiplied. Backward: grad_output is rounded once
 to the backward bits and serves the input gradient and the weight gradient. Rounding has a straight-through gradient.
+
+With ``Recipe(fold_scales=True)``, a gradient product that sums over several scales rounds a grad_output of its own, see
+:mod:`bitcycle.arithmetic.folding`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from bitcycle.arithmetic import integer_convolution, integer_linear
+from bitcycle.arithmetic.execution import EXACT_WIDTH, Execution, Means, Reason
+from bitcycle.arithmetic.folding import add_to_rows, fold_a, fold_b, folds_a, folds_b
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
-from bitcycle.arithmetic.products import Product
-from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, Site, read
-from bitcycle.kernels.noise import rank_key, uniform
-from bitcycle.kernels.rounding import Dims, Encoded, Width, decode, encode, round_to_grid
+from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid
+from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
+from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, Settings, Site, read
+from bitcycle.kernels import native
+from bitcycle.kernels.images import has_channels_last, to_channels_last, to_contiguous
+from bitcycle.kernels.noise import NoiseKey, noise_key, noise_of, rank_key
+from bitcycle.kernels.rounding import BYTE_BITS, Dims, Noise, Width, round_to_grid
 
-
-@dataclass(frozen=True)
-class OperandSpec:
-    """How an operand is put on its grid.
-
-    Args:
-        dims: The dimensions that share one grid. ``None`` is one grid for the whole tensor.
-        already_rounded: The operand is on its grid, and is used as it is.
-    """
-
-    dims: Dims = None
-    already_rounded: bool = False
+IN_INTEGERS: dict[type, Any] = {LinearProduct: integer_linear, ConvolutionProduct: integer_convolution}
+"""The modules that compute products in integers."""
 
 
 def multiply(
@@ -64,9 +62,16 @@ def _multiply(
     a_spec: OperandSpec,
     b_spec: OperandSpec,
 ) -> Tensor:
+    settings = site.settings
     if not torch.is_grad_enabled():
-        return _forward(product, _round(a, bits, a_spec), _round(b, bits, b_spec), bias)
-    out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, a_spec, b_spec, site.recipe.gradients)
+        means = means_of(product, a, b, a_spec, b_spec, bits, settings)
+        site.means = means
+        return _forward(product, means, a, b, bias, bits, a_spec, b_spec, False, False)[0]
+    if torch.compiler.is_compiling():
+        means = _COMPILED
+    else:
+        means = site.means = means_of(product, a, b, a_spec, b_spec, bits, settings)
+    out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, a_spec, b_spec, settings, means)
     assert isinstance(out, Tensor)
     return out
 
@@ -82,7 +87,7 @@ def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: st
 
 def round_grad_output(site: Site, output: Tensor) -> Tensor:
     """Return a copy of ``output`` whose gradient is rounded to the site's backward bits on its way back."""
-    out = _RoundGradOutput.apply(output, site.control, site.recipe.gradients)
+    out = _RoundGradOutput.apply(output, site.control, site.settings.stochastic)
     assert isinstance(out, Tensor)
     return out
 
@@ -101,36 +106,230 @@ class _QuantizedProduct(torch.autograd.Function):
         product: Product,
         a_spec: OperandSpec,
         b_spec: OperandSpec,
-        rounding: str,
+        settings: Settings,
+        means: Means,
     ) -> Tensor:
         a_needs_grad, b_needs_grad = ctx.needs_input_grad[:2]
-        encoded_a = _encode(a, bits, a_spec, save=b_needs_grad)
-        encoded_b = _encode(b, bits, b_spec, save=a_needs_grad)
-        out = _forward(product, encoded_a.values, encoded_b.values, bias)
-        nothing = (None,) * 3
-        ctx.save_for_backward(
-            *(encoded_a[1:] if b_needs_grad else nothing), *(encoded_b[1:] if a_needs_grad else nothing)
+        out, on_grid_a, on_grid_b = _forward(
+            product, means, a, b, bias, bits, a_spec, b_spec, b_needs_grad, a_needs_grad
         )
-        ctx.product, ctx.rounding, ctx.control = product, rounding, control
+        saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
+        ctx.save_for_backward(*(part for operand in saved for part in _parts(operand)))
+        ctx.product, ctx.settings, ctx.control, ctx.means = product, settings, control, means
+        ctx.grids = [None if operand is None else (operand.bits, operand.offset) for operand in saved]
+        ctx.specs = a_spec, b_spec
         ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
+        ctx.a_has_channels_last = has_channels_last(a)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_second_order()
-        grad_output = _rounded_grad_output(grad_output, ctx.control, ctx.rounding)
-        codes_a, scale_a, zero_a, codes_b, scale_b, zero_b = ctx.saved_tensors
-        a_needs_grad, b_needs_grad, bias_needs_grad = ctx.needs_input_grad[:3]
-        grad_a = grad_b = grad_bias = None
-        if a_needs_grad:
-            b = decode(codes_b, scale_b, zero_b, ctx.b_dtype).to(grad_output.dtype)
-            grad_a = ctx.product.input_gradient(grad_output, b, ctx.a_shape).to(ctx.a_dtype)
-        if b_needs_grad:
-            a = decode(codes_a, scale_a, zero_a, ctx.a_dtype).to(grad_output.dtype)
-            grad_b = ctx.product.weight_gradient(grad_output, a, ctx.b_shape).to(ctx.b_dtype)
-        if bias_needs_grad:
-            grad_bias = ctx.product.bias_gradient(grad_output)
-        return grad_a, grad_b, grad_bias, None, None, None, None, None, None
+        saved = ctx.saved_tensors
+        a = _restored(saved[:3], ctx.grids[0], ctx.a_dtype)
+        b = _restored(saved[3:], ctx.grids[1], ctx.b_dtype)
+        grad_a, grad_b, grad_bias = _Backward(ctx, grad_output).gradients(a, b, ctx.needs_input_grad[2])
+        return grad_a, grad_b, grad_bias, None, None, None, None, None, None, None
+
+
+_COMPILED = Means.simulated(Reason.NOT_ASKED)
+
+
+def means_of(
+    product: Product,
+    a: Tensor,
+    b: Tensor,
+    a_spec: OperandSpec,
+    b_spec: OperandSpec,
+    bits: Width,
+    settings: Settings,
+) -> Means:
+    """Return how the three products of a site are computed."""
+    if settings.execution is Execution.SIMULATED or not isinstance(bits, int):
+        return _COMPILED
+    if bits == 0:
+        return Means.simulated(Reason.FULL_PRECISION)
+    if bits > EXACT_WIDTH:
+        return Means.simulated(Reason.WIDTH)
+    integers = IN_INTEGERS.get(type(product))
+    if integers is None:
+        return Means.simulated(Reason.KIND)
+    means: Means = integers.means(product, a, b, a_spec, b_spec, settings.fold, settings.execution)
+    return means
+
+
+def _forward(
+    product: Product,
+    means: Means,
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    bits: Width,
+    a_spec: OperandSpec,
+    b_spec: OperandSpec,
+    save_a: bool,
+    save_b: bool,
+) -> tuple[Tensor, Operand, Operand]:
+    """Compute the product. Return it with its operands, which have codes if they are to be saved."""
+    in_integers = means.output is None
+    by_channel = _uses_channels_last(product, a, bits)
+    wanted = {"values": not in_integers and not by_channel, "codes": in_integers or by_channel}
+    on_grid_a = put_on_grid(
+        a, bits, a_spec, values=wanted["values"], codes=wanted["codes"] or save_a, signed=not by_channel
+    )
+    on_grid_b = put_on_grid(b, bits, b_spec, values=wanted["values"], codes=wanted["codes"] or save_b)
+    if by_channel:
+        _put_channels_last(on_grid_a)
+        _put_channels_last(on_grid_b)
+    if in_integers and on_grid_a.in_bytes and on_grid_b.in_bytes:
+        out = IN_INTEGERS[type(product)].output(product, on_grid_a, on_grid_b, bias)
+    else:
+        out = _output(product, on_grid_a.values(), on_grid_b.values(), bias)
+    on_grid_a.known_values = on_grid_b.known_values = None
+    return (out if not by_channel or has_channels_last(a) else to_contiguous(out)), on_grid_a, on_grid_b
+
+
+def _output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+    device = a.device.type
+    if a.dtype is not torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        a, b, bias = a.to(dtype), b.to(dtype), bias if bias is None else bias.to(dtype)
+    return product.output(a, b, bias)
+
+
+def _uses_channels_last(product: Product, x: Tensor, bits: Width) -> bool:
+    """Return whether a product of images is computed with the channels last in memory, which is faster on the CPU."""
+    return (
+        isinstance(product, ConvolutionProduct)
+        and isinstance(bits, int)
+        and 0 < bits <= BYTE_BITS
+        and x.dim() == 4
+        and native.takes(x)
+    )
+
+
+def _put_channels_last(operand: Operand) -> None:
+    if operand.in_bytes:
+        operand.codes = to_channels_last(operand.codes)
+        operand.known_values = None
+    elif operand.known_values is not None and operand.codes.dim() == 4:
+        operand.codes = operand.known_values = to_channels_last(operand.known_values)
+
+
+def _parts(operand: Operand | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    return (None, None, None) if operand is None else (operand.codes, operand.scale, operand.zero)
+
+
+def _restored(saved: tuple[Any, ...], grid: tuple[Width, int] | None, dtype: torch.dtype) -> Operand | None:
+    return None if grid is None else Operand(*saved, *grid, dtype)
+
+
+class _Backward:
+    """The gradients of one product for one grad_output."""
+
+    def __init__(self, ctx: Any, grad_output: Tensor) -> None:
+        self.product, self.settings, self.control, self.ctx = ctx.product, ctx.settings, ctx.control, ctx
+        self.means: Means = ctx.means
+        self.grad_output = grad_output
+        self.bits = read(ctx.control, BACKWARD)
+        self.by_channel = _uses_channels_last(ctx.product, grad_output, self.bits)
+        self.in_integers = isinstance(self.bits, int) and 0 < self.bits <= EXACT_WIDTH
+        self.rounded: Operand | None = None
+
+    def gradients(self, a: Operand | None, b: Operand | None, of_bias: bool) -> tuple[Tensor | None, ...]:
+        """Return the gradients of both operands and of the bias, as far as they are needed."""
+        a_spec, b_spec = self.ctx.specs
+        fold_a = a is not None and self._folds(a, folds_a(self.product, a_spec))
+        fold_b = b is not None and self._folds(b, folds_b(self.product, b_spec))
+        in_a = b is not None and self._is_integer(b, self.means.input_gradient)
+        in_b = a is not None and self._is_integer(a, self.means.weight_gradient)
+        plain = [(b, fold_b, in_a), (a, fold_a, in_b)]
+        wants_plain = any(operand is not None and not folded for operand, folded, _ in plain)
+        if wants_plain or (of_bias and not (fold_a or fold_b)):
+            wants_values = any(operand is not None and not folded and not integer for operand, folded, integer in plain)
+            no_product = a is None and b is None
+            self.rounded = self._round(
+                self.grad_output,
+                values=wants_values or no_product,
+                codes=any(not folded and integer for _, folded, integer in plain),
+            )
+        grad_a = None if b is None else self._input_gradient(b, fold_b, in_a)
+        grad_b = None if a is None else self._weight_gradient(a, fold_a, in_b)
+        return grad_a, grad_b, self._bias_gradient(fold_a or fold_b) if of_bias else None
+
+    def _folds(self, operand: Operand, scales_along_sum: bool) -> bool:
+        is_rounded = not isinstance(operand.bits, int) or operand.bits > 0
+        rounds = not isinstance(self.bits, int) or self.bits > 0
+        return self.settings.fold and scales_along_sum and is_rounded and rounds
+
+    def _is_integer(self, operand: Operand, reason: Reason | None) -> bool:
+        return reason is None and self.in_integers and operand.in_bytes
+
+    def _round(self, grad_output: Tensor, values: bool, codes: bool) -> Operand:
+        """Put grad_output on its grid, one for the tensor, with the next noise of the site."""
+        bits = self.bits
+        noise = _next_noise(grad_output, self.control, self.settings.stochastic, bits)
+        by_channel = self.by_channel and (codes or not has_channels_last(grad_output))
+        rounded = put_on_grid(
+            grad_output,
+            bits,
+            noise=noise,
+            values=values and not by_channel,
+            codes=codes or by_channel,
+            signed=not self.by_channel,
+        )
+        if by_channel:
+            _put_channels_last(rounded)
+        return rounded
+
+    def _input_gradient(self, b: Operand, folded: bool, in_integers: bool) -> Tensor:
+        product, shape = self.product, self.ctx.a_shape
+        row_bias = None
+        if folded:
+            b, scale, middle = b.with_unit_scale()
+            scaled, row_bias = fold_b(product, self.grad_output, scale, middle, shape, self.ctx.b_shape)
+            e = self._round(scaled, not in_integers, in_integers)
+        else:
+            assert self.rounded is not None
+            e = self.rounded
+        if in_integers and e.in_bytes:
+            gradient = IN_INTEGERS[type(product)].input_gradient(product, e, b, shape, row_bias)
+        else:
+            values = e.values()
+            gradient = product.input_gradient(values, b.values().to(values.dtype), shape)
+            gradient = gradient if row_bias is None else add_to_rows(product, gradient, row_bias)
+        if self.by_channel and not self.ctx.a_has_channels_last:
+            gradient = to_contiguous(gradient)
+        return gradient.to(self.ctx.a_dtype)
+
+    def _weight_gradient(self, a: Operand, folded: bool, in_integers: bool) -> Tensor:
+        product, shape = self.product, self.ctx.b_shape
+        row_bias = None
+        if folded:
+            a, scale, middle = a.with_unit_scale()
+            scaled, row_bias = fold_a(self.grad_output, scale, middle)
+            e = self._round(scaled, not in_integers, in_integers)
+        else:
+            assert self.rounded is not None
+            e = self.rounded
+        if in_integers and e.in_bytes:
+            gradient = IN_INTEGERS[type(product)].weight_gradient(product, e, a, shape, row_bias)
+        else:
+            values = e.values()
+            gradient = product.weight_gradient(values, a.values().to(values.dtype), shape)
+            gradient = gradient if row_bias is None else gradient + row_bias.unsqueeze(1)
+        return gradient.to(self.ctx.b_dtype)
+
+    def _bias_gradient(self, folded: bool) -> Tensor:
+        """Sum grad_output: as it is rounded for both products, or unrounded if each product rounds its own."""
+        if self.rounded is None or folded:
+            gradient = self.product.bias_gradient(self.grad_output)
+        elif self.rounded.known_values is None and self.rounded.in_bytes:
+            gradient = IN_INTEGERS[type(self.product)].bias_gradient(self.product, self.rounded)
+        else:
+            gradient = self.product.bias_gradient(self.rounded.values())
+        assert isinstance(gradient, Tensor)
+        return gradient
 
 
 class _RoundOperand(torch.autograd.Function):
@@ -146,60 +345,42 @@ class _RoundOperand(torch.autograd.Function):
 
 class _RoundGradOutput(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, control: Tensor, rounding: str) -> Tensor:
-        ctx.control, ctx.rounding = control, rounding
+    def forward(ctx: Any, x: Tensor, control: Tensor, stochastic: bool) -> Tensor:
+        ctx.control, ctx.stochastic = control, stochastic
         return x.clone()  # autograd forbids later operations to change a view in place
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
         _refuse_second_order()
-        return _rounded_grad_output(grad_output, ctx.control, ctx.rounding), None, None
+        return _rounded_grad_output(grad_output, ctx.control, ctx.stochastic), None, None
 
 
-def _forward(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
-    device = a.device.type
-    if a.dtype is not torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-        a, b, bias = a.to(dtype), b.to(dtype), bias if bias is None else bias.to(dtype)
-    return product.output(a, b, bias)
-
-
-def _round(x: Tensor, bits: Width, spec: OperandSpec) -> Tensor:
-    return x if spec.already_rounded else round_to_grid(x, bits, spec.dims)
-
-
-def _encode(x: Tensor, bits: Width, spec: OperandSpec, save: bool) -> Encoded:
-    if spec.already_rounded:
-        return Encoded(x, x, x, x)
-    if save:
-        return encode(x, bits, spec.dims)
-    values = round_to_grid(x, bits, spec.dims)
-    return Encoded(values, values, values, values)
-
-
-def _rounded_grad_output(grad_output: Tensor, control: Tensor, rounding: str) -> Tensor:
+def _rounded_grad_output(grad_output: Tensor, control: Tensor, stochastic: bool) -> Tensor:
     """Round grad_output to the backward bits, with one grid for the tensor."""
     bits = read(control, BACKWARD)
     if isinstance(bits, int) and bits == 0:
         return grad_output
-    noise = None if rounding == "nearest" else _next_noise(grad_output, control)
-    return round_to_grid(grad_output, bits, None, noise)
+    return round_to_grid(grad_output, bits, None, _next_noise(grad_output, control, stochastic, bits))
 
 
-def _next_noise(grad_output: Tensor, control: Tensor) -> Tensor:
-    return _draw_op(grad_output, control) if torch.compiler.is_compiling() else _draw(grad_output, control)
+def _next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:
+    """Return the noise of the next draw of a site: a key, or a tensor in a compiled graph."""
+    if not stochastic or (isinstance(bits, int) and bits == 0):
+        return None
+    return _draw_op(grad_output, control) if torch.compiler.is_compiling() else _next_key(control)
 
 
-def _draw(grad_output: Tensor, control: Tensor) -> Tensor:
-    numbers = control.tolist()
-    control[DRAWS] += 1
-    return uniform(grad_output, numbers[KEY], numbers[STEP], numbers[DRAWS], *rank_key())
+def _next_key(control: Tensor) -> NoiseKey:
+    numbers = control.numpy()
+    draw = int(numbers[DRAWS])
+    numbers[DRAWS] = draw + 1
+    return noise_key(int(numbers[KEY]), int(numbers[STEP]), draw, *rank_key())
 
 
 @torch.library.custom_op("bitcycle::draw_noise", mutates_args=("control",))
 def _draw_op(grad_output: Tensor, control: Tensor) -> Tensor:
     """Draw the same noise as one opaque operation of a compiled graph."""
-    return _draw(grad_output, control)
+    return noise_of(grad_output, _next_key(control))
 
 
 @_draw_op.register_fake
@@ -220,6 +401,6 @@ def _report_rounding(site: Site, operand: str, x: Tensor, spec: OperandSpec, bit
     if spec.already_rounded or not observers:
         return
     with torch.no_grad():
-        after = _round(x, bits, spec)
+        after = round_to_grid(x, bits, spec.dims)
     for observer in observers:
         observer.rounded(site, operand, x, after)

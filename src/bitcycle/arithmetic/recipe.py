@@ -28,6 +28,9 @@ class Recipe:
         features: Granularity of the node features of graphs.
         gradients: How the grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
             ``"nearest"``.
+        fold_scales: Multiply the grad_output of a linear layer or a convolution by the scales that a gradient product sums
+            over before it is rounded, once for each of the two products, so that integers can compute both whatever the
+            granularity; see ``docs/speed.md``.
         bias: Round biases to the forward bits too.
         embeddings: Round embedding vectors to the forward bits too.
         aggregation: ``"quantized"`` rounds features to the forward bits before a graph network aggregates them, and
@@ -51,6 +54,7 @@ class Recipe:
     attention: Granularity = "row"
     features: Granularity = "row"
     gradients: Literal["stochastic", "nearest"] = "stochastic"
+    fold_scales: bool = False
     bias: bool = False
     embeddings: bool = False
     aggregation: Literal["full", "quantized"] = "full"

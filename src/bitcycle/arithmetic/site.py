@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 
 import torch
 from torch import Tensor
 
+from bitcycle.arithmetic.execution import Execution, Means
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip
@@ -39,6 +41,15 @@ class Unchanged(Enum):
 
 
 UNCHANGED = Unchanged.UNCHANGED
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the autograd function of a site needs to know of its recipe and its execution."""
+
+    stochastic: bool
+    fold: bool
+    execution: Execution
 
 
 class SiteGroup:
@@ -83,6 +94,9 @@ class Site:
         self.recipe = recipe
         self.skip = skip
         """Why this site stays in full precision, if a rule says so."""
+        self.settings = Settings(recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED)
+        self.means: Means | None = None
+        """How the site last computed its three products; None before it ran, or if it is no product of two operands."""
         self.followers: list[Site] = []
         """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.own_products`."""
         self.control = torch.tensor([0, 0, 0, 0, 0, Origin.NEVER_SET, site_key(recipe.seed, name)], device="cpu")
@@ -93,6 +107,15 @@ class Site:
         """Make this site one of the sites of a model."""
         self.group = group
         group.controls.append(self.control)
+
+    @property
+    def execution(self) -> Execution:
+        """How the site computes."""
+        return self.settings.execution
+
+    @execution.setter
+    def execution(self, execution: Execution) -> None:
+        self.settings = replace(self.settings, execution=execution)
 
     def set(
         self,

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from bitcycle.arithmetic import Site
+from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SiteGroup, Unchanged, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
@@ -43,6 +44,7 @@ def quantize(
     where: Rules = None,
     policy: str | None = None,
     example_inputs: Any = None,
+    execute: str = "auto",
 ) -> M:
     """Convert a model in place so that it can compute its products with only a few bits.
 
@@ -64,6 +66,9 @@ def quantize(
             ``"lstm"`` or ``"bert"``.
         example_inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments. The model runs on them once,
             so that the products of modules' own ``forward`` become sites now.
+        execute: How sites compute what the recipe says: ``"simulated"`` rounds and multiplies in floating point,
+            ``"integer"`` multiplies integers wherever that is exact, ``"auto"`` where it is also faster, if this machine
+            has fast integer products. The results differ only by the rounding of floating-point sums.
 
     Returns:
         The same model.
@@ -88,6 +93,7 @@ def quantize(
     if not isinstance(recipe, Recipe):
         raise ValueError(f"recipe must be a bc.Recipe, got {type(recipe).__name__}; inputs are example_inputs=...")
     _refuse_what_cannot_be_converted(model)
+    execution = resolve(execute)
     load_families()
     keep_rules = as_rules(keep)
     excluded = excluded_modules(model, keep_rules, as_rules(where), policy)
@@ -99,8 +105,10 @@ def quantize(
             skips = (excluded[module],) if module in excluded else convert_module(name, module, own, keep_rules)
             vars(module)[_SKIPS] = skips
     hide_nested_layers(model)
+    set_execution(model, execution)
     if example_inputs is not None:
         discover_products(model, recipe_for(model, recipe, choice), keep_rules, excluded, example_inputs)
+        set_execution(model, execution)  # modules that were found by the run
     _join_sites(model)
     unknown = [
         f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(vars(module)[_SKIPS])})"
@@ -294,6 +302,13 @@ def hide_nested_layers(model: nn.Module) -> None:
                 inner.nested = inner.template is None
             elif any(skip.kind.is_chosen for skip in vars(module).get(_SKIPS, ())):
                 convert_layer(module, KeptLayer, conversion.recipe, {})
+
+
+def set_execution(model: nn.Module, execution: Execution) -> None:
+    """Set how all sites of a model compute, also those that are yet to be discovered."""
+    for _, conversion in conversions(model):
+        for site in (*conversion.sites.values(), *([conversion.template] if conversion.template else [])):
+            site.execution = execution
 
 
 def _join_sites(model: nn.Module) -> None:

@@ -139,6 +139,7 @@ def _ensure_site(module: OwnProducts, local: str) -> bool:
         assert template is not None
         name = join_names(template.name, local)
         site = Site(name, conversion.recipe, skip_site(name, conversion.keep))
+        site.execution = template.execution
         if site.skip is None:
             key = site.key
             site.control.copy_(template.control)

@@ -1,0 +1,150 @@
+"""How sites compute what their recipe says: simulated (round, multiply in float) or in integers.
+
+Both compute the same function, and differ only by the rounding of floating-point sums. Execution is decided by the
+machine and by shapes, never by a measurement while training, so that a training can be repeated bit for bit.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import Enum
+from functools import cache
+from statistics import median
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bitcycle.kernels import native
+
+
+class Execution(Enum):
+    """How the sites of a model compute. The value is what a run records."""
+
+    SIMULATED = "simulated"
+    INTEGER = "integer"
+    """In integers wherever that is exact."""
+    FASTEST = "fastest"
+    """In integers where that is exact and faster: what ``"auto"`` means on a machine with fast integer products."""
+
+
+class Reason(Enum):
+    """Why a product is not computed in integers. The value is shown by ``bc.summary``."""
+
+    NOT_ASKED = "simulated execution"
+    FULL_PRECISION = "full precision"
+    WIDTH = "more than 8 bits"
+    DTYPE = "not single precision"
+    DEVICE = "only execute='integer' uses integers on this device"
+    EMPTY = "empty"
+    AUTOCAST = "autocast"
+    KIND = "no integer kernel for this product"
+    GEOMETRY = "no integer kernel for this geometry"
+    ROUNDED_BEFORE = "an operand is rounded elsewhere"
+    GRANULARITY = "scales along the summed dimension"
+    NO_GRID = "values without a grid"
+    SMALL = "too small to be faster"
+
+
+class Means(NamedTuple):
+    """How the three products of a site are computed: None means in integers, else why not."""
+
+    output: Reason | None
+    input_gradient: Reason | None
+    weight_gradient: Reason | None
+
+    @classmethod
+    def simulated(cls, reason: Reason) -> Means:
+        """All three simulated, for one reason."""
+        return cls(reason, reason, reason)
+
+    def __str__(self) -> str:
+        """Describe it in a few words.
+
+        >>> str(Means.simulated(Reason.WIDTH))
+        'simulated (more than 8 bits)'
+        >>> str(Means(None, Reason.GRANULARITY, None))
+        'integer; input gradient simulated (scales along the summed dimension)'
+        """
+        if len(set(self)) == 1:
+            return "integer" if self.output is None else f"simulated ({self.output.value})"
+        names = ("output", "input gradient", "weight gradient")
+        simulated = [
+            f"{name} simulated ({why.value})" for name, why in zip(names, self, strict=True) if why is not None
+        ]
+        return "; ".join(["integer", *simulated])
+
+
+EXACT_WIDTH = 8
+"""The largest width whose codes fit in the bytes of integer products."""
+
+
+def resolve(execute: str) -> Execution:
+    """Return the execution for ``"simulated"``, ``"integer"`` or ``"auto"`` on this machine, or for a recorded value.
+
+    Raises:
+        ValueError: There is no such execution, or this machine cannot compute in integers.
+    """
+    if execute == "auto":
+        return Execution.FASTEST if integers_are_fast() else Execution.SIMULATED
+    try:
+        execution = Execution(execute)
+    except ValueError:
+        raise ValueError(f"execute must be 'simulated', 'integer' or 'auto', got {execute!r}") from None
+    if execution is not Execution.SIMULATED and not integers_are_right():
+        raise ValueError(
+            f"execute={execute!r}: torch._int_mm gives wrong results on this machine; use execute='simulated'"
+        )
+    return execution
+
+
+@cache
+def integers_are_right() -> bool:
+    """Return whether integer matrix products are exact here; some old CPUs and versions of torch saturate. Cached."""
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randint(-128, 128, (64, 256), generator=generator, dtype=torch.int8)
+    b = torch.randint(-128, 128, (256, 64), generator=generator, dtype=torch.int8)
+    a[0], b[:, 0], b[:, 1] = -128, -128, 127
+    try:
+        return torch.equal(torch._int_mm(a, b).double(), a.double() @ b.double())
+    except RuntimeError:
+        return False
+
+
+@cache
+def integers_are_fast() -> bool:
+    """Return whether integer matrix products are exact and clearly faster than float ones here. Measured once.
+
+    The difference is large: on CPUs with VNNI they take about a quarter of the time, on others many times as long.
+    """
+    if native.current_kernels() == "reference" or not integers_are_right():
+        return False
+    a, b = torch.randn(256, 256), torch.randn(256, 256)
+    a8, b8 = (x.clamp(-1, 1).mul(127).to(torch.int8) for x in (a, b))
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(7):
+        for in_integers in (True, False):
+            start = time.perf_counter()
+            if in_integers:
+                torch._int_mm(a8, b8.t())
+            else:
+                torch.mm(a, b.t())
+            seconds[in_integers].append(time.perf_counter() - start)
+    return median(seconds[True]) < 0.7 * median(seconds[False])
+
+
+def why_simulated(execution: Execution, *operands: Tensor) -> Reason | None:
+    """Return why operands are not multiplied in integers, whatever the product; None if they can be."""
+    if execution is Execution.SIMULATED:
+        return Reason.NOT_ASKED
+    for x in operands:
+        if x.dtype is not torch.float32:
+            return Reason.DTYPE
+        if x.numel() == 0:
+            return Reason.EMPTY
+        if execution is Execution.FASTEST and not native.takes(x):
+            return Reason.DEVICE
+    device = operands[0].device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return Reason.AUTOCAST
+    return None

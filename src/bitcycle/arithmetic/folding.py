@@ -1,0 +1,63 @@
+"""Scales along the dimension that a gradient product sums over, folded into grad_output.
+
+For an operand with values ``s_n unit_n + middle_n`` along the summed dimension,
+
+    sum_n E_n (s_n unit_n + middle_n) = sum_n (E_n s_n) unit_n + sum_n E_n middle_n
+
+The first sum is rounded and multiplied like any gradient product, with ``E_n s_n`` as grad_output and ``unit`` as the
+operand. The second does not depend on the element of the gradient within its row: it is a number for each row, and is
+computed in floating point from the unrounded grad_output.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bitcycle.arithmetic.operands import OperandSpec
+from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
+
+
+def folds_a(product: Product, spec: OperandSpec) -> bool:
+    """Return whether the weight gradient sums over scales of operand ``a``: those of the rows of a linear layer."""
+    return isinstance(product, LinearProduct) and spec.dims == (-1,)
+
+
+def folds_b(product: Product, spec: OperandSpec) -> bool:
+    """Return whether the input gradient sums over scales of operand ``b``: those of output channels."""
+    if isinstance(product, ConvolutionProduct):
+        return not product.transposed and product.groups == 1 and spec.dims is not None and 0 not in spec.dims
+    return isinstance(product, LinearProduct) and spec.dims in ((1,), (-1,))
+
+
+def fold_a(grad_output: Tensor, scale: Tensor, middle: Tensor) -> tuple[Tensor, Tensor]:
+    """Return grad_output for the weight gradient of a linear layer, and the number to add to each of its rows."""
+    row_bias = grad_output.flatten(0, -2).t().mv(middle.flatten()) if grad_output.dim() > 1 else grad_output * middle
+    return grad_output * scale, row_bias
+
+
+def fold_b(
+    product: Product, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+) -> tuple[Tensor, Tensor]:
+    """Return grad_output for the input gradient, and the number to add to each of its rows.
+
+    The rows of the gradient of an image are its pixels.
+    """
+    if not isinstance(product, ConvolutionProduct):
+        return grad_output * scale.flatten(), grad_output.matmul(middle.flatten())
+    by_channel = (1, -1, *(1 for _ in b_shape[2:]))
+    sums = (grad_output * middle.view(by_channel)).sum(1, keepdim=True)
+    spread = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d][len(b_shape) - 3]
+    kernel = sums.new_ones(1, 1, *b_shape[2:])
+    geometry = zip(a_shape[2:], sums.shape[2:], b_shape[2:], product.stride, product.padding, product.dilation, strict=True)
+    more = [size - ((n - 1) * s - 2 * p + d * (k - 1) + 1) for size, n, k, s, p, d in geometry]
+    row_bias = spread(sums, kernel, None, product.stride, product.padding, more, 1, product.dilation)
+    return grad_output * scale.view(by_channel), row_bias.flatten()
+
+
+def add_to_rows(product: Product, gradient: Tensor, row_bias: Tensor) -> Tensor:
+    """Add a number to each row of an input gradient."""
+    if isinstance(product, ConvolutionProduct):
+        return gradient + row_bias.view(len(gradient), 1, *gradient.shape[2:])
+    return gradient + row_bias.view(*gradient.shape[:-1], 1)

@@ -1,0 +1,119 @@
+"""Operands of a product on their grids, as codes, as values, or both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bitcycle.kernels.integer_sums import Grid
+from bitcycle.kernels.rounding import (
+    BYTE_BITS,
+    Dims,
+    Noise,
+    Width,
+    decode,
+    encode,
+    encode_in_bytes,
+    has_a_grid,
+    round_to_grid,
+)
+
+
+@dataclass(frozen=True)
+class OperandSpec:
+    """How an operand is put on its grid.
+
+    Args:
+        dims: The dimensions that share one grid. ``None`` is one grid for the whole tensor.
+        already_rounded: The operand is on its grid, and is used as it is.
+    """
+
+    dims: Dims = None
+    already_rounded: bool = False
+
+
+PER_TENSOR = OperandSpec()
+
+
+@dataclass(eq=False, slots=True)
+class Operand:
+    """A tensor on its grid.
+
+    Codes are stored in bytes, less an offset. Where there are no such codes (more than 8 bits, full precision, values
+    without a grid, compiled graphs), ``codes`` are the values.
+    """
+
+    codes: Tensor
+    scale: Tensor
+    zero: Tensor
+    bits: Width
+    offset: int
+    dtype: torch.dtype
+    known_values: Tensor | None = None
+
+    @property
+    def in_bytes(self) -> bool:
+        """Whether there are codes."""
+        return self.codes.dtype is torch.int8
+
+    def values(self) -> Tensor:
+        """Return the values, from the codes if they are not known."""
+        if self.known_values is None:
+            self.known_values = decode(self.codes, self.scale, self.zero, self.dtype, self.offset)
+        return self.known_values
+
+    def grid(self) -> Grid:
+        """Return the grids of the codes, one after the other."""
+        return Grid(self.scale.reshape(-1), self.zero.reshape(-1), self.offset)
+
+    def with_unit_scale(self) -> tuple[Operand, Tensor, Tensor]:
+        """Split the values ``scale * unit + middle``. Return the operand ``unit``, ``scale`` and ``middle``.
+
+        The middle of a grid has the code ``2^(bits - 1)``. Values without a grid have the scale 1 and the middle 0.
+        """
+        half = 2.0 ** (self.bits - 1) if isinstance(self.bits, int) else torch.exp2(self.bits.to(self.scale.dtype) - 1)
+        middle = self.zero + self.scale * half
+        if self.in_bytes:
+            one = torch.ones((), dtype=self.scale.dtype, device=self.scale.device)
+            return Operand(self.codes, one, -half * one, self.bits, self.offset, self.dtype), self.scale, middle
+        usable = has_a_grid(self.scale, self.bits)
+        scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
+        values = (self.codes.to(scale.dtype) - middle) / scale
+        return Operand(values.to(self.dtype), scale, middle, 0, 0, self.dtype, values.to(self.dtype)), scale, middle
+
+
+def put_on_grid(
+    x: Tensor,
+    bits: Width,
+    spec: OperandSpec = PER_TENSOR,
+    noise: Noise = None,
+    *,
+    values: bool = True,
+    codes: bool = True,
+    signed: bool = True,
+) -> Operand:
+    """Round a tensor to its grid.
+
+    Args:
+        x: The tensor.
+        bits: The width; 0 is full precision.
+        spec: How it is put on its grid.
+        noise: For stochastic rounding; by default it is rounded to nearest.
+        values: Whether values are wanted at once.
+        codes: Whether codes are wanted.
+        signed: Store codes around 0, in signed bytes. Otherwise they are stored as they are, in unsigned bytes.
+    """
+    if spec.already_rounded or (isinstance(bits, int) and bits == 0):
+        return Operand(x, x, x, 0, 0, x.dtype, x)
+    if not codes:
+        rounded = round_to_grid(x, bits, spec.dims, noise)
+        return Operand(rounded, rounded, rounded, bits, 0, x.dtype, rounded)
+    offset = 2 ** (bits - 1) if signed and isinstance(bits, int) and bits <= BYTE_BITS else 0
+    if not values and isinstance(bits, int) and bits <= BYTE_BITS:
+        encoded = encode_in_bytes(x, bits, spec.dims, noise, offset)
+        if encoded is not None:
+            return Operand(encoded.codes, encoded.scale, encoded.zero, bits, offset, x.dtype)
+    rounded, stored, scale, zero = encode(x, bits, spec.dims, noise, offset)
+    return Operand(stored, scale, zero, bits, offset, x.dtype, rounded)
