@@ -83,10 +83,10 @@ class ConvolutionProduct:
         return torch.convolution(a, b, bias, *self._geometry())
 
     def input_gradient(self, grad_output: Tensor, b: Tensor, a_shape: torch.Size) -> Tensor:
-        return self._backward(grad_output, grad_output.new_empty(a_shape), b, 0)  # only the shape of a is used
+        return self._backward(grad_output, _empty(a_shape, grad_output), b, 0)  # only the shape of a is used
 
     def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
-        return self._backward(grad_output, a, grad_output.new_empty(b_shape), 1)
+        return self._backward(grad_output, a, _empty(b_shape, grad_output), 1)
 
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
         return grad_output.sum(tuple(d for d in range(grad_output.dim()) if d != 1))
@@ -111,6 +111,13 @@ class ConvolutionProduct:
             list(output_padding),
             self.groups,
         )
+
+
+def _empty(shape: torch.Size, like: Tensor) -> Tensor:
+    """Return a tensor for its shape alone, in the memory layout of another: torch would convert it otherwise."""
+    is_last = like.dim() == 4 and like.is_contiguous(memory_format=torch.channels_last)
+    layout = torch.channels_last if is_last else torch.contiguous_format
+    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
 
 
 @dataclass(frozen=True)

@@ -329,12 +329,28 @@ static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64
 
 /* Stored codes are signed bytes, or unsigned ones with the flip 0x80, which turns an unsigned byte into a signed one 128
  * below it. */
-CLONED static int32_t sum_run(const int8_t *restrict codes, int64_t n, int8_t flip)
+INLINE void sum_rows_any(const int8_t *restrict codes, int64_t rows, int64_t columns, int8_t flip, int32_t *restrict out)
 {
-    int32_t total = 0;
-    for (int64_t i = 0; i < n; i++)
-        total += (int8_t)(codes[i] ^ flip);
-    return flip ? total + 128 * (int32_t)n : total;
+    for (int64_t row = 0; row < rows; row++) {
+        int32_t total = 0;
+        for (int64_t i = 0; i < columns; i++)
+            total += (int8_t)(codes[row * columns + i] ^ flip);
+        out[row] = flip ? total + 128 * (int32_t)columns : total;
+    }
+}
+
+/* Short rows, such as the channels of a pixel, need loops of a known length to be fast. */
+CLONED static void sum_rows(const int8_t *restrict codes, int64_t rows, int64_t columns, int8_t flip,
+                            int32_t *restrict out)
+{
+    if (columns == 16)
+        sum_rows_any(codes, rows, 16, flip, out);
+    else if (columns == 32)
+        sum_rows_any(codes, rows, 32, flip, out);
+    else if (columns == 64)
+        sum_rows_any(codes, rows, 64, flip, out);
+    else
+        sum_rows_any(codes, rows, columns, flip, out);
 }
 
 CLONED static void add_run(const int8_t *restrict codes, int64_t n, int32_t *restrict totals)
@@ -354,9 +370,11 @@ static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int is
                       int32_t *by_column, int threads)
 {
     if (by_row) {
+        int64_t height = (rows + threads - 1) / threads;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (int64_t row = 0; row < rows; row++)
-            by_row[row] = sum_run(codes + row * columns, columns, is_unsigned ? INT8_MIN : 0);
+        for (int64_t first = 0; first < rows; first += height)
+            sum_rows(codes + first * columns, rows - first < height ? rows - first : height, columns,
+                     is_unsigned ? INT8_MIN : 0, by_row + first);
     }
     if (by_column) {
         memset(by_column, 0, (size_t)columns * 4);
@@ -377,39 +395,53 @@ static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int is
 
 /* ------------------------------------------------------------------------------- integer sums to floats */
 
+typedef struct {
+    int32_t *sums;
+    int64_t columns, period, p_grids, q_grids;
+    const int32_t *by_row;
+    const float *p_scale, *p_zero, *q_scale, *q_zero, *u, *bias, *row_bias;
+    float p_offset;
+    float *out;
+    int sums_are_floats;
+} combination;
+
 /* out = s_p s_q S + s_p r z_q + z_p u + bias + row_bias, see integer_sums.py. */
-INLINE void combine_any(const int32_t *sums, int64_t n, float p_scale, float p_term, float p_zero, float row_bias,
-                        const float *restrict q_scale, const float *restrict q_zero, int columns,
-                        const float *restrict u, const float *restrict bias, float *out)
+INLINE void combine_any(const combination *c, int64_t first, int64_t last, int many, int with_bias, int floats)
 {
-    float scale = q_scale[0], zero = q_zero[0];
-    for (int64_t i = 0; i < n; i++) {
-        float value = (float)sums[i] * (columns ? q_scale[i] : scale) * p_scale;
-        value = value + (columns ? q_zero[i] : zero) * p_term;
-        value = value + u[i] * p_zero;
-        value = value + row_bias;
-        out[i] = bias ? value + bias[i] : value;
+    const float *restrict q_scale = c->q_scale, *restrict q_zero = c->q_zero, *restrict bias = c->bias;
+    float q_scale0 = q_scale[0], q_zero0 = q_zero[0];
+    int64_t columns = c->columns;
+    for (int64_t row = first; row < last; row++) {
+        int64_t grid = c->p_grids > 1 ? row : 0;
+        float p_scale = c->p_scale[grid], p_zero = c->p_zero[grid] + p_scale * c->p_offset;
+        float p_term = p_scale * (float)c->by_row[row], row_bias = c->row_bias ? c->row_bias[row] : 0.0f;
+        const float *restrict u = c->u + row % c->period * columns;
+        const int32_t *sums = c->sums + row * columns;
+        float *out = c->out + row * columns;
+        for (int64_t i = 0; i < columns; i++) {
+            float sum = floats ? ((const float *)sums)[i] : (float)sums[i];
+            float value = sum * (many ? q_scale[i] : q_scale0) * p_scale;
+            value = value + (many ? q_zero[i] : q_zero0) * p_term;
+            value = value + u[i] * p_zero;
+            value = value + row_bias;
+            out[i] = with_bias ? value + bias[i] : value;
+        }
     }
 }
 
-#define COMBINE(name, columns, with_bias)                                                                             \
-    CLONED static void name(const int32_t *sums, int64_t n, float p_scale, float p_term, float p_zero,                \
-                            float row_bias, const float *restrict q_scale, const float *restrict q_zero,              \
-                            const float *restrict u, const float *restrict bias, float *out)                          \
+#define COMBINE(name, many, with_bias, floats)                                                                        \
+    CLONED static void name(const combination *c, int64_t first, int64_t last)                                        \
     {                                                                                                                 \
-        combine_any(sums, n, p_scale, p_term, p_zero, row_bias, q_scale, q_zero, columns, u,                          \
-                    with_bias ? bias : NULL, out);                                                                    \
+        combine_any(c, first, last, many, with_bias, floats);                                                         \
     }
-COMBINE(combine_plain, 0, 0)
-COMBINE(combine_bias, 0, 1)
-COMBINE(combine_columns, 1, 0)
-COMBINE(combine_columns_bias, 1, 1)
-
-CLONED static void to_integers(const float *x, int64_t n, int32_t *out)
-{
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (int32_t)x[i];
-}
+COMBINE(combine_one, 0, 0, 0)
+COMBINE(combine_one_bias, 0, 1, 0)
+COMBINE(combine_many, 1, 0, 0)
+COMBINE(combine_many_bias, 1, 1, 0)
+COMBINE(combine_float_one, 0, 0, 1)
+COMBINE(combine_float_one_bias, 0, 1, 1)
+COMBINE(combine_float_many, 1, 0, 1)
+COMBINE(combine_float_many_bias, 1, 1, 1)
 
 /* --------------------------------------------------------------------------------------------- transpose */
 
@@ -494,36 +526,55 @@ INLINE int64_t position(int64_t out, int64_t tap, int64_t stride, int64_t paddin
     return at < 0 || at >= size ? -1 : at;
 }
 
+INLINE void copy_run(int8_t *restrict to, const int8_t *restrict from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        memcpy(to + i, from + i, 16);
+    for (; i < n; i++)
+        to[i] = from[i];
+}
+
 /* Codes (image, row, column, channel) to a matrix: a row for each output position, (kernel row, kernel column, channel)
  * in it. Padding is 0. */
 static void unfold_codes(const int8_t *codes, const geometry *g, int8_t *out, int threads)
 {
-    int64_t taps = g->kernel[0] * g->kernel[1], size = taps * g->channels;
+    int64_t across = g->kernel[1] * g->channels, size = g->kernel[0] * across;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t line = 0; line < g->images * g->out_height; line++) {
         int64_t image = line / g->out_height, y = line % g->out_height;
-        int8_t *to = out + line * g->out_width * size;
-        for (int64_t x = 0; x < g->out_width; x++)
-            for (int64_t i = 0; i < g->kernel[0]; i++) {
-                int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
-                int64_t left = x * g->stride[1] - g->padding[1], run = g->kernel[1] * g->channels;
-                const int8_t *from = codes + (image * g->height + row) * g->width * g->channels;
+        for (int64_t i = 0; i < g->kernel[0]; i++) {
+            int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
+            const int8_t *from = codes + (image * g->height + (row < 0 ? 0 : row)) * g->width * g->channels;
+            int8_t *to = out + line * g->out_width * size + i * across;
+            for (int64_t x = 0; x < g->out_width; x++, to += size) {
+                int64_t left = x * g->stride[1] - g->padding[1];
                 if (row < 0) {
-                    memset(to, 0, (size_t)run);
+                    memset(to, 0, (size_t)across);
                 } else if (g->dilation[1] == 1 && left >= 0 && left + g->kernel[1] <= g->width) {
-                    memcpy(to, from + left * g->channels, (size_t)run);
+                    copy_run(to, from + left * g->channels, across);
                 } else {
                     for (int64_t j = 0; j < g->kernel[1]; j++) {
                         int64_t column = position(x, j, g->stride[1], g->padding[1], g->dilation[1], g->width);
                         if (column < 0)
                             memset(to + j * g->channels, 0, (size_t)g->channels);
                         else
-                            memcpy(to + j * g->channels, from + column * g->channels, (size_t)g->channels);
+                            copy_run(to + j * g->channels, from + column * g->channels, g->channels);
                     }
                 }
-                to += run;
             }
+        }
     }
+}
+
+CLONED static void add_strided(const int32_t *restrict from, int64_t n, int64_t stride, int32_t *restrict to)
+{
+    if (stride == 1)
+        for (int64_t i = 0; i < n; i++)
+            to[i] += from[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            to[i] += from[i * stride];
 }
 
 /* The sums of a map (image, row, column) over the window of each output position. Padding is 0. */
@@ -531,20 +582,22 @@ static void sum_windows(const int32_t *map, const geometry *g, int32_t *out, int
 {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t line = 0; line < g->images * g->out_height; line++) {
-        int64_t image = line / g->out_height, y = line % g->out_height;
-        for (int64_t x = 0; x < g->out_width; x++) {
-            uint32_t total = 0;
-            for (int64_t i = 0; i < g->kernel[0]; i++) {
-                int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
-                if (row < 0)
-                    continue;
-                for (int64_t j = 0; j < g->kernel[1]; j++) {
-                    int64_t column = position(x, j, g->stride[1], g->padding[1], g->dilation[1], g->width);
-                    if (column >= 0)
-                        total += (uint32_t)map[(image * g->height + row) * g->width + column];
-                }
+        int64_t image = line / g->out_height, y = line % g->out_height, stride = g->stride[1];
+        int32_t *to = out + line * g->out_width;
+        memset(to, 0, (size_t)g->out_width * 4);
+        for (int64_t i = 0; i < g->kernel[0]; i++) {
+            int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
+            if (row < 0)
+                continue;
+            const int32_t *from = map + (image * g->height + row) * g->width;
+            for (int64_t j = 0; j < g->kernel[1]; j++) {
+                int64_t shift = j * g->dilation[1] - g->padding[1]; /* the column that output column 0 meets */
+                int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
+                int64_t last = shift < g->width ? (g->width - 1 - shift) / stride + 1 : 0;
+                last = last < g->out_width ? last : g->out_width;
+                if (first < last)
+                    add_strided(from + first * stride + shift, last - first, stride, to + first);
             }
-            out[line * g->out_width + x] = (int32_t)total;
         }
     }
 }
@@ -631,22 +684,25 @@ static PyObject *py_sum_codes(PyObject *self, PyObject *const *arguments, Py_ssi
 /* The arguments are those of integer_sums.combine, see there. */
 static PyObject *py_combine(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
+    static void (*const table[2][2][2])(const combination *, int64_t, int64_t) = {
+        {{combine_one, combine_one_bias}, {combine_many, combine_many_bias}},
+        {{combine_float_one, combine_float_one_bias}, {combine_float_many, combine_float_many_bias}},
+    };
     int64_t a[20];
     if (!integers(arguments, given, 20, a))
         return NULL;
-    int32_t *sums = ADDRESS(int32_t, a[0]);
-    int64_t rows = a[1], columns = a[2], period = a[3], p_grids = a[9], q_grids = a[13];
-    const int32_t *terms = ADDRESS(const int32_t, a[4]), *by_row = ADDRESS(const int32_t, a[5]);
-    const int32_t *by_column = ADDRESS(const int32_t, a[6]);
-    const float *p_scale = ADDRESS(const float, a[7]), *p_zero = ADDRESS(const float, a[8]);
+    int64_t rows = a[1], columns = a[2], period = a[3], q_grids = a[13];
+    const int32_t *terms = ADDRESS(const int32_t, a[4]), *by_column = ADDRESS(const int32_t, a[6]);
     const float *q_scale = ADDRESS(const float, a[11]), *q_zero = ADDRESS(const float, a[12]);
-    float p_offset = (float)a[10], q_offset = (float)a[14];
-    const float *bias = ADDRESS(const float, a[15]), *row_bias = ADDRESS(const float, a[16]);
-    float *out = ADDRESS(float, a[17]);
-    int sums_are_floats = (int)a[18], threads = (int)a[19];
+    float q_offset = (float)a[14];
+    int threads = (int)a[19];
     float *u = malloc((size_t)(period * columns + q_grids) * 4), *zeros = u + period * columns;
     if (!u)
         return PyErr_NoMemory();
+    combination c = {ADDRESS(int32_t, a[0]), columns, period, a[9], q_grids, ADDRESS(const int32_t, a[5]),
+                     ADDRESS(const float, a[7]), ADDRESS(const float, a[8]), q_scale, zeros, u,
+                     ADDRESS(const float, a[15]), ADDRESS(const float, a[16]), (float)a[10], ADDRESS(float, a[17]),
+                     a[18] != 0};
     Py_BEGIN_ALLOW_THREADS
     for (int64_t i = 0; i < q_grids; i++)
         zeros[i] = q_zero[i] + q_scale[i] * q_offset;
@@ -656,16 +712,10 @@ static PyObject *py_combine(PyObject *self, PyObject *const *arguments, Py_ssize
             u[p * columns + i] = (float)((double)q_scale[grid] * (double)by_column[p * columns + i] +
                                          (double)zeros[grid] * (double)terms[p]);
         }
+    int64_t height = (rows + threads - 1) / threads;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t grid = p_grids > 1 ? row : 0, at = row * columns;
-        float scale = p_scale[grid], zero = p_zero[grid] + scale * p_offset, term = scale * (float)by_row[row];
-        if (sums_are_floats)
-            to_integers((const float *)(sums + at), columns, sums + at);
-        (q_grids > 1 ? (bias ? combine_columns_bias : combine_columns) : (bias ? combine_bias : combine_plain))(
-            sums + at, columns, scale, term, zero, row_bias ? row_bias[row] : 0.0f, q_scale, zeros,
-            u + row % period * columns, bias, out + at);
-    }
+    for (int64_t first = 0; first < rows; first += height)
+        table[c.sums_are_floats][q_grids > 1][c.bias != NULL](&c, first, first + height < rows ? first + height : rows);
     Py_END_ALLOW_THREADS
     free(u);
     Py_RETURN_NONE;
