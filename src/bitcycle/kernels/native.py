@@ -190,7 +190,15 @@ def _is_traced(x: Tensor) -> bool:
 
 def _is_dense(x: Tensor) -> bool:
     """Return whether the elements fill their memory, in any order of the dimensions."""
-    return x.is_contiguous() or torch._prims_common.is_non_overlapping_and_dense_or_false(x)
+    if x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)):
+        return True
+    step = 1
+    for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
+        if size > 1:
+            if stride != step:
+                return False
+            step *= size
+    return True
 
 
 def _memory_order(x: Tensor) -> list[int]:
