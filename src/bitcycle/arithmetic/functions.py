@@ -186,7 +186,7 @@ def _forward(
     else:
         out = _output(product, on_grid_a.values(), on_grid_b.values(), bias)
     on_grid_a.known_values = on_grid_b.known_values = None
-    return (out if not by_channel or has_channels_last(a) else to_contiguous(out)), on_grid_a, on_grid_b
+    return _in_layout(out, by_channel, has_channels_last(a)), on_grid_a, on_grid_b
 
 
 def _output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
@@ -206,6 +206,13 @@ def _uses_channels_last(product: Product, x: Tensor, bits: Width) -> bool:
         and x.dim() == 4
         and native.takes(x)
     )
+
+
+def _in_layout(images: Tensor, by_channel: bool, channels_last: bool) -> Tensor:
+    """Return a result that was computed with channels last in the memory layout that torch would give it."""
+    if not by_channel:
+        return images
+    return to_channels_last(images) if channels_last else to_contiguous(images)
 
 
 def _put_channels_last(operand: Operand) -> None:
@@ -298,9 +305,7 @@ class _Backward:
             values = e.values()
             gradient = product.input_gradient(values, b.values().to(values.dtype), shape)
             gradient = gradient if row_bias is None else add_to_rows(product, gradient, row_bias)
-        if self.by_channel and not self.ctx.a_has_channels_last:
-            gradient = to_contiguous(gradient)
-        return gradient.to(self.ctx.a_dtype)
+        return _in_layout(gradient, self.by_channel, self.ctx.a_has_channels_last).to(self.ctx.a_dtype)
 
     def _weight_gradient(self, a: Operand, folded: bool, in_integers: bool) -> Tensor:
         product, shape = self.product, self.ctx.b_shape

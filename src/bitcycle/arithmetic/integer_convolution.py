@@ -7,6 +7,7 @@ positions inside the image alone, and the corrections for the zero points count 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -56,26 +57,37 @@ def means(
     if b_spec.dims is not None and not fold:
         input_gradient = Reason.GRANULARITY
     else:
-        input_gradient = None if _is_convolution_backwards(product, b.shape) else Reason.GEOMETRY
+        sides = zip(product.padding, product.dilation, b.shape[2:], strict=True)
+        input_gradient = None if all(p <= d * (k - 1) for p, d, k in sides) else Reason.GEOMETRY
     few = how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS
     return Means(None, input_gradient, Reason.SMALL if few else None)
 
 
 def output(product: ConvolutionProduct, a: Operand, b: Operand, bias: Tensor | None) -> Tensor:
-    """Return the convolution of ``a`` with the kernel ``b``, with channels last in memory."""
+    """Return the convolution of ``a`` with the kernel ``b``."""
     bias = None if bias is None else bias.detach().contiguous()
-    return _convolve(a, b.codes, b.grid(), _windows(product, a.codes.shape, b.codes.shape), bias, None)
+    return _convolve(a, b.codes, b.grid(), _windows(product, a.codes.shape, b.codes.shape), (1, 1), bias, None)
 
 
 def input_gradient(
     product: ConvolutionProduct, e: Operand, b: Operand, a_shape: torch.Size, row_bias: Tensor | None = None
 ) -> Tensor:
-    """Return the gradient of the input: a convolution of ``e`` with the kernel turned around."""
+    """Return the gradient of the input: a convolution of ``e`` with the kernel turned around.
+
+    The rows and columns of ``e`` lie apart by the stride, with zeros between them.
+    """
     kernel = b.codes.flip(2, 3).transpose(0, 1)
-    padding = tuple(d * (k - 1) - p for d, k, p in zip(product.dilation, kernel.shape[2:], product.padding, strict=True))
-    size = e.codes.shape[2:]
-    windows = Windows(tuple(size), tuple(kernel.shape[2:]), (1, 1), padding, tuple(product.dilation))  # type: ignore[arg-type]
-    return _convolve(e, kernel, b.grid(), windows, None, row_bias)
+    spans = [d * (k - 1) for d, k in zip(product.dilation, kernel.shape[2:], strict=True)]
+    (p1, p2), (span1, span2), (s1, s2) = product.padding, spans, product.stride
+    size = (a_shape[2] + 2 * p1 - span1, a_shape[3] + 2 * p2 - span2)
+    if product.stride != (1, 1):
+        images, channels, down, across = e.codes.shape
+        apart = e.codes.new_zeros(images, *size, channels)
+        apart[:, : down * s1 : s1, : across * s2 : s2] = e.codes.permute(0, 2, 3, 1)
+        e = replace(e, codes=apart.permute(0, 3, 1, 2), known_values=None)
+    dilation = (product.dilation[0], product.dilation[1])
+    windows = Windows(size, (kernel.shape[2], kernel.shape[3]), (1, 1), (span1 - p1, span2 - p2), dilation)
+    return _convolve(e, kernel, b.grid(), windows, (s1, s2), None, row_bias)
 
 
 def weight_gradient(
@@ -97,7 +109,7 @@ def weight_gradient(
         sums = part.float() if sums is None else sums + part
     assert sums is not None
     # Sums over the positions inside the image, for each element of the kernel.
-    e_inside, a_inside, counts = _inside(windows)
+    e_inside, a_inside, counts = _inside(windows, (1, 1))
     e_sums = e_inside @ column_sums(e_rows.view(images, -1)).view(positions, out_channels).double()
     a_pixels = a_codes.permute(0, 2, 3, 1).reshape(images, -1)
     a_sums = a_inside @ column_sums(a_pixels).view(-1, in_channels).double()
@@ -116,13 +128,22 @@ def bias_gradient(product: ConvolutionProduct, e: Operand) -> Tensor:
 
 
 def _convolve(
-    a: Operand, kernel: Tensor, kernel_grid: Grid, windows: Windows, bias: Tensor | None, row_bias: Tensor | None
+    a: Operand,
+    kernel: Tensor,
+    kernel_grid: Grid,
+    windows: Windows,
+    every: tuple[int, int],
+    bias: Tensor | None,
+    row_bias: Tensor | None,
 ) -> Tensor:
-    """Return a convolution of operands on their grids, by oneDNN's convolution of unsigned with signed bytes."""
+    """Return a convolution of operands on their grids, by oneDNN's convolution of unsigned with signed bytes.
+
+    Only the pixels of ``a`` at multiples of ``every`` are inside the image; the others are zeros between them.
+    """
     images, channels = a.codes.shape[:2]
     codes = to_channels_last(a.codes).view(torch.uint8)
     out_channels, (down, across) = len(kernel), windows.output
-    ones, zeros = torch.ones(out_channels), torch.zeros(out_channels, dtype=torch.int32)
+    ones, zeros = _ones_and_zeros(out_channels)
     geometry = (list(windows.stride), list(windows.padding), list(windows.dilation), 1)
     packed = torch.ops.onednn.qconv_prepack(kernel.contiguous(), ones, 1.0, 0, *geometry, list(codes.shape))
     sums = torch.ops.onednn.qconv_pointwise(
@@ -130,35 +151,42 @@ def _convolve(
     )
     pixel_sums = row_sums(codes.permute(0, 2, 3, 1).reshape(-1, channels))
     by_row = windows.sums(pixel_sums.view(images, *windows.size))
-    by_column, terms = _kernel_sums(kernel, windows)
+    kinds, inside = _kinds(windows, every)
+    by_column = (inside @ kernel.sum(1, dtype=torch.float32).flatten(1).t()).to(torch.int32)
+    terms = (inside.sum(1) * channels).to(torch.int32)
     rows = sums.permute(0, 2, 3, 1).reshape(-1, out_channels)
-    out = combine(rows, a.grid(), kernel_grid, by_row, by_column, terms, bias, row_bias)
-    return out.view(images, down, across, out_channels).permute(0, 3, 1, 2)
+    pixels = down * across
+    out = combine(rows, a.grid(), kernel_grid, by_row, by_column, terms, bias, row_bias, kinds, pixels)
+    return out.view(images, out_channels, down, across)
 
 
-def _kernel_sums(kernel: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
-    """Return the sums of a kernel and the numbers of its elements that are inside the image, by output position."""
-    by_tap = kernel.sum(1, dtype=torch.int32).flatten(1)
-    inside, _, _ = _inside(windows)
-    if windows.padding == (0, 0):
-        terms = torch.tensor([kernel[0].numel()], dtype=torch.int32)
-        return by_tap.sum(1, dtype=torch.int32).unsqueeze(0), terms
-    sums = (inside.t() @ by_tap.t().double()).to(torch.int32)
-    return sums, (inside.sum(0) * kernel.shape[1]).to(torch.int32)
+@lru_cache(maxsize=64)
+def _ones_and_zeros(count: int) -> tuple[Tensor, Tensor]:
+    return torch.ones(count), torch.zeros(count, dtype=torch.int32)
 
 
 @lru_cache(maxsize=256)
-def _inside(windows: Windows) -> tuple[Tensor, Tensor, Tensor]:
+def _inside(windows: Windows, every: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
     """Return which output positions and which pixels each element of the kernel meets inside the image, as 0 and 1.
 
     The shapes are (elements, positions) and (elements, pixels). The third result counts the positions of each element.
     """
-    pixels = torch.arange(1, windows.size[0] * windows.size[1] + 1, dtype=torch.float64).view(1, 1, *windows.size)
+    (rows, columns), (s1, s2) = windows.size, every
+    numbers = torch.arange(1, rows * columns + 1, dtype=torch.float64).view(1, 1, rows, columns)
+    pixels = torch.zeros_like(numbers)
+    pixels[..., ::s1, ::s2] = numbers[..., ::s1, ::s2]
     patches = F.unfold(pixels, windows.kernel, windows.dilation, windows.padding, windows.stride)[0]
     met = torch.zeros(len(patches), pixels.numel() + 1, dtype=torch.float64)
     met.scatter_(1, patches.long(), 1.0)
     inside = (patches > 0).double()
     return inside, met[:, 1:].contiguous(), inside.sum(1, keepdim=True)
+
+
+@lru_cache(maxsize=256)
+def _kinds(windows: Windows, every: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Return the kind of each output position, and which elements of the kernel are inside the image for each kind."""
+    inside, kinds = _inside(windows, every)[0].t().unique(dim=0, return_inverse=True)
+    return kinds.to(torch.int32), inside.float()
 
 
 def _signed(operand: Operand) -> tuple[Tensor, Grid]:
@@ -172,9 +200,3 @@ def _signed(operand: Operand) -> tuple[Tensor, Grid]:
 def _windows(product: ConvolutionProduct, a_shape: torch.Size, b_shape: torch.Size) -> Windows:
     geometry = (tuple(product.stride), tuple(product.padding), tuple(product.dilation))
     return Windows(tuple(a_shape[2:]), tuple(b_shape[2:]), *geometry)  # type: ignore[arg-type]
-
-
-def _is_convolution_backwards(product: ConvolutionProduct, b_shape: torch.Size) -> bool:
-    """Return whether the gradient of the input is a plain convolution of grad_output."""
-    sides = zip(product.stride, product.padding, product.dilation, b_shape[2:], strict=True)
-    return all(s == 1 and p <= d * (k - 1) for s, p, d, k in sides)

@@ -396,17 +396,18 @@ static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int is
 /* ------------------------------------------------------------------------------- integer sums to floats */
 
 typedef struct {
-    int32_t *sums;
-    int64_t columns, period, p_grids, q_grids;
+    const int32_t *sums;
+    int64_t rows, columns, period;
+    const int32_t *kinds; /* which row of u belongs to a row, with the period */
+    int64_t p_grids, q_grids;
     const int32_t *by_row;
     const float *p_scale, *p_zero, *q_scale, *q_zero, *u, *bias, *row_bias;
     float p_offset;
-    float *out;
-    int sums_are_floats;
 } combination;
 
 /* out = s_p s_q S + s_p r z_q + z_p u + bias + row_bias, see integer_sums.py. */
-INLINE void combine_any(const combination *c, int64_t first, int64_t last, int many, int with_bias, int floats)
+INLINE void combine_any(const combination *c, int64_t first, int64_t last, float *to, int many, int with_bias,
+                        int floats)
 {
     const float *restrict q_scale = c->q_scale, *restrict q_zero = c->q_zero, *restrict bias = c->bias;
     float q_scale0 = q_scale[0], q_zero0 = q_zero[0];
@@ -415,9 +416,9 @@ INLINE void combine_any(const combination *c, int64_t first, int64_t last, int m
         int64_t grid = c->p_grids > 1 ? row : 0;
         float p_scale = c->p_scale[grid], p_zero = c->p_zero[grid] + p_scale * c->p_offset;
         float p_term = p_scale * (float)c->by_row[row], row_bias = c->row_bias ? c->row_bias[row] : 0.0f;
-        const float *restrict u = c->u + row % c->period * columns;
+        const float *restrict u = c->u + c->kinds[row % c->period] * columns;
         const int32_t *sums = c->sums + row * columns;
-        float *out = c->out + row * columns;
+        float *out = to + (row - first) * columns;
         for (int64_t i = 0; i < columns; i++) {
             float sum = floats ? ((const float *)sums)[i] : (float)sums[i];
             float value = sum * (many ? q_scale[i] : q_scale0) * p_scale;
@@ -430,9 +431,9 @@ INLINE void combine_any(const combination *c, int64_t first, int64_t last, int m
 }
 
 #define COMBINE(name, many, with_bias, floats)                                                                        \
-    CLONED static void name(const combination *c, int64_t first, int64_t last)                                        \
+    CLONED static void name(const combination *c, int64_t first, int64_t last, float *to)                             \
     {                                                                                                                 \
-        combine_any(c, first, last, many, with_bias, floats);                                                         \
+        combine_any(c, first, last, to, many, with_bias, floats);                                                     \
     }
 COMBINE(combine_one, 0, 0, 0)
 COMBINE(combine_one_bias, 0, 1, 0)
@@ -442,6 +443,8 @@ COMBINE(combine_float_one, 0, 0, 1)
 COMBINE(combine_float_one_bias, 0, 1, 1)
 COMBINE(combine_float_many, 1, 0, 1)
 COMBINE(combine_float_many_bias, 1, 1, 1)
+
+typedef void (*combiner)(const combination *, int64_t, int64_t, float *);
 
 /* --------------------------------------------------------------------------------------------- transpose */
 
@@ -511,6 +514,33 @@ static void transpose_word_tile(const int32_t *x, int64_t columns, int32_t *out,
     }
 TRANSPOSE(transpose_bytes, int8_t, 16, transpose_byte_tile)
 TRANSPOSE(transpose_words, int32_t, 4, transpose_word_tile)
+
+#define STRIP 16 /* pixels that are combined together, then written channel by channel */
+
+/* Combine rows that are the pixels of images, and write them with the channels before the pixels. */
+static void combine_images(const combination *c, combiner combine, int64_t pixels, float *buffers, float *out,
+                           int threads)
+{
+    int64_t strips = (pixels + STRIP - 1) / STRIP, images = c->rows / pixels;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t part = 0; part < threads; part++) {
+        float *buffer = buffers + part * STRIP * c->columns;
+        for (int64_t task = part; task < images * strips; task += threads) {
+            int64_t image = task / strips, first = task % strips * STRIP;
+            int64_t n = pixels - first < STRIP ? pixels - first : STRIP;
+            float *to = out + image * c->columns * pixels + first;
+            combine(c, image * pixels + first, image * pixels + first + n, buffer);
+            int64_t whole = n == STRIP ? c->columns / 4 * 4 : 0;
+            for (int64_t channel = 0; channel < whole; channel += 4)
+                for (int64_t pixel = 0; pixel < STRIP; pixel += 4)
+                    transpose_word_tile((const int32_t *)buffer + pixel * c->columns + channel, c->columns,
+                                        (int32_t *)to + channel * pixels + pixel, pixels);
+            for (int64_t channel = whole; channel < c->columns; channel++)
+                for (int64_t pixel = 0; pixel < n; pixel++)
+                    to[channel * pixels + pixel] = buffer[pixel * c->columns + channel];
+        }
+    }
+}
 
 /* ------------------------------------------------------------------------------------------ convolutions */
 
@@ -684,38 +714,43 @@ static PyObject *py_sum_codes(PyObject *self, PyObject *const *arguments, Py_ssi
 /* The arguments are those of integer_sums.combine, see there. */
 static PyObject *py_combine(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    static void (*const table[2][2][2])(const combination *, int64_t, int64_t) = {
+    static const combiner table[2][2][2] = {
         {{combine_one, combine_one_bias}, {combine_many, combine_many_bias}},
         {{combine_float_one, combine_float_one_bias}, {combine_float_many, combine_float_many_bias}},
     };
-    int64_t a[20];
-    if (!integers(arguments, given, 20, a))
+    int64_t a[23];
+    if (!integers(arguments, given, 23, a))
         return NULL;
-    int64_t rows = a[1], columns = a[2], period = a[3], q_grids = a[13];
-    const int32_t *terms = ADDRESS(const int32_t, a[4]), *by_column = ADDRESS(const int32_t, a[6]);
-    const float *q_scale = ADDRESS(const float, a[11]), *q_zero = ADDRESS(const float, a[12]);
-    float q_offset = (float)a[14];
-    int threads = (int)a[19];
-    float *u = malloc((size_t)(period * columns + q_grids) * 4), *zeros = u + period * columns;
+    int64_t rows = a[1], columns = a[2], kinds = a[5], q_grids = a[15], pixels = a[20];
+    const int32_t *terms = ADDRESS(const int32_t, a[6]), *by_column = ADDRESS(const int32_t, a[8]);
+    const float *q_scale = ADDRESS(const float, a[13]), *q_zero = ADDRESS(const float, a[14]);
+    float q_offset = (float)a[16], *out = ADDRESS(float, a[19]);
+    int threads = (int)a[22];
+    int64_t buffered = pixels > 0 ? threads * STRIP * columns : 0;
+    float *u = malloc((size_t)(kinds * columns + q_grids + buffered) * 4), *zeros = u + kinds * columns;
     if (!u)
         return PyErr_NoMemory();
-    combination c = {ADDRESS(int32_t, a[0]), columns, period, a[9], q_grids, ADDRESS(const int32_t, a[5]),
-                     ADDRESS(const float, a[7]), ADDRESS(const float, a[8]), q_scale, zeros, u,
-                     ADDRESS(const float, a[15]), ADDRESS(const float, a[16]), (float)a[10], ADDRESS(float, a[17]),
-                     a[18] != 0};
+    combination c = {ADDRESS(const int32_t, a[0]), rows, columns, a[3], ADDRESS(const int32_t, a[4]), a[11], q_grids,
+                     ADDRESS(const int32_t, a[7]), ADDRESS(const float, a[9]), ADDRESS(const float, a[10]), q_scale,
+                     zeros, u, ADDRESS(const float, a[17]), ADDRESS(const float, a[18]), (float)a[12]};
+    combiner combine = table[a[21] != 0][q_grids > 1][c.bias != NULL];
     Py_BEGIN_ALLOW_THREADS
     for (int64_t i = 0; i < q_grids; i++)
         zeros[i] = q_zero[i] + q_scale[i] * q_offset;
-    for (int64_t p = 0; p < period; p++)
+    for (int64_t kind = 0; kind < kinds; kind++)
         for (int64_t i = 0; i < columns; i++) {
             int64_t grid = q_grids > 1 ? i : 0;
-            u[p * columns + i] = (float)((double)q_scale[grid] * (double)by_column[p * columns + i] +
-                                         (double)zeros[grid] * (double)terms[p]);
+            u[kind * columns + i] = (float)((double)q_scale[grid] * (double)by_column[kind * columns + i] +
+                                            (double)zeros[grid] * (double)terms[kind]);
         }
     int64_t height = (rows + threads - 1) / threads;
+    if (pixels > 0)
+        combine_images(&c, combine, pixels, zeros + q_grids, out, threads);
+    else {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t first = 0; first < rows; first += height)
-        table[c.sums_are_floats][q_grids > 1][c.bias != NULL](&c, first, first + height < rows ? first + height : rows);
+        for (int64_t first = 0; first < rows; first += height)
+            combine(&c, first, first + height < rows ? first + height : rows, out + first * columns);
+    }
     Py_END_ALLOW_THREADS
     free(u);
     Py_RETURN_NONE;

@@ -6,8 +6,8 @@ A matrix on its grid is ``P = s_p p + z_p`` with stored codes ``p``: the code le
     (P Q)_mn = s_p(m) s_q(n) S_mn + s_p(m) z_q(n) r_m + z_p(m) (s_q(n) c_n + K z_q(n))
 
 with ``S = p q`` in integers, ``r`` the sums of the rows of ``p``, ``c`` the sums of the columns of ``q``, and ``K`` the
-number of terms. In a convolution with padding, ``c`` and ``K`` depend on the output position: they repeat with the period
-of an image.
+number of terms. In a convolution with padding, ``c`` and ``K`` depend on how the output position lies in the image: rows
+are of several kinds, which repeat from image to image.
 
 The native kernels compute the same as the torch operations here, bit for bit.
 """
@@ -67,6 +67,8 @@ def combine(
     terms: Tensor,
     bias: Tensor | None = None,
     row_bias: Tensor | None = None,
+    kinds: Tensor | None = None,
+    pixels: int = 0,
 ) -> Tensor:
     """Return a product of two matrices on their grids from the sums of their codes.
 
@@ -76,24 +78,29 @@ def combine(
         p: The grids of the first matrix: one, or one for each row.
         q: The grids of the second matrix: one, or one for each column.
         by_row: The sums of the rows of the first matrix, ``r`` (rows,).
-        by_column: The sums of the columns of the second matrix, ``c`` (period, columns).
-        terms: The number of terms, ``K`` (period,).
+        by_column: The sums of the columns of the second matrix, ``c`` (kinds, columns).
+        terms: The number of terms, ``K`` (kinds,).
         bias: Added to each row of the result.
         row_bias: Added to each column of the result.
+        kinds: The kinds of the rows of an image, which repeat; by default all rows are of kind 0.
+        pixels: If given, rows are pixels of images of this size, and the result is (images, columns, pixels).
     """
+    kinds = torch.zeros(1, dtype=torch.int32, device=sums.device) if kinds is None else kinds
+    dense = (sums, p.scale, p.zero, q.scale, q.zero, by_row, by_column, terms, bias, row_bias, kinds)
+    run = native.kernel("combine", *dense)
+    if run is None:
+        return _combine(sums, p, q, by_row, by_column, terms, bias, row_bias, kinds, pixels)
     rows, columns = sums.shape
-    period = terms.numel()
-    run = native.kernel("combine", sums, p.scale, p.zero, q.scale, q.zero, by_row, by_column, terms, bias, row_bias)
-    if run is None or sums.requires_grad:
-        return _combine(sums, p, q, by_row, by_column, terms, bias, row_bias)
+    out = torch.empty(rows // pixels, columns, pixels) if pixels else sums
     run(
-        sums.data_ptr(), rows, columns, period, terms.data_ptr(), by_row.data_ptr(), by_column.data_ptr(),
+        sums.data_ptr(), rows, columns, kinds.numel(), kinds.data_ptr(), terms.numel(),
+        terms.data_ptr(), by_row.data_ptr(), by_column.data_ptr(),
         p.scale.data_ptr(), p.zero.data_ptr(), p.scale.numel(), p.offset,
         q.scale.data_ptr(), q.zero.data_ptr(), q.scale.numel(), q.offset,
         0 if bias is None else bias.data_ptr(), 0 if row_bias is None else row_bias.data_ptr(),
-        sums.data_ptr(), sums.dtype is torch.float32, native.threads(sums.numel()),
+        out.data_ptr(), pixels, sums.dtype is torch.float32, native.threads(sums.numel()),
     )  # fmt: skip
-    return sums.view(torch.float32)
+    return out.view(torch.float32)
 
 
 def _combine(
@@ -105,16 +112,18 @@ def _combine(
     terms: Tensor,
     bias: Tensor | None,
     row_bias: Tensor | None,
+    kinds: Tensor,
+    pixels: int,
 ) -> Tensor:
     """Compute :func:`combine` by torch operations, which the kernel follows one by one."""
     rows, columns = sums.shape
-    period = terms.numel()
     p_scale, p_zero = p.scale.reshape(-1, 1), p.stored_zero().reshape(-1, 1)
     q_scale, q_zero = q.scale.reshape(-1), q.stored_zero().reshape(-1)
-    u = q_scale.double() * by_column.view(period, columns).double() + q_zero.double() * terms.view(-1, 1).double()
-    u = u.to(q_scale.dtype).repeat(rows // period, 1)
+    by_kind = by_column.view(-1, columns).double()
+    u = (q_scale.double() * by_kind + q_zero.double() * terms.view(-1, 1).double()).to(q_scale.dtype)
     out = sums.to(p_scale.dtype) * q_scale * p_scale
     out = out + q_zero * (p_scale * by_row.view(-1, 1).to(p_scale.dtype))
-    out = out + u * p_zero
+    out = out + u[kinds.long()].repeat(rows // kinds.numel(), 1) * p_zero
     out = out + (0.0 if row_bias is None else row_bias.view(-1, 1))
-    return out if bias is None else out + bias
+    out = out if bias is None else out + bias
+    return out.view(-1, pixels, columns).transpose(1, 2).contiguous() if pixels else out
