@@ -12,7 +12,6 @@ computed in floating point from the unrounded grad_output.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic.operands import OperandSpec
@@ -47,13 +46,23 @@ def fold_b(
     if not isinstance(product, ConvolutionProduct):
         return grad_output * scale.flatten(), grad_output.matmul(middle.flatten())
     by_channel = (1, -1, *(1 for _ in b_shape[2:]))
-    sums = (grad_output * middle.view(by_channel)).sum(1, keepdim=True)
-    spread = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d][len(b_shape) - 3]
-    kernel = sums.new_ones(1, 1, *b_shape[2:])
-    geometry = zip(a_shape[2:], sums.shape[2:], b_shape[2:], product.stride, product.padding, product.dilation, strict=True)
-    more = [size - ((n - 1) * s - 2 * p + d * (k - 1) + 1) for size, n, k, s, p, d in geometry]
-    row_bias = spread(sums, kernel, None, product.stride, product.padding, more, 1, product.dilation)
-    return grad_output * scale.view(by_channel), row_bias.flatten()
+    sums = torch.einsum("nc...,c->n...", grad_output, middle.flatten())
+    geometry = zip(a_shape[2:], b_shape[2:], product.stride, product.padding, product.dilation, strict=True)
+    for dim, (size, kernel, stride, padding, dilation) in enumerate(geometry, 1):
+        sums = _spread(sums, dim, size, kernel, stride, padding, dilation)
+    return grad_output * scale.view(by_channel), sums.flatten()
+
+
+def _spread(x: Tensor, dim: int, size: int, kernel: int, stride: int, padding: int, dilation: int) -> Tensor:
+    """Add each output position to the input positions of its window, along one dimension."""
+    span = (x.shape[dim] - 1) * stride + 1
+    length = max(span + dilation * (kernel - 1), padding + size)
+    out = x.new_zeros(*x.shape[:dim], length, *x.shape[dim + 1 :])
+    for tap in range(kernel):
+        window = [slice(None)] * x.dim()
+        window[dim] = slice(tap * dilation, tap * dilation + span, stride)
+        out[tuple(window)] += x
+    return out.narrow(dim, padding, size)
 
 
 def add_to_rows(product: Product, gradient: Tensor, row_bias: Tensor) -> Tensor:

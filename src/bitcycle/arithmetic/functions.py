@@ -9,6 +9,7 @@ With ``Recipe(fold_scales=True)``, a gradient product that sums over several sca
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -66,7 +67,8 @@ def _multiply(
     if not torch.is_grad_enabled():
         means = means_of(product, a, b, a_spec, b_spec, bits, settings)
         site.means = means
-        return _forward(product, means, a, b, bias, bits, a_spec, b_spec, False, False)[0]
+        by_channel = _uses_channels_last(product, means, a, b, bits)
+        return _forward(product, means, a, b, bias, bits, a_spec, b_spec, by_channel, False, False)[0]
     if torch.compiler.is_compiling():
         means = _COMPILED
     else:
@@ -110,8 +112,9 @@ class _QuantizedProduct(torch.autograd.Function):
         means: Means,
     ) -> Tensor:
         a_needs_grad, b_needs_grad = ctx.needs_input_grad[:2]
+        ctx.by_channel = _uses_channels_last(product, means, a, b, bits)
         out, on_grid_a, on_grid_b = _forward(
-            product, means, a, b, bias, bits, a_spec, b_spec, b_needs_grad, a_needs_grad
+            product, means, a, b, bias, bits, a_spec, b_spec, ctx.by_channel, b_needs_grad, a_needs_grad
         )
         saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
         ctx.save_for_backward(*(part for operand in saved for part in _parts(operand)))
@@ -167,12 +170,12 @@ def _forward(
     bits: Width,
     a_spec: OperandSpec,
     b_spec: OperandSpec,
+    by_channel: bool,
     save_a: bool,
     save_b: bool,
 ) -> tuple[Tensor, Operand, Operand]:
     """Compute the product. Return it with its operands, which have codes if they are to be saved."""
     in_integers = means.output is None
-    by_channel = _uses_channels_last(product, a, bits)
     wanted = {"values": not in_integers and not by_channel, "codes": in_integers or by_channel}
     on_grid_a = put_on_grid(
         a, bits, a_spec, values=wanted["values"], codes=wanted["codes"] or save_a, signed=not by_channel
@@ -197,15 +200,21 @@ def _output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tens
     return product.output(a, b, bias)
 
 
-def _uses_channels_last(product: Product, x: Tensor, bits: Width) -> bool:
-    """Return whether a product of images is computed with the channels last in memory, which is faster on the CPU."""
-    return (
-        isinstance(product, ConvolutionProduct)
-        and isinstance(bits, int)
-        and 0 < bits <= BYTE_BITS
-        and x.dim() == 4
-        and native.takes(x)
-    )
+LARGE = 25_000_000
+"""Convolutions with this many multiply-accumulates or more gain by another memory layout."""
+
+
+def _uses_channels_last(product: Product, means: Means, a: Tensor, b: Tensor, bits: Width) -> bool:
+    """Return whether a product of images is computed with the channels last in memory.
+
+    Integer products need that layout. Large products are faster in it on the CPU.
+    """
+    if not isinstance(product, ConvolutionProduct) or not isinstance(bits, int) or not 0 < bits <= BYTE_BITS:
+        return False
+    if any(reason is None for reason in means):
+        return True
+    out_pixels = a.shape[2:].numel() // math.prod(product.stride)
+    return a.dim() == 4 and native.takes(a) and len(a) * out_pixels * b.numel() >= LARGE
 
 
 def _in_layout(images: Tensor, by_channel: bool, channels_last: bool) -> Tensor:
@@ -239,8 +248,8 @@ class _Backward:
         self.means: Means = ctx.means
         self.grad_output = grad_output
         self.bits = read(ctx.control, BACKWARD)
-        self.by_channel = _uses_channels_last(ctx.product, grad_output, self.bits)
         self.in_integers = isinstance(self.bits, int) and 0 < self.bits <= EXACT_WIDTH
+        self.by_channel = ctx.by_channel and self.in_integers
         self.rounded: Operand | None = None
 
     def gradients(self, a: Operand | None, b: Operand | None, of_bias: bool) -> tuple[Tensor | None, ...]:
@@ -305,7 +314,7 @@ class _Backward:
             values = e.values()
             gradient = product.input_gradient(values, b.values().to(values.dtype), shape)
             gradient = gradient if row_bias is None else add_to_rows(product, gradient, row_bias)
-        return _in_layout(gradient, self.by_channel, self.ctx.a_has_channels_last).to(self.ctx.a_dtype)
+        return _in_layout(gradient, self.ctx.by_channel, self.ctx.a_has_channels_last).to(self.ctx.a_dtype)
 
     def _weight_gradient(self, a: Operand, folded: bool, in_integers: bool) -> Tensor:
         product, shape = self.product, self.ctx.b_shape

@@ -23,7 +23,7 @@ from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
 
 FEWEST_CHANNELS = 16
 """Weight gradients of fewer input channels are not faster in integers."""
-SMALLEST_FASTER = 2**20
+SMALLEST_FASTER = 25_000_000
 """Products with fewer multiply-accumulates are not faster in integers."""
 
 

@@ -515,24 +515,29 @@ static void transpose_word_tile(const int32_t *x, int64_t columns, int32_t *out,
 TRANSPOSE(transpose_bytes, int8_t, 16, transpose_byte_tile)
 TRANSPOSE(transpose_words, int32_t, 4, transpose_word_tile)
 
-#define STRIP 16 /* pixels that are combined together, then written channel by channel */
+/* Pixels that are combined together, then written channel by channel: as many as a small buffer holds. */
+static int64_t strip_of(int64_t columns)
+{
+    int64_t pixels = 4096 / columns / 4 * 4;
+    return pixels < 16 ? 16 : pixels > 256 ? 256 : pixels;
+}
 
 /* Combine rows that are the pixels of images, and write them with the channels before the pixels. */
 static void combine_images(const combination *c, combiner combine, int64_t pixels, float *buffers, float *out,
                            int threads)
 {
-    int64_t strips = (pixels + STRIP - 1) / STRIP, images = c->rows / pixels;
+    int64_t strip = strip_of(c->columns), strips = (pixels + strip - 1) / strip, images = c->rows / pixels;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t part = 0; part < threads; part++) {
-        float *buffer = buffers + part * STRIP * c->columns;
+        float *buffer = buffers + part * strip * c->columns;
         for (int64_t task = part; task < images * strips; task += threads) {
-            int64_t image = task / strips, first = task % strips * STRIP;
-            int64_t n = pixels - first < STRIP ? pixels - first : STRIP;
+            int64_t image = task / strips, first = task % strips * strip;
+            int64_t n = pixels - first < strip ? pixels - first : strip;
             float *to = out + image * c->columns * pixels + first;
             combine(c, image * pixels + first, image * pixels + first + n, buffer);
-            int64_t whole = n == STRIP ? c->columns / 4 * 4 : 0;
+            int64_t whole = n % 4 == 0 ? c->columns / 4 * 4 : 0;
             for (int64_t channel = 0; channel < whole; channel += 4)
-                for (int64_t pixel = 0; pixel < STRIP; pixel += 4)
+                for (int64_t pixel = 0; pixel < n; pixel += 4)
                     transpose_word_tile((const int32_t *)buffer + pixel * c->columns + channel, c->columns,
                                         (int32_t *)to + channel * pixels + pixel, pixels);
             for (int64_t channel = whole; channel < c->columns; channel++)
@@ -726,7 +731,7 @@ static PyObject *py_combine(PyObject *self, PyObject *const *arguments, Py_ssize
     const float *q_scale = ADDRESS(const float, a[13]), *q_zero = ADDRESS(const float, a[14]);
     float q_offset = (float)a[16], *out = ADDRESS(float, a[19]);
     int threads = (int)a[22];
-    int64_t buffered = pixels > 0 ? threads * STRIP * columns : 0;
+    int64_t buffered = pixels > 0 ? threads * strip_of(columns) * columns : 0;
     float *u = malloc((size_t)(kinds * columns + q_grids + buffered) * 4), *zeros = u + kinds * columns;
     if (!u)
         return PyErr_NoMemory();

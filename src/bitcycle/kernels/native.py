@@ -72,12 +72,13 @@ class Rounded(NamedTuple):
 def takes(x: Tensor) -> bool:
     """Return whether a tensor is one for the native kernels."""
     return (
-        x.dtype is torch.float32
-        and _library is not None
-        and not torch.compiler.is_compiling()
+        _library is not None
+        and x.dtype is torch.float32
+        and type(x) in _PLAIN
         and x.device.type == "cpu"
         and x.layout is torch.strided
-        and not _is_traced(x)
+        and not torch.compiler.is_compiling()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
 
 
