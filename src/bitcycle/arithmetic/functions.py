@@ -127,7 +127,7 @@ class _QuantizedProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        _refuse_second_order()
+        refuse_second_order()
         saved = ctx.saved_tensors
         a = _restored(saved[:3], ctx.grids[0], ctx.a_dtype)
         b = _restored(saved[3:], ctx.grids[1], ctx.b_dtype)
@@ -284,7 +284,7 @@ class _Backward:
     def _round(self, grad_output: Tensor, values: bool, codes: bool) -> Operand:
         """Put grad_output on its grid, one for the tensor, with the next noise of the site."""
         bits = self.bits
-        noise = _next_noise(grad_output, self.control, self.settings.stochastic, bits)
+        noise = next_noise(grad_output, self.control, self.settings.stochastic, bits)
         by_channel = self.by_channel and (codes or not has_channels_last(grad_output))
         rounded = put_on_grid(
             grad_output,
@@ -365,7 +365,7 @@ class _RoundGradOutput(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
-        _refuse_second_order()
+        refuse_second_order()
         return _rounded_grad_output(grad_output, ctx.control, ctx.stochastic), None, None
 
 
@@ -374,10 +374,10 @@ def _rounded_grad_output(grad_output: Tensor, control: Tensor, stochastic: bool)
     bits = read(control, BACKWARD)
     if isinstance(bits, int) and bits == 0:
         return grad_output
-    return round_to_grid(grad_output, bits, None, _next_noise(grad_output, control, stochastic, bits))
+    return round_to_grid(grad_output, bits, None, next_noise(grad_output, control, stochastic, bits))
 
 
-def _next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:
+def next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:
     """Return the noise of the next draw of a site: a key, or a tensor in a compiled graph."""
     if not stochastic or (isinstance(bits, int) and bits == 0):
         return None
@@ -402,7 +402,8 @@ def _(grad_output: Tensor, control: Tensor) -> Tensor:
     return torch.empty_like(grad_output, dtype=torch.int16)
 
 
-def _refuse_second_order() -> None:
+def refuse_second_order() -> None:
+    """Raise an error in a backward pass that would be differentiated itself."""
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         raise RuntimeError(
             "gradients of gradients (create_graph=True) are not defined through a quantised product: "

@@ -1,8 +1,9 @@
 """LSTM, GRU and RNN: both gate products of every layer and direction, and the projection of an LSTM.
 
 The product with the input runs once over the whole sequence, the product with the state once per time step. The weights
-are rounded once per sequence. Nothing is changed in place between time steps. All sequences are processed in torch's
-packed layout (longest first, ``batch_sizes`` rows per step), which covers packed and plain batches.
+are rounded once per sequence. All sequences are processed in torch's packed layout (longest first, ``batch_sizes`` rows
+per step), which covers packed and plain batches. An LSTM over sequences of one length runs all steps in one autograd
+function.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from bitcycle.arithmetic import LinearProduct, OperandSpec, round_operand
+from bitcycle.arithmetic.lstm_sequence import lstm_sequence
+from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import feature_dims, weight_dims
 from bitcycle.nn.linear import LinearLayer
@@ -165,9 +168,12 @@ class QuantizedRecurrent(LinearLayer):
         self, data: Tensor, sizes: list[int], initial: State, name: str, reverse: bool
     ) -> tuple[Tensor, State]:
         """Run one layer in one direction over packed data."""
-        cell = self._cell(name)
         bias = getattr(self, f"bias_ih{name}") if self.bias else None
-        products = self.linear(f"weight_ih{name}", data, getattr(self, f"weight_ih{name}"), bias).split(sizes)
+        gates = self.linear(f"weight_ih{name}", data, getattr(self, f"weight_ih{name}"), bias)
+        if self._is_one_sequence(gates, sizes, initial):
+            return self._whole_sequence(gates.unflatten(0, (len(sizes), sizes[0])), initial, name, reverse)
+        products = gates.split(sizes)
+        cell = self._cell(name)
         outputs: list[Tensor] = []
         state = tuple(s[: sizes[-1]] for s in initial) if reverse else initial
         ended: list[State] = []  # final states of the shorter sequences, shortest first
@@ -185,6 +191,31 @@ class QuantizedRecurrent(LinearLayer):
         if ended:
             state = tuple(torch.cat(parts) for parts in zip(state, *reversed(ended), strict=True))
         return torch.cat(outputs), state
+
+    def _is_one_sequence(self, gates: Tensor, sizes: list[int], initial: State) -> bool:
+        """Return whether all time steps can run as one autograd function: a plain LSTM over equally long sequences."""
+        return (
+            self.mode == "LSTM"
+            and not self.proj_size
+            and sizes[0] == sizes[-1]
+            and gates.numel() > 0
+            and all(gates.dtype is x.dtype for x in (*initial, self.weight_hh_l0))  # type: ignore[attr-defined]
+            and not torch.compiler.is_compiling()
+            and not current_observers()
+            and not torch.is_autocast_enabled(gates.device.type)
+        )
+
+    def _whole_sequence(self, gates: Tensor, initial: State, name: str, reverse: bool) -> tuple[Tensor, State]:
+        """Run one layer in one direction over (steps, batch, gates)."""
+        local = f"weight_hh{name}"
+        site, weight = self.bitcycle.sites[local], getattr(self, local)
+        bias = self.round_bias(local, getattr(self, f"bias_hh{name}") if self.bias else None)
+        weight = round_operand(site, weight, weight_dims(site.recipe.weights, weight), self.training, "b")
+        spec = OperandSpec(feature_dims(site.recipe.activations, initial[0]))
+        gates = gates.flip(0) if reverse else gates
+        with self.bitcycle.hidden():
+            out, cell = lstm_sequence(site, gates, *initial, weight, bias, spec, self.training)
+        return (out.flip(0) if reverse else out).flatten(0, 1), (out[-1], cell)
 
     def _cell(self, name: str) -> Callable[[Tensor, State], State]:
         """Return the function for one time step of a layer: (product with the input, state) -> state."""
