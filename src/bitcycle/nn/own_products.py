@@ -46,6 +46,12 @@ Function = Callable[..., Any]
 FUSED = {"multi_head_attention_forward"}
 """Functions with products inside that a mode does not see."""
 
+COLUMN_MAJOR = {
+    *(torch.linalg.solve, torch.linalg.solve_triangular, torch.linalg.inv, torch.linalg.cholesky),
+    *(torch.inverse, torch.Tensor.inverse, torch.cholesky_solve, torch.Tensor.cholesky_solve),
+}
+"""Functions whose results lie in memory like a transposed view, although nothing was transposed."""
+
 
 class OwnProducts(AttentionLayer):
     """Base of modules whose own ``forward`` multiplies."""
@@ -121,7 +127,8 @@ class _Interceptor(TorchFunctionMode):
         if product is None:
             # The method is Python code with a super() that a compiler cannot trace; the function is the same.
             func = torch.unflatten if func is torch.Tensor.unflatten else func
-            return func(*args, **kwargs)
+            out = func(*args, **kwargs)
+            return out.contiguous() if func in COLUMN_MAJOR else out
         name, compute = product
         count = self.calls.get(name, 0) + 1
         self.calls[name] = count
