@@ -75,7 +75,11 @@ class Mixer(nn.Module):
 
     def __init__(self, mix, *weight):
         super().__init__()
-        self.words, self.qkv, self.head = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WORDS)
+        self.words, self.qkv, self.head = (
+            nn.Embedding(WORDS, WIDTH),
+            nn.Linear(WIDTH, 3 * WIDTH),
+            nn.Linear(WIDTH, WORDS),
+        )
         self.weight, self.mix = nn.Parameter(torch.randn(*weight)) if weight else None, mix
 
     def forward(self, words):
@@ -237,10 +241,11 @@ every_model = pytest.mark.parametrize("name", CAUSAL)
 def converted(name, bits, **recipe):
     torch.manual_seed(0)
     make, batch_first = CAUSAL[name]
-    model = bc.quantize(make(), bc.Recipe(**recipe))
+    model, words = make(), torch.randint(0, WORDS, (3, 12))
+    words = words if batch_first else words.t().contiguous()
+    bc.quantize(model, bc.Recipe(**recipe), example_inputs=words)
     bc.set_bits(model, forward=bits, backward=8)
-    words = torch.randint(0, WORDS, (3, 12))
-    return model, words if batch_first else words.t().contiguous(), batch_first
+    return model, words, batch_first
 
 
 @every_model
