@@ -452,7 +452,7 @@ def test_a_function_in_place_refuses_another_shape():
 
 
 def test_addmv_in_place_as_a_function():
-    module, inputs, reference = in_place("addmv")
+    _, inputs, reference = in_place("addmv")
     expected = reference(*inputs)
     other = bc.quantize(Call(lambda c, a, b: torch.addmv_(c, a, b)), example_inputs=(inputs[0] * 1, *inputs[1:]))
     bc.set_bits(other, forward=3)

@@ -55,7 +55,7 @@ _WORDS = {
     ChoiceReason.GIVEN: "as the recipe says",
     ChoiceReason.POLICY: "as in the paper, by the policy",
     ChoiceReason.GRAPH: "the model is a graph network",
-    ChoiceReason.NO_SEQUENCE: "no layer of the model works on a sequence",
+    ChoiceReason.NO_SEQUENCE: "no sequence was recognised in the model",
     ChoiceReason.ATTENDS: "the model attends over a sequence",
     ChoiceReason.RECURS: "the model recurs over a sequence",
     ChoiceReason.MASKS: "the model masks positions of a sequence",
