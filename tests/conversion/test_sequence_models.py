@@ -55,19 +55,172 @@ class NanoGPT(nn.Module):
         return self.head(x + self.mlp(x))
 
 
-def gpt2():
-    config = transformers.GPT2Config(
-        vocab_size=WORDS, n_positions=32, n_embd=WIDTH, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
-    )
-    return transformers.GPT2LMHeadModel(config)
+class Convolutions(nn.Module):
+    """Dilated convolutions over the past, without a mask or attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WORDS)
+        self.convolutions = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 3, dilation=d, groups=g) for d, g in ((1, 1), (2, 4)))
+
+    def forward(self, words):
+        x = self.words(words).mT
+        for layer in self.convolutions:
+            x = x + F.gelu(layer(F.pad(x, (2 * layer.dilation[0], 0))))
+        return self.head(x.mT)
 
 
-def llama():
-    config = transformers.LlamaConfig(
-        vocab_size=WORDS, hidden_size=WIDTH, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, max_position_embeddings=32,
-    )  # fmt: skip
-    return transformers.LlamaForCausalLM(config)
+class Mixer(nn.Module):
+    """A language model that mixes tokens by a function of queries, keys and values, without a softmax."""
+
+    def __init__(self, mix, *weight):
+        super().__init__()
+        self.words, self.qkv, self.head = (
+            nn.Embedding(WORDS, WIDTH),
+            nn.Linear(WIDTH, 3 * WIDTH),
+            nn.Linear(WIDTH, WORDS),
+        )
+        self.weight, self.mix = nn.Parameter(torch.randn(*weight)) if weight else None, mix
+
+    def forward(self, words):
+        q, k, v = self.qkv(self.words(words)).chunk(3, -1)
+        return self.head(self.mix(q, k, v) if self.weight is None else self.mix(q, k, v, self.weight))
+
+
+def scan(q, k, v):
+    """Linear attention as a recurrence: outer products of keys and values are added up."""
+    state, outputs = torch.zeros(len(q), WIDTH, WIDTH, dtype=q.dtype), []
+    for t in range(q.shape[1]):
+        state = 0.9 * state + k[:, t, :, None] @ v[:, t, None, :]
+        outputs.append(state @ q[:, t, :, None])
+    return torch.cat(outputs, -1).mT
+
+
+def delta(q, k, v):
+    """The delta rule for one chunk. torch's solver returns its result in column-major memory."""
+    new = torch.linalg.solve_triangular((k @ k.mT).tril(-1), v, upper=False, unitriangular=True)
+    return (q @ k.mT).tril() @ new
+
+
+MIXERS = {
+    "linear attention": lambda: Mixer(lambda q, k, v: (q @ k.mT).tril() @ v),
+    "linear attention, bmm": lambda: Mixer(lambda q, k, v: torch.bmm(torch.bmm(q, k.transpose(1, 2)).tril(), v)),
+    "linear attention, einsum": lambda: Mixer(
+        lambda q, k, v: torch.einsum("bij,bjd->bid", torch.einsum("bid,bjd->bij", q, k).tril(), v)
+    ),
+    "linear attention, recurrent": lambda: Mixer(scan),
+    "delta rule": lambda: Mixer(delta),
+    "a masked matrix over tokens": lambda: Mixer(lambda q, k, v, w: w.tril() @ v, 12, 12),
+    "a parameter before channels": lambda: Mixer(lambda q, k, v, w: (w @ v.mT.contiguous()).mT, WIDTH, WIDTH),
+    "a parameter, einsum over channels": lambda: Mixer(
+        lambda q, k, v, w: torch.einsum("bcl,co->blo", v.mT.contiguous(), w), WIDTH, WIDTH
+    ),
+    "a parameter, tensordot over channels": lambda: Mixer(
+        lambda q, k, v, w: torch.tensordot(v.mT.contiguous(), w, dims=([1], [0])), WIDTH, WIDTH
+    ),
+}
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.words, self.layer, self.head = nn.Embedding(WORDS, WIDTH), layer, nn.Linear(WIDTH, WORDS)
+
+    def forward(self, words):
+        return self.head(self.layer(self.words(words))[0])
+
+
+SIZES = {
+    "hidden_size": WIDTH,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 32,
+}
+GROUPED = {**SIZES, "num_key_value_heads": 1, "head_dim": 8}
+EXPERTS = {**GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2}
+GPT = {"n_positions": 32, "n_embd": WIDTH, "n_layer": 2, "n_head": 2}
+STATES = {"hidden_size": WIDTH, "num_hidden_layers": 2, "state_size": 8}
+DELTA = {
+    **EXPERTS, "num_experts": 4, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16,
+    "linear_num_value_heads": 2, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+    "layer_types": ["linear_attention", "full_attention"],
+}  # fmt: skip
+NATIVE = {
+    "chunkwise_kernel": "chunkwise--native_autograd", "sequence_kernel": "native_sequence__native",
+    "step_kernel": "native", "autocast_kernel_dtype": "float32",
+}  # fmt: skip
+
+TRANSFORMERS = {
+    "GPT-2": ("GPT2LMHeadModel", GPT),
+    "GPT-J": ("GPTJForCausalLM", {**GPT, "rotary_dim": 4}),
+    "GPT-NeoX": ("GPTNeoXForCausalLM", SIZES),
+    "OPT": ("OPTForCausalLM", {**SIZES, "ffn_dim": 32, "word_embed_proj_dim": WIDTH}),
+    "Bloom": ("BloomForCausalLM", {"hidden_size": WIDTH, "n_layer": 2, "n_head": 2}),
+    "Llama": ("LlamaForCausalLM", GROUPED),
+    "Mistral": ("MistralForCausalLM", {**GROUPED, "sliding_window": 4}),
+    "Qwen2": ("Qwen2ForCausalLM", GROUPED),
+    "Gemma2": ("Gemma2ForCausalLM", {**GROUPED, "sliding_window": 4}),
+    "Phi": ("PhiForCausalLM", SIZES),
+    "Falcon": ("FalconForCausalLM", SIZES),
+    "Mixtral": ("MixtralForCausalLM", EXPERTS),
+    "gpt-oss": ("GptOssForCausalLM", EXPERTS),
+    "Mamba": ("MambaForCausalLM", STATES),
+    "Mamba2": ("Mamba2ForCausalLM", {**STATES, "num_heads": 4, "head_dim": 8, "n_groups": 2, "chunk_size": 4}),
+    "RecurrentGemma": (
+        "RecurrentGemmaForCausalLM", {**SIZES, "num_hidden_layers": 3, "attention_window_size": 8, "lru_width": WIDTH},
+    ),
+    "RWKV": ("RwkvForCausalLM", {"hidden_size": WIDTH, "num_hidden_layers": 2, "context_length": 32}),
+    "Qwen3-Next": ("Qwen3NextForCausalLM", DELTA),
+    "MiniMax": (
+        "MiniMaxForCausalLM", {**EXPERTS, "block_size": 4, "layer_types": ["linear_attention", "full_attention"]},
+    ),
+    "xLSTM": (
+        "xLSTMForCausalLM",
+        {"hidden_size": WIDTH, "num_blocks": 2, "num_heads": 2, "chunk_size": 4, "use_cache": False, **NATIVE},
+    ),
+}  # fmt: skip
+
+
+def from_transformers(name):
+    architecture, settings = TRANSFORMERS[name]
+    kind = getattr(transformers, architecture)
+    config = kind.config_class(vocab_size=WORDS, bos_token_id=0, eos_token_id=0, pad_token_id=0, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about kernels that are not installed
+        model = kind(config)
+    if hasattr(config, "num_experts_per_tok"):
+        model.set_experts_implementation("eager")  # torch has no grouped product in double precision
+    return enlarge_weights(model)
+
+
+def enlarge_weights(model):
+    """With the small weights that transformers begins with, no token has much of an effect on another one."""
+    for module in model.modules():
+        if isinstance(module, (nn.Linear, nn.Embedding, transformers.pytorch_utils.Conv1D)):
+            nn.init.normal_(module.weight, std=0.3)
+    return model
+
+
+class Decoder(nn.Module):
+    """The decoder of an encoder-decoder model, for one and the same text of the encoder."""
+
+    def __init__(self):
+        super().__init__()
+        sizes = {"d_model": WIDTH, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
+        config = transformers.T5Config(vocab_size=WORDS, **sizes)
+        self.t5 = enlarge_weights(transformers.T5ForConditionalGeneration(config))
+
+    def forward(self, words):
+        return self.t5(input_ids=torch.arange(5).expand(len(words), 5), decoder_input_ids=words).logits
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    yield
+    transformers.logging.set_verbosity(level)
 
 
 CAUSAL = {
@@ -75,8 +228,12 @@ CAUSAL = {
     "nanoGPT, products by hand": (lambda: NanoGPT(by_hand=True), True),
     "TransformerEncoder with a causal mask": (lambda: TransformerLanguageModel(WORDS, WIDTH, heads=2), False),
     "LSTM": (lambda: LSTMLanguageModel(WORDS, WIDTH, layers=2), False),
-    "GPT-2": (gpt2, True),
-    "Llama": (llama, True),
+    "GRU": (lambda: Recurrent(nn.GRU(WIDTH, WIDTH, 2, batch_first=True)), True),
+    "RNN": (lambda: Recurrent(nn.RNN(WIDTH, WIDTH, batch_first=True)), True),
+    "causal convolutions": (Convolutions, True),
+    **{name: (make, True) for name, make in MIXERS.items()},
+    **{name: (lambda name=name: from_transformers(name), True) for name in TRANSFORMERS},
+    "T5, decoder": (Decoder, True),
 }
 every_model = pytest.mark.parametrize("name", CAUSAL)
 
@@ -84,10 +241,11 @@ every_model = pytest.mark.parametrize("name", CAUSAL)
 def converted(name, bits, **recipe):
     torch.manual_seed(0)
     make, batch_first = CAUSAL[name]
-    model = bc.quantize(make(), bc.Recipe(**recipe))
+    model, words = make(), torch.randint(0, WORDS, (3, 12))
+    words = words if batch_first else words.t().contiguous()
+    bc.quantize(model, bc.Recipe(**recipe), example_inputs=words)
     bc.set_bits(model, forward=bits, backward=8)
-    words = torch.randint(0, WORDS, (3, 12))
-    return model, words if batch_first else words.t().contiguous(), batch_first
+    return model, words, batch_first
 
 
 @every_model
@@ -178,10 +336,14 @@ class Masked(nn.Module):
 CHOSEN = {
     "attention": (lambda: nn.MultiheadAttention(8, 2), {}, "row", ChoiceReason.ATTENDS),
     "nanoGPT": (NanoGPT, {}, "row", ChoiceReason.ATTENDS),
-    "GPT-2": (gpt2, {}, "row", ChoiceReason.ATTENDS),
+    "GPT-2": (lambda: from_transformers("GPT-2"), {}, "row", ChoiceReason.ATTENDS),
+    "Mamba": (lambda: from_transformers("Mamba"), {}, "row", ChoiceReason.MASKS),
     "LSTM": (lambda: nn.LSTM(8, 8), {}, "row", ChoiceReason.RECURS),
     "GRU cell": (lambda: nn.GRUCell(8, 8), {}, "row", ChoiceReason.RECURS),
     "mask": (Masked, {}, "row", ChoiceReason.MASKS),
+    "1-D convolution": (lambda: nn.Conv1d(4, 4, 3), {}, "row", ChoiceReason.CONVOLVES),
+    "embedding": (lambda: nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 4)), {}, "row", ChoiceReason.EMBEDS),
+    "2-D convolution": (lambda: nn.Conv2d(4, 4, 3), {}, "tensor", ChoiceReason.NO_SEQUENCE),
     "linear": (lambda: nn.Linear(8, 8), {}, "tensor", ChoiceReason.NO_SEQUENCE),
     "softmax of a linear layer": (Head, {}, "tensor", ChoiceReason.NO_SEQUENCE),
     "graph": (lambda: pyg.GAT(8, 8, 2), {}, "tensor", ChoiceReason.GRAPH),

@@ -1,9 +1,10 @@
 """How much of a model becomes sites: the share of its multiply-accumulates after ``bc.quantize(model)`` and one run.
 
-``pytest tests/ecosystem/test_coverage.py -s`` prints the table of docs/precision.md.
+``pytest tests/ecosystem/test_coverage.py -s`` prints the table of docs/precision.md, which must have the same rows.
 """
 
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -216,6 +217,7 @@ class LoRALinear(nn.Linear):
         return super().forward(x) + x @ self.lora_a.t() @ self.lora_b.t()
 
 
+DOCUMENTED = (Path(__file__).parents[2] / "docs" / "precision.md").read_text(encoding="utf-8").splitlines()
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 TOKENS = torch.arange(2 * 12).view(2, 12) % 60
 
@@ -330,7 +332,9 @@ def share_of_sites(rows):
 
 def show(name, cost):
     left = [f"{row.name} ({row.product})" for row in cost.rows if not row.quantized] + list(cost.uncounted)
-    print(f"\n| {name} | {cost.macs:,} | {100 * share_of_sites(cost.rows):.1f} % | {', '.join(left) or 'nothing'} |")
+    row = f"| {name} | {cost.macs:,} | {100 * share_of_sites(cost.rows):.1f} % | {', '.join(left) or 'nothing'} |"
+    print(f"\n{row}")
+    assert row in DOCUMENTED
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import bitcycle as bc
+from bitcycle.arithmetic.skip import Skip, SkipKind
 from tests.nn.reference import Plain
 
 
@@ -46,6 +47,7 @@ def two(p, function, a, b, a_dims=None, b_dims=None):
 IMAGE, WEIGHT = (2, 4, 7), (6, 4, 3)
 ATTENTION = (2, 4, 5, 8)
 MASK = torch.arange(25).view(5, 5) % 3 != 1
+KERNEL_MASK = (torch.arange(72).view(6, 4, 3) % 5 != 2).double()
 LINEAR = (-1,)
 OFFSETS = torch.tensor([2, 5], dtype=torch.int32)
 
@@ -103,6 +105,34 @@ NUMERICS = {
         lambda p, a, b: two(p, torch.matmul, a, b, LINEAR, LINEAR),
     ),
     "matmul, a vector": (lambda a, b: a @ b, [(4, 3), (3,)], (), lambda p, a, b: two(p, torch.matmul, a, b)),
+    "matmul, a column": (
+        lambda a, b: a @ b.unsqueeze(-1), [(2, 4, 3), (2, 3)], (),
+        lambda p, a, b: two(p, torch.matmul, a, b.unsqueeze(-1), LINEAR, (-2,)),
+    ),
+    "matmul, a column and a row": (
+        lambda a, b: a.unsqueeze(-1) @ b.unsqueeze(-2), [(2, 4), (2, 5)], (),
+        lambda p, a, b: two(p, torch.matmul, a.unsqueeze(-1), b.unsqueeze(-2), (-2,), LINEAR),
+    ),
+    "matmul, a transposed view": (
+        lambda a, b: a @ b.mT, [(2, 4, 3), (2, 5, 3)], (),
+        lambda p, a, b: two(p, torch.matmul, a, b.mT, LINEAR, (-2,)),
+    ),
+    "matmul, a transposed view after a matrix": (
+        lambda a, b: torch.linalg.matmul(a, b.mT), [(4, 3), (2, 5, 3)], (),
+        lambda p, a, b: two(p, torch.matmul, a, b.mT, (1,), None),
+    ),
+    "matmul, a mask": (
+        lambda a, b: a.tril() @ b, [(2, 4, 4), (2, 4, 5)], (),
+        lambda p, a, b: p.site(p.operand(a.tril(), LINEAR).tril() @ p.operand(b, LINEAR)),
+    ),
+    "linear, a mask": (
+        lambda x, w: F.linear(x, w.tril()), [(4, 5)], (5, 5),
+        lambda p, x, w: p.site(p.operand(x) @ p.weight(w.tril()).tril().t()),
+    ),
+    "conv1d, a mask": (
+        lambda x, w: F.conv1d(x, w * KERNEL_MASK), [IMAGE], WEIGHT,
+        lambda p, x, w: p.site(F.conv1d(p.operand(x), p.weight(w * KERNEL_MASK) * KERNEL_MASK)),
+    ),
     "mm": (lambda a, b: a.mm(b), [(4, 3), (3, 5)], (), lambda p, a, b: two(p, torch.mm, a, b, None, (0,))),
     "bmm": (
         lambda a, b: torch.bmm(a, b), [(2, 4, 3), (2, 3, 5)], (),
@@ -132,6 +162,58 @@ NUMERICS = {
         lambda c, a, b: c.baddbmm(batch1=a, batch2=b, beta=0.25), [(2, 4, 5), (2, 4, 3), (2, 3, 5)], (),
         lambda p, c, a, b: 0.25 * c + two(p, torch.bmm, a, b, LINEAR, LINEAR),
     ),
+    "addmm, in place": (
+        lambda c, a, b: c.clone().addmm_(a, b, beta=0.5, alpha=2), [(4, 5), (4, 3), (3, 5)], (),
+        lambda p, c, a, b: 0.5 * c + 2 * two(p, torch.mm, a, b, None, (0,)),
+    ),
+    "addmm, in place, nothing of the input": (
+        lambda c, a, b: c.clone().addmm_(mat1=a, mat2=b, beta=0), [(4, 5), (4, 3), (3, 5)], (),
+        lambda p, c, a, b: 0 * c + two(p, torch.mm, a, b, None, (0,)),
+    ),
+    "baddbmm, in place": (
+        lambda c, a, b: c.clone().baddbmm_(a, b), [(2, 4, 5), (2, 4, 3), (2, 3, 5)], (),
+        lambda p, c, a, b: c + two(p, torch.bmm, a, b, LINEAR, LINEAR),
+    ),
+    "addbmm": (
+        lambda c, a, b: torch.addbmm(c, a, b, alpha=3), [(4, 5), (2, 4, 3), (2, 3, 5)], (),
+        lambda p, c, a, b: c + 3 * two(p, lambda a, b: torch.bmm(a, b).sum(0), a, b, LINEAR, LINEAR),
+    ),
+    "addbmm, in place": (
+        lambda c, a, b: c.clone().addbmm_(a, b), [(4, 5), (2, 4, 3), (2, 3, 5)], (),
+        lambda p, c, a, b: c + two(p, lambda a, b: torch.bmm(a, b).sum(0), a, b, LINEAR, LINEAR),
+    ),
+    "mv": (lambda a, b: a.mv(b), [(4, 3), (3,)], (), lambda p, a, b: two(p, torch.mv, a, b)),
+    "mv, a parameter": (
+        lambda b, w: torch.mv(w, b), [(3,)], (4, 3), lambda p, b, w: p.site(p.weight(w).mv(p.operand(b))),
+    ),
+    "addmv": (
+        lambda c, a, b: torch.addmv(c, a, b, beta=2), [(4,), (4, 3), (3,)], (),
+        lambda p, c, a, b: 2 * c + two(p, torch.mv, a, b),
+    ),
+    "addmv, in place": (
+        lambda c, a, b: c.clone().addmv_(a, b), [(4,), (4, 3), (3,)], (),
+        lambda p, c, a, b: c + two(p, torch.mv, a, b),
+    ),
+    "dot": (
+        lambda a, b: torch.dot(input=a, tensor=b), [(5,), (5,)], (), lambda p, a, b: p.operand(a).dot(p.operand(b)),
+    ),
+    "vdot": (lambda a, b: a.vdot(b), [(5,), (5,)], (), lambda p, a, b: p.operand(a).dot(p.operand(b))),
+    "inner": (lambda a, b: torch.inner(a, b), [(4, 3), (5, 3)], (), lambda p, a, b: two(p, torch.inner, a, b)),
+    "multi_dot": (
+        lambda a, b, c: torch.linalg.multi_dot([a, b, c]), [(4, 3), (3, 5), (5, 2)], (),
+        lambda p, a, b, c: p.site(p.operand(a) @ p.operand(b, (0,)) @ p.operand(c, (0,))),
+    ),
+    "multi_dot, vectors and a parameter": (
+        lambda a, b, w: torch.linalg.multi_dot(tensors=(a, w, b)), [(3,), (5,)], (3, 5),
+        lambda p, a, b, w: p.operand(a) @ p.operand(w, (0,)) @ p.operand(b),
+    ),
+    "tensordot": (
+        lambda a, b: torch.tensordot(a, b, dims=1), [(4, 3), (3, 5)], (), lambda p, a, b: two(p, torch.mm, a, b),
+    ),
+    "tensordot, a parameter": (
+        lambda a, w: torch.tensordot(a, w, dims=([1, 2], [0, 2])), [(2, 4, 3)], (4, 5, 3),
+        lambda p, a, w: two(p, lambda a, b: torch.einsum("bij,ioj->bo", a, b), a, w, (1, 2), (0, 2)),
+    ),
     "einsum": (
         lambda a, b: torch.einsum("bij,bjk->bik", a, b), [(2, 4, 3), (2, 3, 5)], (),
         lambda p, a, b: two(p, torch.bmm, a, b, LINEAR, LINEAR),
@@ -143,6 +225,10 @@ NUMERICS = {
     "einsum, a weight for each head": (
         lambda a, b: torch.einsum("bhi,hio->bho", a, b), [(4, 2, 3)], (2, 3, 5),
         lambda p, a, b: two(p, lambda a, b: torch.einsum("bhi,hio->bho", a, b), a, b, LINEAR, (1,)),
+    ),
+    "einsum, channels before positions": (
+        lambda a, b: torch.einsum("...cl,...oc", a, b), [(2, 3, 4)], (1, 5, 3),
+        lambda p, a, b: two(p, lambda a, b: torch.einsum("bcl,oc->blo", a, b[0]), a, b, (1,), (2,)),
     ),
     "bilinear": (
         lambda a, b, w: F.bilinear(a, b, w), [(4, 3), (4, 5)], (6, 3, 5),
@@ -218,6 +304,182 @@ def test_compiles_into_one_graph(case):
     bc.set_bits(module, forward=4)
     compiled = torch.compile(copy.deepcopy(module), fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(*inputs), module(*inputs))
+
+
+class VectorProducts(nn.Module):
+    """torch's function multiplies elementwise, so that only the code shows this product."""
+
+    def __init__(self, dim, *weight):
+        super().__init__()
+        self.dim, self.weight = dim, nn.Parameter(randn(*weight)) if weight else None
+
+    def forward(self, x, y=None):
+        return torch.linalg.vecdot(x, self.weight if y is None else y, dim=self.dim)
+
+
+VECTORS = {
+    "two activations": (lambda: VectorProducts(-1), [(2, 4, 3), (4, 3)], (None, None), (-1,)),
+    "a parameter": (lambda: VectorProducts(1, 1, 4, 3), [(2, 4, 3)], ((1,), (1,)), (1,)),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_products_of_vectors(name):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    make, shapes, dims, summed = VECTORS[name]
+    module, inputs = make(), [randn(*shape) for shape in shapes]
+    in_full = results(module, inputs)
+    expected = results(
+        module, inputs, lambda *x: two(Plain(3, 6), lambda a, b: (a * b).sum(summed), *x, *module.parameters(), *dims)
+    )
+    bc.quantize(module, bc.Recipe(gradients="nearest"), example_inputs=tuple(inputs))
+    assert all(torch.equal(a, b) for a, b in zip(results(module, inputs), in_full, strict=True))
+    bc.set_bits(module, forward=3, backward=6)
+    for ours, theirs in zip(results(module, inputs), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(*inputs), expected[0])
+    assert bc.cost(make(), tuple(inputs)).macs == bc.cost(module, tuple(inputs)).macs == 24
+    kept = bc.cost(bc.quantize(make(), keep=":vecdot"), tuple(inputs))
+    assert [(row.quantized, row.macs) for row in kept.rows] == [(False, 24)]
+
+
+@pytest.mark.filterwarnings("ignore:torch.chain_matmul is deprecated")
+def test_a_chain_of_the_old_name():
+    matrices = [randn(4, 3), randn(3, 5), randn(5, 2)]
+    old = bc.quantize(Call(lambda *x: torch.chain_matmul(*x)), example_inputs=tuple(matrices))
+    new = bc.quantize(Call(lambda *x: torch.linalg.multi_dot(x)), example_inputs=tuple(matrices))
+    assert [bc.summary(module).sites[0].name for module in (old, new)] == [":chain_matmul", ":multi_dot"]
+    assert torch.equal(old(*matrices), new(*matrices))
+    for module in (old, new):
+        bc.set_bits(module, forward=3)
+    assert torch.equal(old(*matrices), new(*matrices))
+
+
+IN_PLACE = {
+    "addmm": ([(4, 5), (4, 3), (3, 5)], 4 * 5 * 3),
+    "baddbmm": ([(2, 4, 5), (2, 4, 3), (2, 3, 5)], 2 * 4 * 5 * 3),
+    "addbmm": ([(4, 5), (2, 4, 3), (2, 3, 5)], 2 * 4 * 5 * 3),
+    "addmv": ([(4,), (4, 3), (3,)], 4 * 3),
+}
+every_sum = pytest.mark.parametrize("name", IN_PLACE)
+
+
+class InPlace(nn.Module):
+    """The function in place that takes operands of these dimensions."""
+
+    def __init__(self, **factors):
+        super().__init__()
+        self.factors = factors
+
+    def forward(self, c, a, b):
+        if a.dim() == 3:
+            return c.baddbmm_(a, b, **self.factors) if c.dim() == 3 else c.addbmm_(a, b, **self.factors)
+        return c.addmm_(a, b, **self.factors) if b.dim() == 2 else c.addmv_(a, b, **self.factors)
+
+
+def in_place(name, **factors):
+    """A converted sum of a product in place, its inputs, and the same function not in place."""
+    torch.manual_seed(0)
+    inputs = [randn(*shape) for shape in IN_PLACE[name][0]]
+    reference = Call(lambda c, a, b: getattr(c, name)(a, b, **factors))
+    modules = [
+        bc.quantize(module, example_inputs=(inputs[0] * 1, *inputs[1:])) for module in (InPlace(**factors), reference)
+    ]
+    for module in modules:
+        bc.set_bits(module, forward=3, backward=4)
+    return modules[0], inputs, reference
+
+
+@every_sum
+@pytest.mark.parametrize("factors", [{}, {"beta": 0.5, "alpha": -2}, {"beta": 0}])
+def test_functions_in_place_write_to_their_tensor(name, factors):
+    module, inputs, reference = in_place(name, **factors)
+    assert names(module) == names(reference) == [f":{name}"]
+    expected = reference(*inputs)
+    if factors.get("beta") == 0:
+        inputs[0].fill_(torch.nan)  # an input that is multiplied by 0 is ignored
+    address = inputs[0].data_ptr()
+    assert module(*inputs) is inputs[0]
+    assert inputs[0].data_ptr() == address
+    torch.testing.assert_close(inputs[0], expected, rtol=1e-12, atol=1e-12)
+
+
+@every_sum
+def test_gradients_of_functions_in_place(name):
+    module, inputs, reference = in_place(name, beta=0.5)
+    expected = results(reference, inputs)
+    for ours, theirs in zip(results(module, inputs, lambda c, a, b: module(c * 1, a, b)), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    leaf = inputs[0].clone().requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        module(leaf, *inputs[1:])
+    saved = leaf.exp()  # its gradient needs its value
+    module(saved, *inputs[1:])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        saved.sum().backward()
+
+
+@every_sum
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compiled_functions_in_place(name):
+    torch._dynamo.reset()
+    module, inputs, reference = in_place(name)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    written = inputs[0].clone()
+    compiled(written, *inputs[1:])
+    torch.testing.assert_close(written, reference(*inputs))
+    training = torch.compile(lambda c, a, b: module(c * 1, a, b), fullgraph=True, backend="aot_eager")
+    for ours, theirs in zip(results(module, inputs, training), results(reference, inputs), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@every_sum
+def test_cost_of_functions_in_place(name):
+    shapes, macs = IN_PLACE[name]
+    inputs = tuple(randn(*shape) for shape in shapes)
+    for keep in (None, f":{name}"):
+        module = bc.quantize(InPlace(), keep=keep)
+        assert [(row.quantized, row.macs) for row in bc.cost(module, inputs).rows] == [(keep is None, macs)]
+
+
+def test_a_function_in_place_refuses_another_shape():
+    module, (_, a, b), _ = in_place("addmm")
+    with pytest.raises(RuntimeError):
+        module(randn(2, 4, 5), a, b)
+
+
+def test_addmv_in_place_as_a_function():
+    _, inputs, reference = in_place("addmv")
+    expected = reference(*inputs)
+    other = bc.quantize(Call(lambda c, a, b: torch.addmv_(c, a, b)), example_inputs=(inputs[0] * 1, *inputs[1:]))
+    bc.set_bits(other, forward=3)
+    assert torch.equal(other(*inputs), expected)
+    assert torch.equal(inputs[0], expected)
+
+
+def test_products_without_a_sum_are_no_sites():
+    class Outer(nn.Module):
+        def forward(self, a, b):
+            return torch.outer(a, b), torch.kron(a, b), a.ger(b)
+
+    module = bc.quantize(Outer(), example_inputs=(randn(3), randn(4)))
+    assert not bc.summary(module).sites
+    assert [row.skips for row in bc.summary(module).skipped] == [(Skip(SkipKind.NO_PRODUCT),)]
+    assert type(module) is Outer
+
+
+def test_a_parameter_multiplies_the_features_of_a_token():
+    """With one grid per row, the grids of ``weight @ x`` are columns of x, as in a linear layer over its transpose."""
+    torch.manual_seed(0)
+    module, x = Call(lambda x, w: w @ x, 5, 4), randn(2, 4, 3)
+    plain = Plain(3, None)
+    expected = plain.operand(module.weight, (1,)) @ plain.operand(x, (1,))
+    bc.quantize(module, bc.Recipe(activations="row"), example_inputs=x)
+    bc.set_bits(module, forward=3)
+    torch.testing.assert_close(module(x), expected)
 
 
 @pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this version of torch has no grouped product")

@@ -119,7 +119,7 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         skipped    layer  reason
         (1 layer)  ReLU   no product
         <BLANKLINE>
-        activations: one grid per tensor (the model neither attends nor recurs over a sequence)
+        activations: one grid per tensor (no sequence was recognised in the model)
     """
     power, outside = _PowerMeter(), dict[str, list[str]]()
     if inputs is not None:

@@ -30,6 +30,7 @@ PAIR_PRODUCTS = {"@", "matmul", "bmm", "baddbmm", "einsum"}
 """Products whose operands can both be activations."""
 MASKS = {"mask", "attn_mask", "attention_mask", "src_mask", "key_padding_mask", "src_key_padding_mask", "padding_mask"}
 """Parameters of a ``forward`` by which a model masks positions of a sequence."""
+SEQUENCE_CONVOLUTIONS = (nn.Conv1d, nn.ConvTranspose1d)
 IMAGE_CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 TOLERANCE = 1e-5
 """Relative changes up to this size are rounding errors of sums; a step of a grid is larger."""
@@ -46,16 +47,20 @@ class ChoiceReason(Enum):
     ATTENDS = auto()
     RECURS = auto()
     MASKS = auto()
+    CONVOLVES = auto()
+    EMBEDS = auto()
 
 
 _WORDS = {
     ChoiceReason.GIVEN: "as the recipe says",
     ChoiceReason.POLICY: "as in the paper, by the policy",
     ChoiceReason.GRAPH: "the model is a graph network",
-    ChoiceReason.NO_SEQUENCE: "the model neither attends nor recurs over a sequence",
+    ChoiceReason.NO_SEQUENCE: "no sequence was recognised in the model",
     ChoiceReason.ATTENDS: "the model attends over a sequence",
     ChoiceReason.RECURS: "the model recurs over a sequence",
     ChoiceReason.MASKS: "the model masks positions of a sequence",
+    ChoiceReason.CONVOLVES: "the model convolves over a sequence",
+    ChoiceReason.EMBEDS: "the model embeds tokens",
 }
 
 
@@ -103,11 +108,14 @@ def _use_of_sequence(model: nn.Module) -> ChoiceReason:
             uses.add(ChoiceReason.RECURS)
         elif _attends(module, kind not in scanned):
             uses.add(ChoiceReason.ATTENDS)
+        elif isinstance(module, SEQUENCE_CONVOLUTIONS):
+            uses.add(ChoiceReason.CONVOLVES)
+        elif isinstance(module, nn.Embedding):
+            uses.add(ChoiceReason.EMBEDS)
         elif kind not in scanned and MASKS & set(inspect.signature(kind.forward).parameters):
             uses.add(ChoiceReason.MASKS)
         scanned.add(kind)
-    order = (ChoiceReason.ATTENDS, ChoiceReason.RECURS, ChoiceReason.MASKS)
-    return next((use for use in order if use in uses), ChoiceReason.NO_SEQUENCE)
+    return min(uses, key=lambda use: use.value, default=ChoiceReason.NO_SEQUENCE)
 
 
 def _attends(module: nn.Module, scan: bool) -> bool:

@@ -64,7 +64,7 @@ class ProductTracer(TorchDispatchMode, Observer):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        operation = func._schema.name.partition("::")[2]
+        operation = func._schema.name.partition("::")[2].removesuffix("_")  # addmm_ multiplies like addmm
         if multiplies(operation) and not self._sites_deep:
             module = self._running[-1]
             self._callback(self._names.get(id(module), "?"), module, operation, args, out)

@@ -9,12 +9,13 @@ from types import CodeType, FunctionType
 from torch import nn
 
 PRODUCTS = {
-    *("matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "inner", "outer", "ger"),
+    *("matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "vecdot", "inner"),
+    *("addmm_", "baddbmm_", "addbmm_", "addmv_"),
     *("einsum", "tensordot", "chain_matmul", "multi_dot", "linear", "bilinear", "spmm"),
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"),
     *("scaled_dot_product_attention", "multi_head_attention_forward"),
 }
-"""Names of functions and methods that multiply matrices."""
+"""Names of functions and methods that multiply and add up. An outer product (outer, kron) only multiplies."""
 
 _DEPTH = 3  # how many calls deep to follow methods and helpers of the same package
 

@@ -246,16 +246,16 @@ def _show_bits(site: Site) -> str:
     return forward if forward == backward == "full" else f"{forward}/{backward}"
 
 
-def feature_dims(granularity: ActivationGranularity, x: Tensor) -> Dims:
-    """Return the dimensions that share a grid, for activations with features in the last dimension.
+def feature_dims(granularity: ActivationGranularity, x: Tensor, features: int = -1) -> Dims:
+    """Return the dimensions that share a grid, for activations with features in the dimension ``features``, -1 or -2.
 
     ``"auto"`` means one grid for the tensor where no conversion of a model has decided it.
     """
     if granularity in ("tensor", "auto"):
         return None
     if granularity == "row":
-        return (-1,)
-    return tuple(range(x.dim() - 1)) or None
+        return (features,)
+    return tuple(d for d in range(x.dim()) if d != x.dim() + features) or None
 
 
 def weight_dims(granularity: Granularity, weight: Tensor, channel: int = 0) -> Dims:

@@ -46,6 +46,12 @@ Function = Callable[..., Any]
 FUSED = {"multi_head_attention_forward"}
 """Functions with products inside that a mode does not see."""
 
+COLUMN_MAJOR = {
+    *(torch.linalg.solve, torch.linalg.solve_triangular, torch.linalg.inv, torch.linalg.cholesky),
+    *(torch.inverse, torch.Tensor.inverse, torch.cholesky_solve, torch.Tensor.cholesky_solve),
+}
+"""Functions whose results lie in memory like a transposed view, although nothing was transposed."""
+
 
 class OwnProducts(AttentionLayer):
     """Base of modules whose own ``forward`` multiplies."""
@@ -121,7 +127,8 @@ class _Interceptor(TorchFunctionMode):
         if product is None:
             # The method is Python code with a super() that a compiler cannot trace; the function is the same.
             func = torch.unflatten if func is torch.Tensor.unflatten else func
-            return func(*args, **kwargs)
+            out = func(*args, **kwargs)
+            return out.contiguous() if func in COLUMN_MAJOR else out
         name, compute = product
         count = self.calls.get(name, 0) + 1
         self.calls[name] = count
@@ -161,15 +168,10 @@ def _linear(
     if not _dense(input, weight) or weight.dim() != 2 or module.is_float(site):
         return func(input, weight, bias)
     recipe = module.bitcycle.recipe
-    return module.multiply(
-        local,
-        LinearProduct(),
-        input,
-        weight,
-        module.round_bias(local, bias),
-        a_spec=OperandSpec(feature_dims(recipe.activations, input)),
-        b_spec=OperandSpec(weight_dims(recipe.weights, weight)),
-    )
+    bias = module.round_bias(local, bias)
+    a_spec = OperandSpec(feature_dims(recipe.activations, input))
+    weight, b_spec = _operand(module, site, weight, weight_dims(recipe.weights, weight), "b", input)
+    return module.multiply(local, LinearProduct(), input, weight, bias, a_spec=a_spec, b_spec=b_spec)
 
 
 def _convolution(
@@ -198,7 +200,8 @@ def _convolution(
         return _composed(module, site, func, (), (input, weight), after, {}, dims)
     stride, padding, dilation = (_per_dimension(value, weight.dim() - 2) for value in (stride, padding, dilation))
     product = ConvolutionProduct(stride, padding, dilation, groups)
-    a_spec, b_spec = map(OperandSpec, dims)
+    a_spec = OperandSpec(dims[0])
+    weight, b_spec = _operand(module, site, weight, dims[1], "b", input)
     return module.multiply(local, product, input, weight, bias, a_spec=a_spec, b_spec=b_spec)
 
 
@@ -234,7 +237,8 @@ def compute_matmul(module: OwnProducts, local: str, func: Function, *args: Any, 
     if min(a.dim(), b.dim()) < 2:
         return _composed(module, site, func, (), (a, b), (), {})
     a_dims, b_dims = _matmul_dims(module, a, b)
-    return module.multiply(local, MatmulProduct(), a, b, a_spec=OperandSpec(a_dims), b_spec=OperandSpec(b_dims))
+    (a, a_spec), (b, b_spec) = _operand(module, site, a, a_dims, "a", b), _operand(module, site, b, b_dims, "b", a)
+    return module.multiply(local, MatmulProduct(), a, b, a_spec=a_spec, b_spec=b_spec)
 
 
 def _matmul_dims(module: OwnProducts, a: Tensor, b: Tensor) -> tuple[Dims, Dims]:
@@ -243,26 +247,72 @@ def _matmul_dims(module: OwnProducts, a: Tensor, b: Tensor) -> tuple[Dims, Dims]
     if isinstance(b, nn.Parameter) or b.dim() == 2:
         return feature_dims(recipe.activations, a), weight_dims(recipe.weights, b, b.dim() - 1)
     if isinstance(a, nn.Parameter) or a.dim() == 2:
-        return weight_dims(recipe.weights, a, a.dim() - 2), feature_dims(recipe.activations, b)
-    if recipe.attention == "row" and b.stride(-2) < b.stride(-1):
-        return (-1,), (-2,)  # b is a transposed view, as in q @ k.mT: the features of a token are a column
-    return feature_dims(recipe.attention, a), feature_dims(recipe.attention, b)
+        # A parameter multiplies features. Another matrix can be a mask that mixes tokens.
+        features = -2 if isinstance(a, nn.Parameter) else _vector_dim(b)
+        return weight_dims(recipe.weights, a, a.dim() - 2), feature_dims(recipe.activations, b, features)
+    one_column = a.shape[-1] == 1  # an outer product
+    return (
+        feature_dims(recipe.attention, a, -2 if one_column else -1),
+        feature_dims(recipe.attention, b, _vector_dim(b)),
+    )
+
+
+def _vector_dim(x: Tensor) -> int:
+    """Return the dimension of the feature vectors of tokens: the last but one in a transposed view or a column vector.
+
+    As ``k.mT`` in ``q @ k.mT``: the features of a token are a column.
+    """
+    if 1 in x.shape[-2:]:
+        return -2 if x.shape[-1] == 1 else -1
+    return -2 if x.stride(-2) < x.stride(-1) else -1
 
 
 def _reflected_matmul(module: OwnProducts, local: str, func: Function, input: Tensor, other: Tensor) -> Tensor:
     return compute_matmul(module, local, torch.matmul, other, input)
 
 
-def _add_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
+def _plus(multiply: Callable[..., Any], product_function: Function, in_place: bool) -> Callable[..., Any]:
+    """Compute ``beta * input + alpha * product`` with its product at a site, and write it to the input if in place."""
+
+    def compute(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
+        site = module.site(local)
+        operands, others = _in_order(args, kwargs)
+        unknown = others.keys() - {"alpha", "beta"}
+        if len(operands) != 3 or unknown or not _dense(*operands) or module.is_float(site):
+            return func(*args, **kwargs)
+        added, alpha, beta = operands[0], others.get("alpha", 1), others.get("beta", 1)
+        product = multiply(module, local, product_function, *operands[1:])
+        product = product if alpha == 1 else alpha * product
+        if not in_place:
+            return product if beta == 0 else product + (added if beta == 1 else beta * added)
+        if product.shape != added.shape:
+            return func(*args, **kwargs)  # it raises torch's error
+        return added.copy_(product) if beta == 0 else (added if beta == 1 else added.mul_(beta)).add_(product)
+
+    return compute
+
+
+def _summed_matmul(module: OwnProducts, local: str, func: Function, a: Tensor, b: Tensor) -> Any:
+    return _composed(module, module.site(local), func, (), (a, b), (), {}, _matmul_dims(module, a, b))
+
+
+def _sum_of_bmm(batch1: Tensor, batch2: Tensor) -> Tensor:
+    return torch.bmm(batch1, batch2).sum(0)
+
+
+def _chain(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
+    """Compute a chain of matrix products at one site. All matrices but the first are rounded like weights."""
     site = module.site(local)
-    operands, others = _in_order(args, kwargs)
-    unknown = others.keys() - {"alpha", "beta"}
-    if len(operands) != 3 or unknown or not _dense(*operands) or module.is_float(site):
+    tensors = kwargs.get("tensors", args[0] if args and isinstance(args[0], (list, tuple)) else args)
+    if kwargs.keys() - {"tensors"} or len(tensors) < 2 or not _dense(*tensors) or module.is_float(site):
         return func(*args, **kwargs)
-    added, alpha, beta = operands[0], others.get("alpha", 1), others.get("beta", 1)
-    product = compute_matmul(module, local, torch.matmul, *operands[1:])
-    product = product if alpha == 1 else alpha * product
-    return product if beta == 0 else product + (added if beta == 1 else beta * added)
+    dims = [_composed_dims(module, tensors[0], tensors)]
+    dims += [weight_dims(module.bitcycle.recipe.weights, x, 1) if x.dim() > 1 else None for x in tensors[1:]]
+    return _composed(module, site, _multiply_chain, (), tuple(tensors), (), {}, tuple(dims))
+
+
+def _multiply_chain(*matrices: Tensor) -> Tensor:
+    return torch.linalg.multi_dot(matrices)
 
 
 def _operands(first: int, last: int) -> Callable[..., Any]:
@@ -285,19 +335,67 @@ def compute_einsum(module: OwnProducts, local: str, func: Function, equation: An
     flat = tuple(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     if not isinstance(equation, str) or len(flat) < 2 or not _dense(*flat) or module.is_float(site):
         return func(equation, *operands)
-    dims = tuple(_einsum_dims(module, equation, position, flat) for position in range(len(flat)))
-    return _composed(module, site, func, (equation,), flat, (), {}, dims)
+    return _composed(module, site, func, (equation,), flat, (), {}, _einsum_dims(module, equation, flat))
 
 
-def _einsum_dims(module: OwnProducts, equation: str, position: int, operands: tuple[Tensor, ...]) -> Dims:
-    """Return the dimensions that share a grid: for a parameter, the indices that are summed."""
-    x = operands[position]
+def _einsum_dims(module: OwnProducts, equation: str, operands: tuple[Tensor, ...]) -> tuple[Dims, ...]:
+    """Return the dimensions that share a grid, for each operand."""
     terms, arrow, output = equation.replace(" ", "").partition("->")
-    if isinstance(x, nn.Parameter) and arrow and "." not in terms and module.bitcycle.recipe.weights == "channel":
-        summed = tuple(d for d, index in enumerate(terms.split(",")[position]) if index not in output)
-        if summed:
-            return summed
-    return _composed_dims(module, x, operands)
+    if not arrow:
+        output = "".join(index for index in terms if terms.count(index) == 1)
+    summed = []
+    for term in terms.split(","):
+        before, _, after = term.rpartition("...")  # indices after an ellipsis count from the end
+        positions = [*enumerate(before), *((d - len(after), index) for d, index in enumerate(after))]
+        summed.append(tuple(d for d, index in positions if index not in output))
+    return _summing_dims(module, operands, tuple(summed))
+
+
+def _tensordot(
+    module: OwnProducts, local: str, func: Function, a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None
+) -> Any:
+    site = module.site(local)
+    if out is not None or isinstance(dims, Tensor) or not _dense(a, b) or module.is_float(site):
+        return func(a, b, dims, out)
+    given = (range(-dims, 0), range(dims)) if isinstance(dims, int) else dims
+    summed = tuple((d,) if isinstance(d, int) else tuple(d) for d in given)
+    return _composed(module, site, func, (), (a, b), (dims,), {}, _summing_dims(module, (a, b), summed))
+
+
+def _vector_products(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
+    """Compute one sum of products for each pair of vectors along a dimension."""
+    site = module.site(local)
+    operands, others = _in_order(args, kwargs)
+    if len(operands) != 2 or others.keys() - {"dim"} or not _dense(*operands):
+        return func(*args, **kwargs)
+    if current_observers():
+        func = _multiply_vectors  # torch's function multiplies elementwise, which no count of products includes
+    if module.is_float(site):
+        return func(*operands, **others)
+    summed = ((others.get("dim", -1),),) * 2
+    return _composed(module, site, func, (), operands, (), others, _summing_dims(module, operands, summed))
+
+
+def _multiply_vectors(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    x, y = (t.movedim(dim, -1) for t in torch.broadcast_tensors(x, y))
+    return (x.unsqueeze(-2) @ y.unsqueeze(-1)).squeeze((-2, -1))
+
+
+def _summing_dims(
+    module: OwnProducts, operands: tuple[Tensor, ...], summed: tuple[tuple[int, ...], ...]
+) -> tuple[Dims, ...]:
+    """Return the dimensions that share a grid, for each operand of a product over the dimensions ``summed``.
+
+    They are the summed dimensions of a parameter and of what it multiplies, as in a linear layer.
+    """
+    recipe = module.bitcycle.recipe
+    has_weight = any(isinstance(x, nn.Parameter) for x in operands)
+    dims = []
+    for x, along in zip(operands, summed, strict=True):
+        fallback = _composed_dims(module, x, operands)
+        per_output = recipe.weights == "channel" if isinstance(x, nn.Parameter) else fallback == (-1,)
+        dims.append(along if has_weight and along and per_output else fallback)
+    return tuple(dims)
 
 
 def _composed(
@@ -316,10 +414,10 @@ def _composed(
     """
     if dims is None:
         dims = tuple(_composed_dims(module, x, operands) for x in operands)
-    rounded = [
-        round_operand(site, x, shared, module.training, name)
-        for x, shared, name in zip(operands, dims, "abcdefghijklmnopqrstuvwxyz", strict=False)
-    ]
+    rounded = []
+    for i, (x, shared, name) in enumerate(zip(operands, dims, "abcdefghijklmnopqrstuvwxyz", strict=False)):
+        x, spec = _operand(module, site, x, shared, name, *operands[:i], *operands[i + 1 :])
+        rounded.append(x if spec.already_rounded else round_operand(site, x, shared, module.training, name))
     if not current_observers():
         return round_grad_output(site, func(*before, *rounded, *after, **kwargs))
     with computing(site), _MacCounter() as counter:
@@ -333,6 +431,31 @@ def _composed_dims(module: OwnProducts, x: Tensor, operands: tuple[Tensor, ...])
     if isinstance(x, nn.Parameter):
         return weight_dims(recipe.weights, x) if x.dim() > 1 else None
     return feature_dims(recipe.attention if min(y.dim() for y in operands) > 2 else recipe.activations, x)
+
+
+def _operand(
+    module: OwnProducts, site: Site, x: Tensor, dims: Dims, name: str, *others: Tensor
+) -> tuple[Tensor, OperandSpec]:
+    """Return an operand and how it is put on its grid. What a mask has set to 0 stays 0, also if the grid has no 0.
+
+    Without this, a masked product such as ``(q @ k.mT).tril() @ v`` would see what it must not see.
+    """
+    if not all(_can_be_masked(x, other) for other in others) or _has_only_zeros_on_grid(x):
+        return x, OperandSpec(dims)
+    rounded = round_operand(site, x, dims, module.training, name)
+    return torch.where(x == 0, x, rounded), OperandSpec(already_rounded=True)
+
+
+def _can_be_masked(x: Tensor, other: Tensor) -> bool:
+    """Return whether an operand is a computed weight or one of two activations, and not what a weight multiplies."""
+    return not isinstance(x, nn.Parameter) and not isinstance(other, nn.Parameter) and (x.dim() == 2 or other.dim() > 2)
+
+
+def _has_only_zeros_on_grid(x: Tensor) -> bool:
+    """Return whether zeros need no care; False if only a compiled graph or another device could tell."""
+    if torch.compiler.is_compiling() or x.device.type != "cpu":
+        return False
+    return x.numel() == 0 or bool(x.all()) or bool(x.min() >= 0)
 
 
 def compute_attention(
@@ -369,8 +492,8 @@ def compute_attention(
 
 
 _OPERAND_NAMES = (
-    *("input", "self", "input1", "mat_a", "a", "mat1", "batch1", "mat"),
-    *("other", "tensor2", "mat2", "batch2", "vec", "tensor", "mat_b", "b", "input2", "weight"),
+    *("input", "self", "input1", "mat_a", "a", "x", "mat1", "batch1", "mat"),
+    *("other", "tensor2", "mat2", "batch2", "vec", "tensor", "mat_b", "b", "y", "input2", "weight"),
 )
 """The names of operands in the functions below. A function has its operands in this order."""
 
@@ -404,6 +527,18 @@ class _MacCounter(TorchDispatchMode):
         return out
 
 
+def _functions(name: str, compute: Callable[..., Any]) -> dict[Any, tuple[str, Callable[..., Any]]]:
+    """Return the entries of a function and of the method of the same name; one of the two may not exist."""
+    found = (getattr(owner, name, None) for owner in (torch, torch.Tensor))
+    return {function: (name.removesuffix("_"), compute) for function in found if function is not None}
+
+
+def _sums(name: str, multiply: Callable[..., Any], func: Function) -> dict[Any, tuple[str, Callable[..., Any]]]:
+    """Return the entries of functions that add a product to their input, also in place."""
+    in_place = _functions(f"{name}_", _plus(multiply, func, in_place=True))
+    return {**_functions(name, _plus(multiply, func, in_place=False)), **in_place}
+
+
 PRODUCTS: dict[Any, tuple[str, Callable[..., Any]]] = {
     F.linear: ("linear", _linear),
     torch.conv1d: ("conv1d", _convolution),
@@ -413,19 +548,25 @@ PRODUCTS: dict[Any, tuple[str, Callable[..., Any]]] = {
     torch.conv_transpose2d: ("conv_transpose2d", _transposed_convolution),
     torch.conv_transpose3d: ("conv_transpose3d", _transposed_convolution),
     F.scaled_dot_product_attention: ("sdpa", compute_attention),
-    **dict.fromkeys((torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__), ("matmul", compute_matmul)),
+    **dict.fromkeys(
+        (torch.matmul, torch.linalg.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__), ("matmul", compute_matmul)
+    ),
     torch.Tensor.__rmatmul__: ("matmul", _reflected_matmul),
-    **dict.fromkeys((torch.bmm, torch.Tensor.bmm), ("bmm", compute_matmul)),
-    **dict.fromkeys((torch.mm, torch.Tensor.mm), ("mm", compute_matmul)),
-    **dict.fromkeys((torch.addmm, torch.Tensor.addmm), ("addmm", _add_matmul)),
-    **dict.fromkeys((torch.baddbmm, torch.Tensor.baddbmm), ("baddbmm", _add_matmul)),
-    **dict.fromkeys((torch.addbmm, torch.Tensor.addbmm), ("addbmm", _operands(1, 2))),
-    **dict.fromkeys((torch.mv, torch.Tensor.mv), ("mv", _operands(0, 1))),
-    **dict.fromkeys((torch.addmv, torch.Tensor.addmv), ("addmv", _operands(1, 2))),
-    **dict.fromkeys((torch.dot, torch.Tensor.dot), ("dot", _operands(0, 1))),
-    **dict.fromkeys((torch.inner, torch.Tensor.inner), ("inner", _operands(0, 1))),
+    **_functions("bmm", compute_matmul),
+    **_functions("mm", compute_matmul),
+    **_sums("addmm", compute_matmul, torch.mm),
+    **_sums("baddbmm", compute_matmul, torch.bmm),
+    **_sums("addbmm", _summed_matmul, _sum_of_bmm),
+    **_sums("addmv", compute_matmul, torch.mv),
+    **_functions("mv", compute_matmul),
+    **_functions("dot", compute_matmul),
+    **_functions("vdot", compute_matmul),
+    **_functions("inner", _operands(0, 1)),
+    torch.linalg.vecdot: ("vecdot", _vector_products),
+    torch.linalg.multi_dot: ("multi_dot", _chain),
+    torch.chain_matmul: ("chain_matmul", _chain),
     torch.einsum: ("einsum", compute_einsum),
-    torch.tensordot: ("tensordot", _operands(0, 1)),
+    torch.tensordot: ("tensordot", _tensordot),
     F.bilinear: ("bilinear", _operands(0, 2)),
 }
 """The torch functions that multiply: the name of their site, and how they compute at it."""
