@@ -31,7 +31,7 @@ class Execution(Enum):
 class Reason(Enum):
     """Why a product is not computed in integers. The value is shown by ``bc.summary``."""
 
-    NOT_ASKED = "simulated execution"
+    NOT_ASKED = "simulated"
     FULL_PRECISION = "full precision"
     WIDTH = "more than 8 bits"
     DTYPE = "not single precision"
@@ -67,7 +67,9 @@ class Means(NamedTuple):
         'integer; input gradient simulated (scales along the summed dimension)'
         """
         if len(set(self)) == 1:
-            return "integer" if self.output is None else f"simulated ({self.output.value})"
+            if self.output is None or self.output in (Reason.NOT_ASKED, Reason.FULL_PRECISION):
+                return "integer" if self.output is None else self.output.value
+            return f"simulated ({self.output.value})"
         names = ("output", "input gradient", "weight gradient")
         simulated = [
             f"{name} simulated ({why.value})" for name, why in zip(names, self, strict=True) if why is not None

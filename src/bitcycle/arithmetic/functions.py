@@ -237,7 +237,10 @@ def _parts(operand: Operand | None) -> tuple[Tensor | None, Tensor | None, Tenso
 
 
 def _restored(saved: tuple[Any, ...], grid: tuple[Width, int] | None, dtype: torch.dtype) -> Operand | None:
-    return None if grid is None else Operand(*saved, *grid, dtype)
+    if grid is None:
+        return None
+    codes, scale, zero = saved
+    return Operand(codes, scale, zero, *grid, dtype)
 
 
 class _Backward:

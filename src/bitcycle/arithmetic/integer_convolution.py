@@ -54,11 +54,10 @@ def means(
         return Means.simulated(Reason.GEOMETRY)
     if how is Execution.FASTEST and len(a) * positions * b.numel() < SMALLEST_FASTER:
         return Means.simulated(Reason.SMALL)
+    sides = zip(product.padding, product.dilation, b.shape[2:], strict=True)
+    input_gradient = None if all(p <= d * (k - 1) for p, d, k in sides) else Reason.GEOMETRY
     if b_spec.dims is not None and not fold:
         input_gradient = Reason.GRANULARITY
-    else:
-        sides = zip(product.padding, product.dilation, b.shape[2:], strict=True)
-        input_gradient = None if all(p <= d * (k - 1) for p, d, k in sides) else Reason.GEOMETRY
     few = how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS
     return Means(None, input_gradient, Reason.SMALL if few else None)
 

@@ -21,16 +21,16 @@ class Recipe:
     Args:
         weights: Granularity of weights.
         activations: Granularity of activations. ``bc.quantize`` decides ``"auto"`` once: ``"row"`` in models that
-            attend or recur over a sequence, where one grid for the tensor would let later tokens and other samples
-            change a result; ``"tensor"``, the paper's choice, in their 2-D and 3-D convolutions, in all other models,
-            and with a ``policy`` of the paper.
+            attend, recur or convolve over a sequence or embed tokens, where one grid for the tensor would let later
+            tokens and other samples change a result; ``"tensor"``, the paper's choice, in their 2-D and 3-D
+            convolutions, in all other models, and with a ``policy`` of the paper.
         attention: Granularity of the operands of attention products.
         features: Granularity of the node features of graphs.
         gradients: How the grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
             ``"nearest"``.
-        fold_scales: Multiply the grad_output of a linear layer or a convolution by the scales that a gradient product sums
-            over before it is rounded, once for each of the two products, so that integers can compute both whatever the
-            granularity; see ``docs/speed.md``.
+        fold_scales: Multiply the grad_output of a linear layer or a convolution by the scales that a gradient product
+            sums over before it is rounded, once for each of the two products, so that integers can compute both
+            whatever the granularity. See ``docs/speed.md``.
         bias: Round biases to the forward bits too.
         embeddings: Round embedding vectors to the forward bits too.
         aggregation: ``"quantized"`` rounds features to the forward bits before a graph network aggregates them, and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from bitcycle import __version__
@@ -64,7 +65,11 @@ def application() -> typer.Typer:
 
     def show_version(wanted: bool) -> None:
         if wanted:
+            installed = find_spec("bitcycle.kernels._native") is not None
             print(f"bitcycle {__version__}")
+            print(
+                "native kernels: installed" if installed else "native kernels: not installed (no C compiler was found)"
+            )
             raise typer.Exit
 
     @app.callback()

@@ -67,8 +67,8 @@ def quantize(
         example_inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments. The model runs on them once,
             so that the products of modules' own ``forward`` become sites now.
         execute: How sites compute what the recipe says: ``"simulated"`` rounds and multiplies in floating point,
-            ``"integer"`` multiplies integers wherever that is exact, ``"auto"`` where it is also faster, if this machine
-            has fast integer products. The results differ only by the rounding of floating-point sums.
+            ``"integer"`` multiplies integers wherever that is exact, ``"auto"`` where it is also faster, if this
+            machine has fast integer products. The results differ only by the rounding of floating-point sums.
 
     Returns:
         The same model.

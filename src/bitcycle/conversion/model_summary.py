@@ -39,6 +39,8 @@ class SiteRow:
     skip: Skip | None = None
     """Why the site stays in full precision, if a rule says so."""
     snr: dict[str, float] = field(default_factory=dict)
+    execution: str = ""
+    """How the site computes what its recipe says, and why not in integers."""
 
     @property
     def ran(self) -> bool:
@@ -78,6 +80,7 @@ class Summary:
 
     def __str__(self) -> str:
         heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR (dB)"] if self.measured else [])
+        heads.append("execution")
         rows = [self._cells(row) for row in self.sites]
         text = table(heads, rows) if rows else "no sites"
         counts = Counter((row.layer, row.reason) for row in self.skipped if row.is_routine)
@@ -91,7 +94,8 @@ class Summary:
         if row.skip is not None:
             bits[2] += f" ({explain([row.skip])})"
         noise = ", ".join(f"{name} {_decibel(value)}" for name, value in row.snr.items()) or "not run"
-        return [row.name or "(the model)", row.layer, *bits] + ([noise] if self.measured else [])
+        measured = [noise] if self.measured else []
+        return [row.name or "(the model)", row.layer, *bits, *measured, row.execution]
 
 
 def summary(model: nn.Module, inputs: Any = None) -> Summary:
@@ -99,7 +103,8 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
 
     With example inputs the model runs once, in its current mode and without gradients. Each site then shows the
     signal-to-noise ratio of its operands at the bits that were used, ``10 log10(sum x^2 / sum (x - q)^2)``, and
-    products that run outside any site are listed. Buffers and the random state are restored.
+    products that run outside any site are listed. The last column tells how each site executes: in integers, or
+    simulated and why. Buffers and the random state are restored.
 
     Args:
         model: A converted model, or a float model.
@@ -110,11 +115,11 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
 
     Example:
         >>> import bitcycle as bc
-        >>> model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+        >>> model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), execute="simulated")
         >>> bc.set_bits(model, forward=4, backward=8)
         >>> print(bc.summary(model))
-        site  layer   forward  backward  evaluate
-        0     Linear  4        8         4
+        site  layer   forward  backward  evaluate  execution
+        0     Linear  4        8         4         simulated
         <BLANKLINE>
         skipped    layer  reason
         (1 layer)  ReLU   no product
@@ -133,6 +138,7 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
             site.evaluate_bits,
             site.skip,
             power.ratios(site),
+            site.describe_execution(),
         )
         for name, conversion in conversions(model)
         for local, site in conversion.sites.items()

@@ -6,8 +6,8 @@ A matrix on its grid is ``P = s_p p + z_p`` with stored codes ``p``: the code le
     (P Q)_mn = s_p(m) s_q(n) S_mn + s_p(m) z_q(n) r_m + z_p(m) (s_q(n) c_n + K z_q(n))
 
 with ``S = p q`` in integers, ``r`` the sums of the rows of ``p``, ``c`` the sums of the columns of ``q``, and ``K`` the
-number of terms. In a convolution with padding, ``c`` and ``K`` depend on how the output position lies in the image: rows
-are of several kinds, which repeat from image to image.
+number of terms. In a convolution with padding, ``c`` and ``K`` depend on how the output position lies in the image:
+rows are of several kinds, which repeat from image to image.
 
 The native kernels compute the same as the torch operations here, bit for bit.
 """

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch  # before the extension, which shares the threads of torch's OpenMP library
 from torch import Tensor
 
-try:
-    from bitcycle.kernels import _native as _extension
-except ImportError:
-    _extension = None  # type: ignore[assignment]
+_extension: Any = import_module("bitcycle.kernels._native") if find_spec("bitcycle.kernels._native") else None
 
 VARIABLE = "BITCYCLE_KERNELS"
 CHOICES = ("native", "reference")
@@ -32,8 +31,8 @@ def choose_kernels(name: str | None = None) -> str:
     """Use the native kernels or the reference, and return which of them is used.
 
     Args:
-        name: ``"native"``, ``"reference"``, or None for what the environment says, by default the native kernels if they
-            are installed.
+        name: ``"native"``, ``"reference"``, or None for what the environment says, by default the native kernels if
+            they are installed.
 
     Raises:
         ValueError: There is no such choice, or the native kernels are not installed.
@@ -204,7 +203,7 @@ def _is_dense(x: Tensor) -> bool:
 
 def _memory_order(x: Tensor) -> list[int]:
     """Return the dimensions of a dense tensor from the outermost to the innermost in memory."""
-    return sorted(range(x.dim()), key=lambda d: (-x.stride(d), x.shape[d] == 1))
+    return sorted(range(x.dim()), key=lambda d: (-int(x.stride(d)), x.shape[d] == 1))
 
 
 def _split(x: Tensor, dims: tuple[int, ...]) -> tuple[int, int, int] | None:

@@ -1,10 +1,10 @@
 """Noise for stochastic rounding: a pure function of (seed, site, step, draw, rank) and of the index of an element.
 
 It is a counter-based hash: any part of it can be computed anywhere, in any order and on any device, and a resumed
-training draws the same noise as an uninterrupted one, whatever else uses torch's random state. The ranks of a distributed
-training draw independent noise, so that it averages out in the mean of their gradients. The noise consists of 16-bit
-integers, which resolve a grid step to 1/65536. The index counts the elements of a tensor in the order of its dimensions,
-modulo 2^32, whatever its memory layout.
+training draws the same noise as an uninterrupted one, whatever else uses torch's random state. The ranks of a
+distributed training draw independent noise, so that it averages out in the mean of their gradients. The noise consists
+of 16-bit integers, which resolve a grid step to 1/65536. The index counts the elements of a tensor in the order of its
+dimensions, modulo 2^32, whatever its memory layout.
 """
 
 from __future__ import annotations

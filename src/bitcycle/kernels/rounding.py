@@ -13,8 +13,8 @@ Width 0 is full precision and changes nothing.
 A constant tensor is unchanged. A range that is not finite, or too small to divide, has no grid: its values pass through
 unchanged.
 
-The torch operations below are the reference. On the CPU, in single precision, the native kernels compute the same in one
-pass, see :mod:`bitcycle.kernels.native`.
+The torch operations below are the reference. On the CPU, in single precision, the native kernels compute the same in
+one pass, see :mod:`bitcycle.kernels.native`.
 """
 
 from __future__ import annotations

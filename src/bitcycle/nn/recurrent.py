@@ -214,7 +214,8 @@ class QuantizedRecurrent(LinearLayer):
         spec = OperandSpec(feature_dims(site.recipe.activations, initial[0]))
         gates = gates.flip(0) if reverse else gates
         with self.bitcycle.hidden():
-            out, cell = lstm_sequence(site, gates, *initial, weight, bias, spec, self.training)
+            h, c = initial
+            out, cell = lstm_sequence(site, gates, h, c, weight, bias, spec, self.training)
         return (out.flip(0) if reverse else out).flatten(0, 1), (out[-1], cell)
 
     def _cell(self, name: str) -> Callable[[Tensor, State], State]:
