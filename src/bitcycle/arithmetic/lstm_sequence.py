@@ -126,7 +126,7 @@ class _LSTMSequence(torch.autograd.Function):
         grad_weight = None
         if ctx.needs_input_grad[3]:
             on_grid = zip(saved[::3], saved[1::3], saved[2::3], ctx.grids, strict=True)
-            operands = [Operand(codes, scale, zero, *grid, cells.dtype) for codes, scale, zero, grid in on_grid]
+            operands = [Operand(codes, s, z, bits, offset, cells.dtype) for codes, s, z, (bits, offset) in on_grid]
             rows = torch.cat([operand.values() for operand in operands])
             grad_weight = rounded.flatten(0, 1).t().mm(rows)
         # grad_output of the site is rounded; the gradient that goes on to the product with the input is not.

@@ -62,6 +62,13 @@ def train(
         bool, typer.Option("--autocast", help="Train with autocast: accumulation and all other operations in bfloat16.")
     ] = False,
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
+    execute: Annotated[
+        str,
+        typer.Option(
+            help="How products are computed: simulated, integer, or auto (integer where it is faster).",
+            autocompletion=completion(("auto", "simulated", "integer")),
+        ),
+    ] = "auto",
     log: Annotated[
         list[str] | None,
         typer.Option(
@@ -118,7 +125,7 @@ def train(
     )
     with _TrainingBar(run.steps, kind.metric) as bar:
         try:
-            result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or ())
+            result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or (), execute)
         except KeyboardInterrupt:
             bar.progress.stop()
             hint = "run the same command again to resume" if out else "use --out FOLDER to be able to resume"

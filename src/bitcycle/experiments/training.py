@@ -22,7 +22,8 @@ from torch import nn
 
 import bitcycle
 from bitcycle._cost import Meter
-from bitcycle.conversion.convert import quantize, restore
+from bitcycle.arithmetic.execution import Execution, resolve
+from bitcycle.conversion.convert import quantize, restore, set_execution
 from bitcycle.experiments.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.diagnostics import Diagnostics
@@ -31,6 +32,7 @@ from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig, WeightChoice
 from bitcycle.experiments.tasks import Task, Training, task_named
 from bitcycle.integrations.loggers import LoggedRun, open_loggers
+from bitcycle.kernels.native import current_kernels
 from bitcycle.kernels.noise import mix
 from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules.base import positive
@@ -63,6 +65,7 @@ def train(
     checkpoint_every: int = 100,
     device: str = "cpu",
     log: Iterable[str] = (),
+    execute: str = "auto",
 ) -> tuple[RunResult, nn.Module]:
     """Train a run and test it.
 
@@ -74,13 +77,15 @@ def train(
         checkpoint_every: Steps between checkpoints.
         device: The torch device to train on.
         log: Names of loggers, see :mod:`bitcycle.integrations.loggers`. They need a folder.
+        execute: How products are computed, see :func:`bitcycle.quantize`. It is resolved once, at the start of the run;
+            a run that resumes goes on as it began.
 
     Returns:
         The result, and the trained model, restored to a float model with the weights that were tested.
 
     Raises:
-        ValueError: If the task, model, data, schedule, device or a logger cannot be used, or if the folder has a
-            checkpoint of another run.
+        ValueError: If the task, model, data, schedule, device or a logger cannot be used, if the folder has a
+            checkpoint of another run, or if the run began with an execution that this machine does not have.
 
     Example:
         >>> run = RunConfig("image", "CR:3-8:cycles=2", steps=4, batch_size=16)
@@ -96,14 +101,15 @@ def train(
     task.chosen_options(run)  # a task without options does not check them itself
     training = task.prepare(run)
     model = training.model.to(device)
-    quantize(model, training.recipe, policy=training.policy)
+    execution = resolve(execute)
+    quantize(model, training.recipe, policy=training.policy, execute=execution.value)
     scheduler = PrecisionScheduler(model, run.schedule, run.steps, run.backward_bits)
     if run.compiled:
         training.model = torch.compile(model)  # type: ignore[assignment]
     policy = LearningRatePolicy.of(run.learning_rate, run.steps)
     with Meter(training.model) as meter:
         diagnostics = Diagnostics(training, model, scheduler, meter, run.seed) if run.diagnostics else None
-        state = _State(run, task, training, model, scheduler, meter, diagnostics)
+        state = _State(run, task, training, model, scheduler, meter, diagnostics, execution)
         if folder is not None:
             state.load(folder)
         logged = LoggedRun(run.name, f"{run.task} {run.schedule} seed {run.seed}", run.as_dict())
@@ -152,7 +158,7 @@ def train(
         seconds=seconds,
         extra=extra,
         curve=state.curve,
-        versions=versions(device),
+        versions=versions(device) | {"execution": state.execution.value},
     )
     return result, model
 
@@ -180,6 +186,7 @@ def versions(device: str = "cpu") -> dict[str, str]:
         "machine": f"{platform.system()} {platform.machine()}",
         "device": device,
         "threads": str(torch.get_num_threads()),
+        "kernels": current_kernels(),
     }
 
 
@@ -230,8 +237,9 @@ class _State:
         scheduler: PrecisionScheduler,
         meter: Meter,
         diagnostics: Diagnostics | None,
+        execution: Execution,
     ) -> None:
-        self.run, self.task, self.model = run, task, model
+        self.run, self.task, self.model, self.execution = run, task, model, execution
         self.parts: dict[str, Any] = {
             "model": model,
             "optimizer": training.optimizer,
@@ -267,13 +275,15 @@ class _State:
         own = {name: getattr(self, name) for name in ("curve", "losses", "best", "best_step", "best_weights")}
         own["seconds"] = self.seconds + time.perf_counter() - self.started
         parts = {name: part.state_dict() for name, part in self.parts.items()}
-        save_checkpoint(folder, self.run.as_dict(), {"own": own, **parts})
+        save_checkpoint(folder, self.run.as_dict(), {"own": own, "execution": self.execution.value, **parts})
 
     def load(self, folder: Path) -> None:
         """Restore the checkpoint of the folder, if it has one."""
         checkpoint = load_checkpoint(folder, self.run.as_dict())
         if checkpoint is None:
             return
+        self.execution = resolve(checkpoint.get("execution", Execution.SIMULATED.value))  # before 0.2, all simulated
+        set_execution(self.model, self.execution)
         for name, part in self.parts.items():
             part.load_state_dict(checkpoint[name])
         vars(self).update(checkpoint["own"])

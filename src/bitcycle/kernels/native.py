@@ -203,7 +203,8 @@ def _is_dense(x: Tensor) -> bool:
 
 def _memory_order(x: Tensor) -> list[int]:
     """Return the dimensions of a dense tensor from the outermost to the innermost in memory."""
-    return sorted(range(x.dim()), key=lambda d: (-int(x.stride(d)), x.shape[d] == 1))
+    strides = x.stride()
+    return sorted(range(x.dim()), key=lambda d: (-strides[d], x.shape[d] == 1))
 
 
 def _split(x: Tensor, dims: tuple[int, ...]) -> tuple[int, int, int] | None:
