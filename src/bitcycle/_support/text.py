@@ -66,8 +66,5 @@ def shown(value: object) -> str:
     """
     if isinstance(value, int) and abs(value) >= 10**MOST_SHOWN:
         return f"an integer of more than {MOST_SHOWN} digits"
-    if isinstance(value, str):
-        text = repr(value[: MOST_SHOWN + 1])
-    else:
-        text = " ".join(reprlib.repr(value).split())
+    text = repr(value[: MOST_SHOWN + 1]) if isinstance(value, str) else " ".join(reprlib.repr(value).split())
     return text if len(text) <= MOST_SHOWN + 2 else f"{text[:MOST_SHOWN]}..."  # 2 quotes
