@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test coverage lint clean
+.PHONY: install demo test fuzz coverage lint clean
 
 install: .venv/.installed
 
@@ -19,6 +19,11 @@ demo: install
 
 test: install
 	$(BIN)/pytest -n 2
+
+# A million random specs and ten thousand random plans; `make test` includes a short run. FUZZ sets numbers and the seed.
+FUZZ ?= 1000000 --plans 10000 --seed 0
+fuzz: install
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 # Line coverage of the core by its own tests. Measuring doubles their time, so properties are checked on few examples.
 CORE := schedules kernels arithmetic nn conversion _cost advice

@@ -102,7 +102,7 @@ def test_misuse(tmp_path, text, told):
     [
         ({"schedules": ["CQ"]}, "CQ"),
         ({"schedules": ["CT"], "cycles": 3}, "even"),
-        ({"schedules": ["static:40"]}, "bits must be from 1 to 16, got static:40"),
+        ({"schedules": ["static:40"]}, "bits must be from 1 to 16, got 40"),
         ({"model": "resnet-9"}, "has no model 'resnet-9'"),
         ({"options": {"colour": "red"}}, "no option 'colour'"),
         ({"schedules": []}, "has no runs"),
@@ -148,3 +148,42 @@ def test_stored_parts_are_the_parts_of_the_plan(backward, options):
 def test_a_stored_plan_that_is_incomplete():
     with pytest.raises(ValueError, match="the stored plan has no bits"):
         stored_parts('[[part]]\ntask = "image"\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = " + "[" * 10_000, "nested too deep"),
+        ("x = " + "{x=" * 10_000, "nested too deep"),
+        (".".join(["a"] * 50_000) + " = 1", "a key may have 16 parts at most"),
+        ("[" + " . ".join(["a"] * 50_000) + "]", "a key may have 16 parts at most"),
+        ("x = {y = 1, " + ".".join(["'a'"] * 50_000) + " = 1}", "a key may have 16 parts at most"),
+        ("#" * 2_000_000, "a plan may have 1,000,000 bytes at most"),
+        ("steps = " + "9" * 5000, "is not TOML"),
+        (
+            "task = 'image'\nsteps = 0x" + "f" * 5000,
+            "steps must be from 1 to .*, got an integer of more than 60 digits",
+        ),
+        ("task = 'image'\nsteps = 1000000000001", "steps must be from 1 to 1000000000000, got 1000000000001"),
+        ("task = 'image'\ncycles = 1000001", "cycles must be from 1 to 1000000, got 1000001"),
+        ("task = 'image'\nbits = [3, 17]", "bits must be from 1 to 16, got 17"),
+        ("task = 'image'\nbackward_bits = 17", "backward_bits must be from 1 to 16, got 17"),
+        ("task = 'image'\nseeds = [9223372036854775808]", "a seed must be from 0 to 9223372036854775807"),
+        ("task = 'image'\noptions = { a = 0x" + "f" * 5000 + " }", "the option 'a' must be a text or a number"),
+        ("task = 'image'\noptions = { a = { b = 1 } }", "the option 'a' must be a text or a number"),
+        ("task = 'image'\nmodel = [" + "'x'," * 9000 + "]", "model must be a string"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_absurd_plans_are_refused_in_one_line(tmp_path, text, told):
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(ValueError, match=told) as refused:
+        read_plan(tmp_path / "plan.toml").check()
+    assert len(str(refused.value).splitlines()) == 1
+    assert len(str(refused.value)) < 400 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 10_000, "steps = " + "9" * 5000, ".".join(["a"] * 50_000) + " = 1"])
+def test_an_absurd_stored_plan_is_refused(text):
+    with pytest.raises(ValueError, match="is not TOML that can be read"):
+        stored_parts(text)

@@ -172,7 +172,7 @@ class Cost:
             >>> Cost((Row("fc", "Linear", "Linear", 10, 10, 10, True),)).bitops(forward=4, backward=8)
             800
         """
-        q, g = (width_of(checked_bits(bits)) for bits in (forward, backward))
+        q, g = (width_of(checked_bits(bits, most=FULL_WIDTH)) for bits in (forward, backward))
         return sum(row.bitops(q, g) for row in self.rows)
 
     def training(
@@ -331,7 +331,9 @@ class Cost:
 
     def _backward(self, s: Schedule, steps: int, backward_bits: Bits | str) -> Bits:
         positive(steps, "steps")
-        return s.limits(steps)[1] if backward_bits == "max" else checked_bits(backward_bits, "backward_bits")
+        if backward_bits == "max":
+            return s.limits(steps)[1]
+        return checked_bits(backward_bits, "backward_bits", FULL_WIDTH)
 
 
 def _numbers(histogram: dict[Bits, int]) -> list[tuple[int, int]]:

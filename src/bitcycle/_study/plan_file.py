@@ -23,10 +23,14 @@
 
 Further keys: model, data, batch_size, backward_bits (a width, or "full"), autocast, test_weights ("best" on validation,
 or "last"). Keys above the parts apply to all parts. An unknown key is an error.
+
+A plan has at most a million bytes, and keys of at most 16 parts. Python's reader of TOML needs time and memory that
+grow with the square of the length of a dotted key: a key of 100 kB takes 10 GB.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,8 +39,10 @@ from typing import TYPE_CHECKING, Any
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.plan import Plan, StudyPart
 from bitcycle._support.names import nearest
+from bitcycle._support.text import shown
 from bitcycle.experiments.data.official import located
 from bitcycle.experiments.run_config import upgraded
+from bitcycle.schedules.base import MOST_BITS, MOST_CYCLES, MOST_STEPS
 
 if TYPE_CHECKING:
     from bitcycle.experiments.tasks import Task
@@ -50,6 +56,15 @@ DEFICIT_KEYS = (
     *("model", "data", "batch_size", "options"),
 )
 
+MOST_BYTES = 1_000_000
+"""The largest plan: twenty thousand seeds take 120 kB."""
+MOST_KEY_PARTS = 16
+"""The most parts of a dotted key; a plan needs two."""
+MOST_SEED = 2**63 - 1
+
+_KEY = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_LONG_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*{_KEY}(?:[ \t]*\.[ \t]*{_KEY}){{{MOST_KEY_PARTS}}}", re.MULTILINE)
+
 
 def read_plan(path: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
     """Read a plan from a file.
@@ -61,14 +76,28 @@ def read_plan(path: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
     Raises:
         ValueError: The file is not TOML, or not a plan.
     """
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
-    try:
+        values = _toml_values(content)
         return plan_of(_overridden(values, overrides or {}), path.stem)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _toml_values(content: bytes) -> dict[str, Any]:
+    """Return the values of a TOML text, or raise a ValueError if it is none or exceeds the limits of a plan."""
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"a plan may have {MOST_BYTES:,} bytes at most")
+    try:
+        text = content.decode()
+        if _LONG_KEY.search(text):
+            raise ValueError(f"a key may have {MOST_KEY_PARTS} parts at most")
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("is not TOML that can be read: values are nested too deep") from None
+    except ValueError as error:  # also an integer of too many digits
+        raise ValueError(f"is not TOML that can be read: {error}") from None
 
 
 def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +145,7 @@ def stored_parts(plan_text: str) -> list[StudyPart | DeficitPart]:
     Raises:
         ValueError: The text is not such a plan.
     """
-    values = tomllib.loads(plan_text)
+    values = _toml_values(plan_text.encode())
     parts, deficits = values.get("part", []), values.get("deficit", [])
     try:
         return [*map(_study_part, parts), *map(_deficit_part, deficits)]
@@ -155,21 +184,20 @@ def _task(name: str) -> Task:
 
 
 def _study_part(values: Mapping[str, Any]) -> StudyPart:
-    backward = values.get("backward_bits", "max")
     return StudyPart(
         task=values["task"],
         schedules=tuple(_string(each, "a schedule") for each in _list(values.get("schedules", "all"))),
         bits=_bit_pairs(values["bits"]),
-        cycles=tuple(_integer(each, "cycles", 1) for each in _list(values["cycles"])),
+        cycles=tuple(_integer(each, "cycles", 1, MOST_CYCLES) for each in _list(values["cycles"])),
         seeds=seeds_of(values.get("seeds", 3)),
         steps=_integer(values["steps"], "steps", 1),
-        backward_bits=backward if backward == "max" else None if backward == "full" else _integer(backward, "bits", 1),
+        backward_bits=_backward_bits(values.get("backward_bits", "max")),
         model=_string(values.get("model", ""), "model"),
         data=values.get("data", ""),
         batch_size=_integer(values.get("batch_size", 0), "batch_size", 0),
         autocast=_flag(values.get("autocast", False), "autocast"),
         test_weights=_string(values.get("test_weights", "best"), "test_weights"),
-        options={name: tuple(map(str, _list(value))) for name, value in _options(values).items()},
+        options={name: tuple(_option(name, each) for each in _list(value)) for name, value in _options(values).items()},
     )
 
 
@@ -197,14 +225,20 @@ def _deficit_part(values: Mapping[str, Any]) -> DeficitPart:
         model=_string(values.get("model", ""), "model"),
         data=values.get("data", ""),
         batch_size=_integer(values.get("batch_size", 0), "batch_size", 0),
-        options={name: str(value) for name, value in _options(values).items()},
+        options={name: _option(name, value) for name, value in _options(values).items()},
         **given,
     )
 
 
+def _backward_bits(value: Any) -> int | str | None:
+    if value == "max":
+        return "max"
+    return None if value == "full" else _integer(value, "backward_bits", 1, MOST_BITS)
+
+
 def _flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{what} must be true or false, got {value!r}")
+        raise ValueError(f"{what} must be true or false, got {shown(value)}")
     return value
 
 
@@ -213,7 +247,7 @@ def _check_keys(values: Mapping[str, Any], known: tuple[str, ...]) -> None:
         if key not in known:
             [renamed] = upgraded({key: None})
             hint = nearest(key, known) if renamed == key else f"since version 0.2 it is {renamed!r}"
-            raise ValueError(f"a plan has no key {key!r}; {hint}")
+            raise ValueError(f"a plan has no key {shown(key)}; {hint}")
     if "task" not in values:
         raise ValueError("each part of a plan must have a task, as in task = 'image'")
 
@@ -221,13 +255,21 @@ def _check_keys(values: Mapping[str, Any], known: tuple[str, ...]) -> None:
 def _options(values: Mapping[str, Any]) -> dict[str, Any]:
     options = values.get("options", {})
     if not isinstance(options, dict):
-        raise ValueError(f"options must be a table, as in options = {{ aggregation = 'quantized' }}, got {options!r}")
+        raise ValueError(
+            f"options must be a table, as in options = {{ aggregation = 'quantized' }}, got {shown(options)}"
+        )
     return options
+
+
+def _option(name: str, value: Any) -> str:
+    if not isinstance(value, (str, int, float)) or (isinstance(value, int) and abs(value) > MOST_SEED):
+        raise ValueError(f"the option {shown(name)} must be a text or a number, got {shown(value)}")
+    return str(value)
 
 
 def _multiple(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1000:
-        raise ValueError(f"{what} must be 0 or more normal runs, got {value!r}")
+        raise ValueError(f"{what} must be 0 or more normal runs, got {shown(value)}")
     return float(value)
 
 
@@ -238,7 +280,7 @@ def seeds_of(value: Any) -> tuple[int, ...]:
     ((0, 1, 2), (7, 8))
     """
     if isinstance(value, list):
-        return tuple(_integer(each, "a seed", 0) for each in value)
+        return tuple(_integer(each, "a seed", 0, MOST_SEED) for each in value)
     return tuple(range(_integer(value, "seeds", 1)))
 
 
@@ -247,8 +289,8 @@ def _bit_pairs(value: Any) -> tuple[tuple[int, int], ...]:
     checked = []
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise ValueError(f"bits must be a pair such as [3, 8] or a list of pairs, got {value!r}")
-        low, high = (_integer(each, "bits", 1) for each in pair)
+            raise ValueError(f"bits must be a pair such as [3, 8] or a list of pairs, got {shown(value)}")
+        low, high = (_integer(each, "bits", 1, MOST_BITS) for each in pair)
         if low > high:
             raise ValueError(f"bits must be q_min and q_max in this order, got {low} and {high}")
         checked.append((low, high))
@@ -259,13 +301,15 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _integer(value: Any, what: str, least: int) -> int:
+def _integer(value: Any, what: str, least: int, most: int = MOST_STEPS) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{what} must be an integer of {least} or more, got {value!r}")
+        raise ValueError(f"{what} must be an integer of {least} or more, got {shown(value)}")
+    if value > most:
+        raise ValueError(f"{what} must be from {least} to {most}, got {shown(value)}")
     return value
 
 
 def _string(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{what} must be a string, got {value!r}")
+        raise ValueError(f"{what} must be a string, got {shown(value)}")
     return value

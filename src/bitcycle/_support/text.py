@@ -1,6 +1,11 @@
-"""Plain text: tables and large numbers."""
+"""Plain text: tables, large numbers, and values in messages."""
 
 from __future__ import annotations
+
+import reprlib
+
+MOST_SHOWN = 60
+"""The most characters of a value that a message quotes."""
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
@@ -41,3 +46,25 @@ def short(number: int) -> str:
         if number >= size:
             return f"{number / size:.3f} {unit}"
     return str(number)
+
+
+def shown(value: object) -> str:
+    """Return a value as a message quotes it: its ``repr`` on one line, cut if it is long.
+
+    A message about a value from a file or a user must stay readable whatever the value is. Python itself refuses to
+    write out an integer of many thousand digits.
+
+    Args:
+        value: Any value.
+
+    Returns:
+        At most about :data:`MOST_SHOWN` characters.
+
+    Example:
+        >>> shown("3@0..5"), len(shown("(" * 1000)), shown(10**5000), shown([1, [2, 3]])
+        ("'3@0..5'", 63, 'an integer of more than 60 digits', '[1, [2, 3]]')
+    """
+    if isinstance(value, int) and abs(value) >= 10**MOST_SHOWN:
+        return f"an integer of more than {MOST_SHOWN} digits"
+    text = repr(value[: MOST_SHOWN + 1]) if isinstance(value, str) else " ".join(reprlib.repr(value).split())
+    return text if len(text) <= MOST_SHOWN + 2 else f"{text[:MOST_SHOWN]}..."  # 2 quotes

@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bitcycle._support.text import shown
+
 
 class PolicyKind(StrEnum):
     """The kinds of learning-rate policy."""
@@ -58,9 +60,9 @@ class LearningRatePolicy:
         """
         if not text:
             return cls(total)
-        match = re.fullmatch(r"(hold)@(\d+)\.\.(\d+)|(restart)@(\d+)", text)
+        match = re.fullmatch(r"(hold)@([0-9]{1,18})\.\.([0-9]{1,18})|(restart)@([0-9]{1,18})", text)
         if match is None:
-            raise ValueError(f"a learning-rate policy must be hold@A..B or restart@B, in steps, got {text!r}")
+            raise ValueError(f"a learning-rate policy must be hold@A..B or restart@B, in steps, got {shown(text)}")
         if match[1]:
             policy = cls(total, PolicyKind.HOLD, int(match[2]), int(match[3]))
         else:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitcycle._support.text import shown
+
 Bits = int | None
 """The width of a grid; ``None`` is full precision."""
 
@@ -22,6 +24,23 @@ FULL_WIDTH = 32
 
 BLOCK = 1 << 16
 """Steps that are evaluated at once: the intermediate arrays of a block stay in the cache."""
+
+# Limits. Whatever is within them is computed exactly and in bounded time; anything else is a ValueError.
+
+MOST_BITS = 16
+"""The largest width of a schedule: the largest that layers compute with."""
+
+MOST_STEPS = 10**12
+"""The largest number of steps: a thousand times the longest training runs there are."""
+
+MOST_CYCLES = 10**6
+"""The largest number of cycles. ``steps * cycles`` then fits into 64 bits."""
+
+MOST_DEPTH = 50
+"""How deep combinators may be nested."""
+
+MOST_CHARACTERS = 10_000
+"""The longest spec, as it is read and as ``str`` of a schedule writes it."""
 
 
 class Group(StrEnum):
@@ -76,6 +95,11 @@ class Schedule(ABC):
     def __str__(self) -> str:
         """Return the canonical spec of this schedule."""
 
+    @property
+    def depth(self) -> int:
+        """How deep combinators are nested in this schedule; 0 if it is not a combinator."""
+        return 0
+
     def __call__(self, step: int, total: int) -> Bits:
         """Return the bits at a step.
 
@@ -92,7 +116,7 @@ class Schedule(ABC):
         total = positive(total, "total")
         step = whole(step, "step")
         if step < 0:
-            raise ValueError(f"step must be 0 or more, got {step}")
+            raise ValueError(f"step must be 0 or more, got {shown(step)}")
         width = int(self.widths(np.array([min(step, total - 1)], dtype=np.int64), total)[0])
         return None if width == FULL else width
 
@@ -281,8 +305,9 @@ class Schedule(ABC):
     def _widths_to_count(self, total: int, backward_bits: Bits | str) -> tuple[int, int, int]:
         """Return q_min, q_max and the gradient bits as numbers."""
         low, high = (width_of(bits) for bits in self.limits(total))
-        backward = high if backward_bits == "max" else width_of(checked_bits(backward_bits, "backward_bits"))
-        return low, high, backward
+        if backward_bits == "max":
+            return low, high, high
+        return low, high, width_of(checked_bits(backward_bits, "backward_bits", FULL_WIDTH))
 
 
 def width_of(bits: Bits) -> int:
@@ -293,24 +318,35 @@ def width_of(bits: Bits) -> int:
 def whole(value: object, what: str) -> int:
     """Return the value as an int, or raise a ValueError that names it if it is not an integer."""
     if isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{what} must be an integer, got {value!r}")
+        raise ValueError(f"{what} must be an integer, got {value}")
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise ValueError(f"{what} must be an integer, got {value!r}") from None
+        raise ValueError(f"{what} must be an integer, got {shown(value)}") from None
 
 
-def positive(value: object, what: str) -> int:
-    """Return the value as an int of 1 or more, or raise a ValueError that names it."""
+def positive(value: object, what: str, most: int = MOST_STEPS) -> int:
+    """Return the value as an int from 1 to ``most``, or raise a ValueError that names it."""
     number = whole(value, what)
     if number < 1:
-        raise ValueError(f"{what} must be 1 or more, got {number}")
+        raise ValueError(f"{what} must be 1 or more, got {shown(number)}")
+    if number > most:
+        raise ValueError(f"{what} must be from 1 to {most}, got {shown(number)}")
     return number
 
 
-def checked_bits(bits: object, what: str = "bits") -> Bits:
-    """Return bits that a grid can have: an int of 1 or more, or ``None`` for full precision."""
-    return None if bits is None else positive(bits, what)
+def checked_bits(bits: object, what: str = "bits", most: int = MOST_BITS) -> Bits:
+    """Return bits that a grid can have: an int from 1 to ``most``, or ``None`` for full precision."""
+    return None if bits is None else positive(bits, what, most)
+
+
+def check_extent(combined: Schedule) -> None:
+    """Raise a ValueError if a combinator is nested too deep, or if its spec is longer than one that can be read."""
+    if combined.depth > MOST_DEPTH:
+        raise ValueError(f"a schedule may be nested {MOST_DEPTH} deep at most, got {combined.depth}")
+    characters = len(str(combined))
+    if characters > MOST_CHARACTERS:
+        raise ValueError(f"a spec may have {MOST_CHARACTERS:,} characters at most, this schedule needs {characters:,}")
 
 
 def _step_cost(width: int, backward: int) -> int:

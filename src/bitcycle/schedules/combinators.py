@@ -12,7 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle.schedules.base import FULL, Bits, Schedule, checked_bits, whole, width_of
+from bitcycle._support.text import shown
+from bitcycle.schedules.base import FULL, MOST_STEPS, Bits, Schedule, check_extent, checked_bits, whole, width_of
 
 Moment = int | float
 """A step, or a fraction of training."""
@@ -104,6 +105,11 @@ class Deficit(Schedule):
             if later.start < earlier.stop:
                 raise ValueError(f"the windows {earlier.span} and {later.span} overlap")
         object.__setattr__(self, "windows", ordered)
+        check_extent(self)
+
+    @property
+    def depth(self) -> int:
+        return 1 + self.rest.depth
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         widths = self.rest.widths(steps, total)
@@ -117,10 +123,12 @@ class Deficit(Schedule):
         position = start
         for window in self.windows:
             begin, end = (min(max(step, position), stop) for step in window.steps(total))
-            counts.update(self.rest.count_widths(position, begin, total))
+            if position < begin:  # else nested deficits would count an exponential number of empty gaps
+                counts.update(self.rest.count_widths(position, begin, total))
             counts[window.width] += end - begin
             position = end
-        counts.update(self.rest.count_widths(position, stop, total))
+        if position < stop:
+            counts.update(self.rest.count_widths(position, stop, total))
         return counts
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
@@ -152,6 +160,11 @@ class Delay(Schedule):
         object.__setattr__(self, "hold", _moment(self.hold))
         if self.hold == 1.0 and isinstance(self.hold, float):
             raise ValueError("a delay of 1.0 leaves no steps for the schedule: it must be below 1.0")
+        check_extent(self)
+
+    @property
+    def depth(self) -> int:
+        return 1 + self.then.depth
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         held = self._held(total)
@@ -214,7 +227,12 @@ class Join(Schedule):
                 f"got {len(self.parts)} schedules and {len(self.at)} boundaries"
             )
         if any(later <= earlier for earlier, later in pairwise(self.at)):
-            raise ValueError(f"the boundaries of a join must be ascending, got {', '.join(map(repr, self.at))}")
+            raise ValueError(f"the boundaries of a join must be ascending, got {_listed(self.at)}")
+        check_extent(self)
+
+    @property
+    def depth(self) -> int:
+        return 1 + max(part.depth for part in self.parts)
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         widths = np.empty_like(steps)
@@ -255,10 +273,12 @@ def _moment(value: object) -> Moment:
             raise ValueError(
                 f"a fraction of training must be from 0.0 to 1.0, got {value!r}; write a step without a decimal point"
             )
-        return float(value)
+        return float(value) + 0.0  # -0.0 becomes 0.0, so that equal schedules have equal specs
     step = whole(value, "a moment of training (a step, or a float from 0.0 to 1.0)")
     if step < 0:
-        raise ValueError(f"a step of training must be 0 or more, got {step}")
+        raise ValueError(f"a step of training must be 0 or more, got {shown(step)}")
+    if step > MOST_STEPS:
+        raise ValueError(f"a step of training must be {MOST_STEPS} or less, got {shown(step)}")
     return step
 
 
@@ -268,8 +288,12 @@ def _alike(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:
     if not any(isinstance(moment, float) for moment in checked):
         return checked
     if any(isinstance(moment, int) and moment > 1 for moment in checked):
-        raise ValueError(f"{what} must be all steps or all fractions, got {', '.join(map(repr, checked))}")
+        raise ValueError(f"{what} must be all steps or all fractions, got {_listed(checked)}")
     return tuple(float(moment) for moment in checked)
+
+
+def _listed(moments: tuple[Moment, ...]) -> str:
+    return shown(moments)[1:-1]
 
 
 def _step_of(moment: Moment, total: int) -> int:

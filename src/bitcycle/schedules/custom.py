@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -12,12 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
+from bitcycle._support.text import shown
 from bitcycle.schedules.base import FULL, Bits, Schedule, checked_bits
 
 Function = Callable[[int, int], Bits]
 
 FUNCTIONS: dict[str, Function] = {}
 """The user's functions by name. A spec refers to a function by its name and never imports anything."""
+
+MOST_LETTERS = 100
+"""The most letters of a function's name that its name in specs has."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,11 @@ class Custom(Schedule):
         Returns:
             The schedule.
         """
-        name = getattr(function, "__name__", type(function).__name__)
-        known = FUNCTIONS.get(name)
-        if not name.isidentifier() or isinstance(function, functools.partial) or _differ(known, function):
-            name = f"{name.strip('<>')}_{_digest(function)}"
+        name = str(getattr(function, "__name__", type(function).__name__))
+        proper = name.isidentifier() and len(name) <= MOST_LETTERS
+        if not proper or isinstance(function, functools.partial) or _differ(FUNCTIONS.get(name), function):
+            letters = re.sub(r"\W", "", name)[:MOST_LETTERS]
+            name = f"{letters}_{_digest(function)}"
         FUNCTIONS[name] = function
         return cls(name, function)
 
@@ -74,7 +80,8 @@ class Custom(Schedule):
         """
         if name not in FUNCTIONS:
             hint = nearest(name, FUNCTIONS, "no function is known yet" if not FUNCTIONS else "")
-            raise ValueError(f"unknown function {name!r}: call bc.schedule({name}) once first; {hint}")
+            function = name if name.isidentifier() and len(name) <= MOST_LETTERS else "..."
+            raise ValueError(f"unknown function {shown(name)}: call bc.schedule({function}) once first; {hint}")
         return cls(name, FUNCTIONS[name])
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
-from bitcycle.schedules.base import BLOCK, Bits, Schedule, positive
+from bitcycle.schedules.base import BLOCK, MOST_BITS, MOST_CYCLES, Bits, Schedule, positive
 from bitcycle.schedules.profiles import Profile
 
 Floats = NDArray[np.float64]
@@ -125,9 +125,9 @@ class Cyclic(Schedule):
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
             raise ValueError(f"unknown shape {self.shape!r}; {nearest(self.shape, SHAPES)}")
-        object.__setattr__(self, "q_min", positive(self.q_min, "q_min"))
-        object.__setattr__(self, "q_max", positive(self.q_max, "q_max"))
-        object.__setattr__(self, "cycles", positive(self.cycles, "cycles"))
+        object.__setattr__(self, "q_min", positive(self.q_min, "q_min", MOST_BITS))
+        object.__setattr__(self, "q_max", positive(self.q_max, "q_max", MOST_BITS))
+        object.__setattr__(self, "cycles", positive(self.cycles, "cycles", MOST_CYCLES))
         if self.q_min > self.q_max:
             raise ValueError(
                 f"q_min {self.q_min} is above q_max {self.q_max}: give the smaller first, "
@@ -152,15 +152,25 @@ class Cyclic(Schedule):
     def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
         """Count the steps at each width; bisection finds the steps at which the width changes.
 
-        With ``above[i]`` the number of steps at more than ``q_min + i`` bits, the number of steps at a width is the
-        difference of two neighbours.
+        Cycles are counted in blocks, so that the memory does not grow with their number. With ``above[i]`` the number
+        of steps at more than ``q_min + i`` bits, the number of steps at a width is the difference of two neighbours.
         """
-        evaluations = 2 * self.cycles * (self.q_max - self.q_min) * total.bit_length()
-        above = self._steps_above(start, stop, total) if self.profile.monotone and evaluations < stop - start else None
-        if above is None:
+        changes = self.q_max - self.q_min
+        if not self.profile.monotone or 2 * self.cycles * changes * total.bit_length() >= stop - start:
             return super().count_widths(start, stop, total)
-        counts = [more - fewer for more, fewer in pairwise([stop - start, *above, 0])]
-        return Counter({self.q_min + i: n for i, n in enumerate(counts)})
+        counts: Counter[int] = Counter()
+        cycles_at_once = max(1, BLOCK // max(1, changes))
+        while start < stop:
+            next_cycle = start * self.cycles // total + cycles_at_once
+            end = min(stop, -(-next_cycle * total // self.cycles))
+            above = self._steps_above(start, end, total)
+            if above is None:
+                counts.update(super().count_widths(start, end, total))
+            else:
+                numbers = [more - fewer for more, fewer in pairwise([end - start, *above, 0])]
+                counts.update({self.q_min + i: n for i, n in enumerate(numbers)})
+            start = end
+        return counts
 
     def _steps_above(self, start: int, stop: int, total: int) -> list[int] | None:
         """Count the steps at more than q_min, q_min + 1, ... q_max - 1 bits.

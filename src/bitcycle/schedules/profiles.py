@@ -7,6 +7,7 @@ registers one.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
+from bitcycle._support.text import shown
 
 GrowthCurve = Callable[..., NDArray[np.float64]]
 F = TypeVar("F", bound=Callable[..., object])
@@ -45,7 +47,7 @@ class Profile:
     parameters: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, name: str, **parameters: float) -> Profile:
+    def of(cls, name: str, /, **parameters: float) -> Profile:
         """Return the profile of a name, with its parameters checked and completed by their defaults.
 
         Args:
@@ -63,15 +65,16 @@ class Profile:
             (('rate', 5.0),)
         """
         if name not in PROFILES:
-            raise ValueError(f"unknown profile {name!r}; {nearest(name, PROFILES)}")
+            raise ValueError(f"unknown profile {shown(name)}; {nearest(name, PROFILES)}")
         known = defaults(name)
         for key, value in parameters.items():
             if key not in known:
                 expected = f"expected {', '.join(known)}" if known else "it has no parameters"
-                raise ValueError(f"profile {name} has no parameter {key!r}; {expected}")
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ValueError(f"{key} of profile {name} must be a number, got {value!r}")
-        complete = {key: float(parameters.get(key, default)) for key, default in known.items()}
+                raise ValueError(f"profile {name} has no parameter {shown(key)}; {expected}")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+                raise ValueError(f"{key} of profile {name} must be a finite number, got {shown(value)}")
+        # -0.0 becomes 0.0, so that equal profiles have equal specs
+        complete = {key: float(parameters.get(key, default)) + 0.0 for key, default in known.items()}
         profile = cls(name, tuple(complete.items()))
         _check_curve(profile)
         return profile
@@ -119,7 +122,7 @@ def profile(name: str, *, monotone: bool = False) -> Callable[[F], F]:
         'power-fall-h:3-8:exponent=3.0'
     """
     if not name.isidentifier():
-        raise ValueError(f"the name of a profile must be one word of letters, digits and _, got {name!r}")
+        raise ValueError(f"the name of a profile must be one word of letters, digits and _, got {shown(name)}")
 
     def register(curve: F) -> F:
         before = PROFILES.get(name), name in _MONOTONE
@@ -145,6 +148,11 @@ def _set(name: str, curve: GrowthCurve | None, monotone: bool) -> None:
 def defaults(name: str) -> dict[str, float]:
     """Return the parameters of a registered profile with their default values."""
     arguments = list(inspect.signature(PROFILES[name]).parameters.values())[1:]
+    for argument in arguments:
+        if isinstance(argument.default, bool) or not isinstance(argument.default, (int, float)):
+            raise ValueError(f"the parameter {argument} of profile {name} must have a number as its default")
+        if argument.name == "cycles":
+            raise ValueError(f"profile {name} must not have a parameter named cycles: a spec sets the cycles with it")
     return {argument.name: float(argument.default) for argument in arguments}
 
 

@@ -19,29 +19,34 @@
 
 A spec may omit bits and cycles; the arguments ``bits`` and ``cycles`` then apply to every part that does.
 ``str(schedule)`` writes the canonical spec, and parsing it gives an equal schedule.
+
+Numbers are written in the digits 0 to 9. Bits are from 1 to 16, cycles from 1 to a million, steps up to 10^12. A spec
+has at most 10,000 characters, and its combinators are nested at most 50 deep. Reading it takes time linear in its
+length.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
 
 from bitcycle._support.names import nearest
-from bitcycle.schedules.base import Bits, Schedule, positive
+from bitcycle._support.text import shown
+from bitcycle.schedules.base import MOST_CHARACTERS, MOST_DEPTH, Bits, Schedule
 from bitcycle.schedules.combinators import Deficit, Delay, Join, Moment, Window
 from bitcycle.schedules.constant import Constant
 from bitcycle.schedules.custom import Custom, Function
 from bitcycle.schedules.cyclic import SHAPES, SHORT_SHAPES, TEN, Cyclic
 from bitcycle.schedules.profiles import PROFILES, Profile, defaults
 
-T = TypeVar("T")
-
 DEFAULT_CYCLES = 8
 """The number of cycles of a spec that names none."""
 
 _COMBINATORS = ("deficit", "delay", "join")
+
+# int and float read more than a spec should hold: digits of other scripts, underscores, "nan", thousands of digits.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,6})?")
 
 
 def schedule(
@@ -79,14 +84,16 @@ def schedule(
         if callable(spec):
             return Custom.of(spec)
         raise ValueError(
-            f"a schedule must be a spec such as 'CR:3-8' or a function (step, total) -> bits, got {spec!r}"
+            f"a schedule must be a spec such as 'CR:3-8' or a function (step, total) -> bits, got {shown(spec)}"
         )
     open_parts = _Open(bits, cycles)
     parsed = _parse(spec, open_parts)
     if bits is not None and not open_parts.used_bits:
-        raise ValueError(f"{spec!r} leaves no bits open: drop bits={bits!r}, or remove the bits from the spec")
+        raise ValueError(f"{shown(spec)} leaves no bits open: drop the argument bits, or remove the bits from the spec")
     if cycles is not None and not open_parts.used_cycles:
-        raise ValueError(f"{spec!r} leaves no cycles open: drop cycles={cycles!r}, or remove the cycles from the spec")
+        raise ValueError(
+            f"{shown(spec)} leaves no cycles open: drop the argument cycles, or remove the cycles from the spec"
+        )
     return parsed
 
 
@@ -124,7 +131,7 @@ class _Open:
         try:
             low, high = self.bits
         except (TypeError, ValueError):
-            raise ValueError(f"bits must be a pair (q_min, q_max) such as (3, 8), got {self.bits!r}") from None
+            raise ValueError(f"bits must be a pair (q_min, q_max) such as (3, 8), got {shown(self.bits)}") from None
         return low, high
 
     def take_cycles(self) -> int:
@@ -133,55 +140,86 @@ class _Open:
 
 
 def _parse(text: str, open_parts: _Open) -> Schedule:
-    text = text.strip()
-    call = re.fullmatch(r"(\w+)\s*\((.*)\)", text, re.DOTALL)
-    if call is None:
-        if "(" in text or ")" in text:
-            raise ValueError(f"{text!r}: unbalanced parentheses")
-        return _leaf(text, open_parts)
-    name, arguments = call.group(1), _split(call.group(2), text)
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"a spec may have {MOST_CHARACTERS:,} characters at most, got {len(text):,}")
+    return _built(_tree(text), open_parts)
+
+
+@dataclass
+class _Call:
+    """A combinator as it is written: its name and its arguments, which are text or calls themselves."""
+
+    name: str
+    arguments: list[str | _Call] = field(default_factory=list)
+
+
+def _tree(text: str) -> str | _Call:
+    """Return the calls in a text as a tree, in one pass over the text."""
+    outermost = _Call("")
+    open_calls = [outermost]
+    position, after_call = 0, False
+    for mark in re.finditer(r"[(),]", f"{text},"):  # a comma also ends the last argument
+        part = text[position : mark.start()].strip()
+        position = mark.end()
+        if after_call and (part or mark[0] == "("):
+            raise ValueError(f"{shown(text)}: nothing but a comma or a parenthesis may follow a closing parenthesis")
+        if mark[0] == "(":
+            if len(open_calls) > MOST_DEPTH:
+                raise ValueError(f"{shown(text)}: a schedule may be nested {MOST_DEPTH} deep at most")
+            open_calls[-1].arguments.append(call := _Call(part))
+            open_calls.append(call)
+            continue
+        if not after_call:
+            open_calls[-1].arguments.append(part)
+        after_call = mark[0] == ")"
+        if after_call:
+            open_calls.pop()
+            if not open_calls:
+                raise ValueError(f"{shown(text)}: unbalanced parentheses")
+    if len(open_calls) > 1:
+        raise ValueError(f"{shown(text)}: unbalanced parentheses")
+    if len(outermost.arguments) > 1:
+        raise ValueError(f"{shown(text)}: commas separate the arguments of {', '.join(_COMBINATORS)}")
+    return outermost.arguments[0]
+
+
+def _built(node: str | _Call, open_parts: _Open) -> Schedule:
+    if isinstance(node, str):
+        return _leaf(node, open_parts)
+    name, arguments = node.name, node.arguments
     if name not in _COMBINATORS:
-        raise ValueError(f"unknown combinator {name!r}; {nearest(name, _COMBINATORS)}")
+        raise ValueError(f"unknown combinator {shown(name)}; {nearest(name, _COMBINATORS)}")
     if name == "deficit":
         if len(arguments) < 2:
-            raise ValueError(f"{text!r}: a deficit takes windows and a schedule, as in deficit(3@0.0..0.25, static:8)")
-        return Deficit(tuple(_window(window) for window in arguments[:-1]), _parse(arguments[-1], open_parts))
+            raise ValueError("a deficit takes windows and a schedule, as in deficit(3@0.0..0.25, static:8)")
+        return Deficit(tuple(_window(_plain(window)) for window in arguments[:-1]), _built(arguments[-1], open_parts))
     if name == "delay":
         if len(arguments) != 2:
-            raise ValueError(f"{text!r}: a delay takes a moment and a schedule, as in delay(0.25, CR:3-8)")
-        return Delay(_moment(arguments[0]), _parse(arguments[1], open_parts))
-    parts = tuple(_parse(part, open_parts) for part in arguments[::2])
-    return Join(parts, tuple(_moment(moment) for moment in arguments[1::2]))
+            raise ValueError("a delay takes a moment and a schedule, as in delay(0.25, CR:3-8)")
+        return Delay(_moment(_plain(arguments[0])), _built(arguments[1], open_parts))
+    parts = tuple(_built(part, open_parts) for part in arguments[::2])
+    return Join(parts, tuple(_moment(_plain(moment)) for moment in arguments[1::2]))
 
 
-def _split(arguments: str, whole: str) -> list[str]:
-    """Split at the commas outside of inner parentheses."""
-    parts, depth = [""], 0
-    for character in arguments:
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            break
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    if depth:
-        raise ValueError(f"{whole!r}: unbalanced parentheses")
-    return [part.strip() for part in parts]
+def _plain(argument: str | _Call) -> str:
+    """Return an argument that must not be a call."""
+    if isinstance(argument, _Call):
+        raise ValueError(f"{shown(argument.name)}(...) stands where a window or a moment of training should be")
+    return argument
 
 
 def _leaf(text: str, open_parts: _Open) -> Schedule:
-    name, *fields = (field.strip() for field in text.split(":"))
+    name, *fields = (part.strip() for part in text.split(":"))
     if name == "full":
         _check_end(fields, text, "full")
         return Constant(None)
     if name == "static":
         if len(fields) != 1:
-            raise ValueError(f"{text!r}: a static schedule takes one width, as in static:8")
+            raise ValueError(f"{shown(text)}: a static schedule takes one width, as in static:8")
         return Constant(_whole(fields[0], "bits"))
     if name == "call":
         if len(fields) != 1:
-            raise ValueError(f"{text!r}: call takes the name of a function, as in call:warm")
+            raise ValueError(f"{shown(text)}: call takes the name of a function, as in call:warm")
         return Custom.named(fields[0])
     return _cyclic(name, fields, text, open_parts)
 
@@ -190,13 +228,13 @@ def _cyclic(name: str, fields: list[str], text: str, open_parts: _Open) -> Sched
     profile, shape, single = _parts_of_name(name)
     low_high = _bits(fields.pop(0), text) if fields and "=" not in fields[0] else open_parts.take_bits(name)
     settings: dict[str, str] = {}
-    for key, value in (_setting(field, text) for field in fields):
+    for key, value in (_setting(each, text) for each in fields):
         if key in settings:
-            raise ValueError(f"{text!r} sets {key} twice")
+            raise ValueError(f"{shown(text)} sets {shown(key)} twice")
         settings[key] = value
     if single:
         if "cycles" in settings:
-            raise ValueError(f"{text!r}: a single rise or fall has no cycles to set")
+            raise ValueError(f"{shown(text)}: a single rise or fall has no cycles to set")
         cycles = 1
     elif "cycles" in settings:
         cycles = _whole(settings.pop("cycles"), "cycles")
@@ -205,7 +243,7 @@ def _cyclic(name: str, fields: list[str], text: str, open_parts: _Open) -> Sched
     known = ("cycles", *defaults(profile))
     for key in settings:
         if key not in known:
-            raise ValueError(f"{text!r}: profile {profile} has no parameter {key!r}; {nearest(key, known)}")
+            raise ValueError(f"{shown(text)}: profile {profile} has no parameter {shown(key)}; {nearest(key, known)}")
     parameters = {key: _number(value, key) for key, value in settings.items()}
     return Cyclic(Profile.of(profile, **parameters), shape, *low_high, cycles=cycles)
 
@@ -219,53 +257,52 @@ def _parts_of_name(name: str) -> tuple[str, str, bool]:
         return profile, SHORT_SHAPES.get(shape, shape), shape.startswith(("rise", "fall"))
     every = [f"{profile}-{shape}" for profile in PROFILES for shape in (*SHAPES, *SHORT_SHAPES)]
     known = f"expected full, static:N, {', '.join(TEN)}, PROFILE-SHAPE such as linear-fall, {', '.join(_COMBINATORS)}"
-    raise ValueError(f"unknown schedule {name!r}; {nearest(name, ['full', 'static', *TEN, *every], known)}")
+    raise ValueError(f"unknown schedule {shown(name)}; {nearest(name, ['full', 'static', *TEN, *every], known)}")
 
 
 def _window(text: str) -> Window:
-    match = re.fullmatch(r"\s*(.+?)\s*@\s*(.+?)\s*\.\.\s*(.+?)\s*", text)
-    if match is None:
-        raise ValueError(f"a window is written bits@start..stop, as in 3@0.0..0.25 or 3@0..16000, got {text!r}")
-    bits: Bits = None if match.group(1) == "full" else positive(_whole(match.group(1), "bits"), "bits")
-    return Window(_moment(match.group(2)), _moment(match.group(3)), bits)
+    width, at, span = (part.strip() for part in text.partition("@"))
+    start, dots, stop = (part.strip() for part in span.partition(".."))
+    if not (at and dots and width and start and stop):
+        raise ValueError(f"a window is written bits@start..stop, as in 3@0.0..0.25 or 3@0..16000, got {shown(text)}")
+    bits: Bits = None if width == "full" else _whole(width, "bits")
+    return Window(_moment(start), _moment(stop), bits)
 
 
 def _bits(text: str, whole: str) -> tuple[int, int]:
-    match = re.fullmatch(r"([^-]+)-(.+)", text)
-    if match is None:
-        raise ValueError(f"{whole!r}: bits are written q_min-q_max, as in 3-8, got {text!r}")
-    return _whole(match.group(1), "q_min"), _whole(match.group(2), "q_max")
+    low, _, high = (part.strip() for part in text.partition("-"))
+    if not (low and high):
+        raise ValueError(f"{shown(whole)}: bits are written q_min-q_max, as in 3-8, got {shown(text)}")
+    return _whole(low, "q_min"), _whole(high, "q_max")
 
 
 def _setting(text: str, whole: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise ValueError(f"{whole!r}: a setting is written key=value, as in cycles=8, got {text!r}")
+        raise ValueError(f"{shown(whole)}: a setting is written key=value, as in cycles=8, got {shown(text)}")
     return key.strip(), value.strip()
 
 
 def _whole(text: str, what: str) -> int:
-    return _read(text, int, f"{what} must be an integer, got {text!r}")
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"{what} must be an integer, got {shown(text)}")
+    return int(text)
 
 
 def _number(text: str, what: str) -> float:
-    return _read(text, float, f"{what} must be a number, got {text!r}")
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError(f"{what} must be a number, got {shown(text)}")
+    return float(text)
 
 
 def _moment(text: str) -> Moment:
-    kind: Callable[[str], Moment] = int if re.fullmatch(r"[+-]?\d+", text.strip()) else float
-    return _read(
-        text, kind, f"a moment of training must be a step such as 1000 or a fraction such as 0.25, got {text!r}"
-    )
-
-
-def _read(text: str, kind: Callable[[str], T], message: str) -> T:
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(message) from None
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _DECIMAL.fullmatch(text):
+        return float(text)
+    raise ValueError(f"a moment of training must be a step such as 1000 or a fraction such as 0.25, got {shown(text)}")
 
 
 def _check_end(fields: list[str], text: str, name: str) -> None:
     if fields:
-        raise ValueError(f"{text!r}: nothing may follow {name}")
+        raise ValueError(f"{shown(text)}: nothing may follow {name}")

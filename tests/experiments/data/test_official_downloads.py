@@ -1,6 +1,7 @@
 """The catalogue of official data, and the way of a data set from a server into the cache."""
 
 import dataclasses
+import gzip
 import hashlib
 import io
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from bitcycle.experiments.data import budgets
 from bitcycle.experiments.data.detection import DetectionData
 from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.graph_files import read_graph
@@ -27,7 +29,6 @@ from bitcycle.experiments.data.official import (
     fetching,
     find_official,
     official_named,
-    unpacking,
 )
 from bitcycle.experiments.data.official.fetching import DownloadError
 from bitcycle.experiments.data.sentence_pairs import read_pairs
@@ -379,13 +380,79 @@ def test_an_encrypted_zip(server, cache):
 
 @pytest.mark.parametrize("name", ["small.tar.gz", "small.zip"])
 def test_bombs(name, server, cache, monkeypatch):
-    monkeypatch.setattr(unpacking, "ALLOWANCE", 1000)
+    monkeypatch.setattr(budgets, "EXPANSION_ALLOWANCE", 100_000)
     files = {"folder/file": b"", "zeros": bytes(3_000_000)}
     content = zipped(files) if name.endswith("zip") else tar(files, "w:gz")
     server.files = {name: content}
     cache.mkdir()
-    fails(small(content, name), cache, server.url, "refused, it would unpack to more than 3 MB", DataError)
-    assert fetch(small(content, name, members=("folder/*",)), cache, server.url).new
+    fails(small(content, name), cache, server.url, "refused, it would unpack to more than 1[0-9][0-9] kB", DataError)
+    without = small(content, name, members=("folder/*",))
+    if name.endswith("zip"):
+        assert fetch(without, cache, server.url).new
+    else:  # what is skipped in a tar file is decompressed all the same
+        fails(without, cache, server.url, "refused, its content exceeds the limit of 1[0-9][0-9] kB", DataError)
+
+
+def empty_files(number, depth=1):
+    return {"folder/file": b"", **{"/".join(["d"] * (depth - 1) + [f"f{i}"]): b"" for i in range(number)}}
+
+
+@pytest.mark.parametrize("name", ["small.tar.gz", "small.zip"])
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (empty_files(60_000), "refused, (it has more than 1,[0-9]{3} members|a header exceeds the limit)"),
+        (empty_files(1, depth=1000), "is in more than 20 folders"),
+        ({"folder/file": b"", "x" * 300: b""}, "has a name of more than 255 bytes"),
+    ],
+    ids=["members", "levels", "name"],
+)
+def test_absurd_archives(name, files, told, server, cache):
+    content = zipped(files) if name.endswith("zip") else tar(files, "w:gz")
+    server.files = {name: content}
+    cache.mkdir()
+    fails(small(content, name), cache, server.url, told, DataError)
+
+
+def test_a_member_that_occurs_twice(server, cache):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name in ("folder/file", "folder/file"):
+            archive.addfile(tarfile.TarInfo(name))
+    server.files = {"small.tar": packed.getvalue()}
+    cache.mkdir()
+    fails(small(packed.getvalue(), "small.tar"), cache, server.url, "'folder/file' occurs twice", DataError)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_of_another_method(method, server, cache):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("folder/file", bytes(1000))
+    server.files = {"small.zip": packed.getvalue()}
+    cache.mkdir()
+    fails(small(packed.getvalue(), "small.zip"), cache, server.url, "is not compressed by deflate", DataError)
+
+
+@pytest.mark.parametrize("stated", [True, False], ids=["stated", "unstated"])
+@pytest.mark.parametrize("checksum", ["right", None], ids=["published", "unpublished"])
+def test_a_download_larger_than_stated(stated, checksum, server, cache):
+    content = tar({"folder/file": bytes(64_000_000)})
+    server.files = {"small.tar": content}
+    server.unstated = not stated
+    cache.mkdir()
+    entry = small(content, "small.tar", checksum)
+    entry = dataclasses.replace(entry, files=(dataclasses.replace(entry.files[0], size=10_000),))
+    fails(entry, cache, server.url, "small.tar: the file from .* exceeds the limit of 1.0 MB", DownloadError)
+    assert server.sent < 32_000_000  # what the buffers of the connection hold is sent in any case
+
+
+def test_a_download_that_is_compressed_on_its_way(server, cache):
+    content = tar({"folder/file": b"x"})
+    server.files = {"small.tar": gzip.compress(content)}
+    server.encoding = "gzip"
+    cache.mkdir()
+    fails(small(content, "small.tar"), cache, server.url, "sends small.tar compressed", DownloadError)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,25 @@
-"""Access to data files. Every problem with a file or folder is raised as a DataError of one line."""
+"""Access to data files. Every problem with a file or folder is raised as a DataError of one line.
+
+Everything is read within the budgets of :mod:`bitcycle.experiments.data.budgets`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
+import stat
+import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from bitcycle._support.extras import need
+from bitcycle.experiments.data.budgets import MOST_FILE_BYTES, MOST_IMAGE_BYTES, MOST_LINE, human, most_unpacked
+
+IMAGE_FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "GIF")
+_CHUNK = 1 << 16
 
 
 class DataError(ValueError):
@@ -52,28 +66,124 @@ def required(folder: Path, *names: str) -> Path:
     return path
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file, which must not be empty. A ``.gz`` file is decompressed."""
+class _Metered(io.RawIOBase):
+    """A stream of bytes that refuses to give more than its budget."""
+
+    def __init__(self, stream: io.BufferedIOBase, most: int, path: Path) -> None:
+        self._stream, self._most, self._path = stream, most, path
+        self._given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._stream.read(len(buffer))
+        self._given += len(content)
+        if self._given > self._most:
+            raise exceeded(self._path, "its content", human(self._most))
+        buffer[: len(content)] = content
+        return len(content)
+
+
+@contextlib.contextmanager
+def within_budget(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
+    """Open a file for reading within a budget. A ``.gz`` file is decompressed.
+
+    Args:
+        path: The file.
+        most: The most bytes of its content; None = as many as the file has. A ``.gz`` file may always expand by
+            :data:`~bitcycle.experiments.data.budgets.MOST_EXPANSION` only.
+
+    Raises:
+        DataError: If the file exceeds the budget; for a ``.gz`` file, while it is being read.
+        OSError: If the file cannot be read.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody to write
+        raise OSError("not a regular file")
+    if most is not None and status.st_size > most:
+        raise exceeded(path, "the file", human(most))
+    with path.open("rb") as file:
+        if path.suffix != ".gz":
+            yield file
+            return
+        most_expanded = most_unpacked(status.st_size)
+        with gzip.GzipFile(fileobj=file) as content:
+            metered = _Metered(content, most_expanded if most is None else min(most, most_expanded), path)
+            yield io.BufferedReader(metered, _CHUNK)
+
+
+@contextlib.contextmanager
+def opened(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
+    """Open a file like :func:`within_budget`; a file that cannot be read is a DataError too."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with within_budget(path, most) as file:
+            yield file
     except EOFError:
         raise DataError(f"{path}: the gzip file is truncated; it should be copied or downloaded again") from None
     except (OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({error}); it should be a readable file") from None
+
+
+def exceeded(path: Path, what: str, limit: str) -> DataError:
+    """Return the error of a file that exceeds a budget.
+
+    >>> str(exceeded(Path("a.gz"), "its content", "100 MB"))
+    'a.gz: its content exceeds the limit of 100 MB; it should be like an official data file'
+    """
+    return DataError(f"{path}: {what} exceeds the limit of {limit}; it should be like an official data file")
+
+
+def read_bytes(path: Path, most: int = MOST_FILE_BYTES) -> bytes:
+    """Return the content of a file, which must not be empty, within a budget. A ``.gz`` file is decompressed."""
+    with opened(path, most) as file:
+        content = file.read()
     if not content:
         raise DataError(f"{path}: the file is empty; it should be copied or downloaded again")
     return content
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """Iterate over the lines of a UTF-8 text file, without line ends."""
+    """Iterate over the lines of a UTF-8 text file, without line ends. A byte order mark at its start is skipped."""
     try:
-        with path.open(encoding="utf-8", newline="\n") as file:  # a lone \r inside a sentence does not end a line
-            for line in file:
+        # A lone \r inside a sentence does not end a line.
+        with opened(path) as binary, io.TextIOWrapper(binary, "utf-8-sig", newline="\n") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), 1):
                 if "\0" in line:  # valid UTF-8, but a sign of a binary file
                     raise DataError(f"{path}: is not text (it has zero bytes); it should be UTF-8")
+                if len(line) > MOST_LINE:
+                    raise exceeded(path, f"line {number}", f"{MOST_LINE:,} characters")
                 yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not text ({error.reason} at byte {error.start}); it should be UTF-8") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error}); it should be a readable file") from None
+
+
+@contextlib.contextmanager
+def opened_image(path: Path, most_pixels: int, wording: str) -> Iterator[Any]:
+    """Open an image with Pillow, within a budget of bytes and pixels. Its pixels are to be decoded within the context.
+
+    Only plain formats are tried: Pillow would call other programs for some, whatever the name of the file.
+
+    Args:
+        path: The image.
+        most_pixels: The most pixels that it may have.
+        wording: The message of an image that cannot be decoded, with ``{path}`` and ``{reason}``.
+
+    Raises:
+        DataError: If the image exceeds the budget, or cannot be decoded.
+    """
+    pillow = need("PIL.Image", "study", "decoding images")
+    try:
+        with within_budget(path, MOST_IMAGE_BYTES) as file:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pillow.DecompressionBombWarning)  # the budget is smaller
+                image = pillow.open(file, formats=IMAGE_FORMATS)
+            with image:
+                if image.width * image.height > most_pixels:
+                    raise exceeded(path, f"an image of {image.width} x {image.height}", f"{most_pixels:,} pixels")
+                yield image
+    except DataError:
+        raise
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        raise DataError(wording.format(path=path, reason=reason)) from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import zlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bitcycle.experiments.data.files import DataError, existing_folder, lines_of, required
+from bitcycle.experiments.data.budgets import MOST_FEATURE_VALUES, MOST_LISTED_EDGES, MOST_TABLE_LINE
+from bitcycle.experiments.data.files import DataError, exceeded, existing_folder, lines_of, required, within_budget
 from bitcycle.experiments.data.graphs import GraphData, undirected
 from bitcycle.experiments.data.unpickling import load_arrays
 
@@ -77,6 +80,10 @@ def read_planetoid(folder: str | Path, name: str) -> GraphData:
     known, classes = features["allx"].shape[0], labels["ally"].shape[1]
     test = _test_index(file["test.index"], known, features["tx"].shape[0])
     nodes = int(test.max()) + 1
+    if nodes * features["allx"].shape[1] > MOST_FEATURE_VALUES:
+        raise exceeded(
+            file["allx"], f"a table of {nodes} x {features['allx'].shape[1]}", f"{MOST_FEATURE_VALUES:,} values"
+        )
     if len({part.shape[1] for part in features.values()}) > 1 or len({part.shape[1] for part in labels.values()}) > 1:
         raise DataError(f"{raw}: the files of {name} differ in features or classes; they should be of one data set")
     x = np.zeros((nodes, features["allx"].shape[1]), np.float32)
@@ -138,10 +145,16 @@ def _planetoid_edges(path: Path, nodes: int) -> torch.Tensor:
     graph = load_arrays(path)
     if not isinstance(graph, dict) or not all(isinstance(neighbours, list) for neighbours in graph.values()):
         raise DataError(f"{path}: should hold a dictionary from each node to the list of its neighbours")
-    pairs = [(node, other) for node, neighbours in graph.items() for other in neighbours]
-    if not pairs or not all(type(end) is int and 0 <= end < nodes for pair in pairs for end in pair):
+    lengths = [len(neighbours) for neighbours in graph.values()]
+    edges = sum(lengths)
+    if edges > MOST_LISTED_EDGES:
+        raise exceeded(path, f"a graph of {edges} edges", f"{MOST_LISTED_EDGES:,} edges")
+    if not edges or not all(
+        type(end) is int and 0 <= end < nodes for end in chain(graph, chain.from_iterable(graph.values()))
+    ):
         raise DataError(f"{path}: has an edge to an unknown node; node numbers should be from 0 to {nodes - 1}")
-    sources, targets = np.array(pairs, dtype=np.int64).T
+    sources = np.repeat(np.fromiter(graph, np.int64, len(graph)), lengths)
+    targets = np.fromiter(chain.from_iterable(graph.values()), np.int64, edges)
     return undirected(sources, targets, nodes)
 
 
@@ -203,11 +216,12 @@ def _csv_column(path: Path) -> NDArray[np.int64]:
 def _csv_table(path: Path, kind: Any, columns: int | None = None) -> NDArray[Any]:
     """Read the table of a compressed csv file, which must not be empty and must be finite."""
     try:
-        with gzip.open(path, "rt", encoding="ascii") as file:
-            if not file.read(1):
+        with within_budget(path) as content, io.TextIOWrapper(content, "ascii") as file:
+            first = file.readline(MOST_TABLE_LINE + 1)
+            if not first:
                 raise DataError(f"{path}: holds no rows; it should hold numbers separated by commas")
-            file.seek(0)
-            table = np.loadtxt(file, dtype=kind, delimiter=",", ndmin=2, comments=None)
+            lines = chain([first], iter(lambda: file.readline(MOST_TABLE_LINE + 1), ""))
+            table = np.loadtxt(_checked(lines, path), dtype=kind, delimiter=",", ndmin=2, comments=None)
     except DataError:
         raise
     except (OSError, EOFError, zlib.error, ValueError) as error:
@@ -220,3 +234,10 @@ def _csv_table(path: Path, kind: Any, columns: int | None = None) -> NDArray[Any
     if not np.isfinite(table).all():
         raise DataError(f"{path}: has numbers that are not finite; all should be finite")
     return table
+
+
+def _checked(lines: Iterable[str], path: Path) -> Iterator[str]:
+    for line in lines:
+        if len(line) > MOST_TABLE_LINE:
+            raise exceeded(path, "a line", f"{MOST_TABLE_LINE:,} characters")
+        yield line

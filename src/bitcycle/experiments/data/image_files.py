@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitcycle.experiments.data.files import DataError, existing_folder, first_existing, read_bytes, required
+from bitcycle._support.text import shown
+from bitcycle.experiments.data.budgets import MOST_FILE_BYTES, human
+from bitcycle.experiments.data.files import DataError, exceeded, existing_folder, first_existing, opened, required
 from bitcycle.experiments.data.images import ArrayImages, FileImages, ImageData
 from bitcycle.experiments.data.splits import hold_out
 from bitcycle.experiments.data.unpickling import load_arrays
@@ -98,20 +100,28 @@ def read_idx_file(path: Path, dimensions: int) -> Tensor:
     Raises:
         DataError: If the file is damaged, or has another type or number of dimensions.
     """
-    content = read_bytes(path)
-    magic, start = bytes((0, 0, 8, dimensions)), 4 + 4 * dimensions
-    if content[:4] != magic:
-        raise DataError(
-            f"{path}: starts with the bytes {content[:4].hex()}; "
-            f"an idx file of unsigned bytes in {dimensions} dimensions starts with {magic.hex()}"
-        )
-    shape = [int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4)]
-    if len(content) - start != math.prod(shape):
-        raise DataError(
-            f"{path}: has {max(0, len(content) - start)} bytes of data; its header of {' x '.join(map(str, shape))} "
-            f"asks for {math.prod(shape)}, so the file is truncated or damaged and should be copied or downloaded again"
-        )
-    return torch.from_numpy(np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy())
+    with opened(path, MOST_FILE_BYTES) as file:
+        magic, header = bytes((0, 0, 8, dimensions)), file.read(4 + 4 * dimensions)
+        if not header:
+            raise DataError(f"{path}: the file is empty; it should be copied or downloaded again")
+        if header[:4] != magic:
+            raise DataError(
+                f"{path}: starts with the bytes {header[:4].hex()}; "
+                f"an idx file of unsigned bytes in {dimensions} dimensions starts with {magic.hex()}"
+            )
+        shape = [int.from_bytes(header[at : at + 4], "big") for at in range(4, 4 + 4 * dimensions, 4)]
+        size = math.prod(shape)
+        if size > MOST_FILE_BYTES:
+            raise exceeded(path, f"its header of {' x '.join(map(str, shape))}", human(MOST_FILE_BYTES))
+        content = np.empty(size, np.uint8)
+        given = file.readinto(content.data)
+        if len(header) < 4 + 4 * dimensions or given < size or file.read(1):
+            raise DataError(
+                f"{path}: has {'fewer' if given < size else 'more'} bytes of data than the {size} that its "
+                f"header of {' x '.join(map(str, shape))} asks for, so the file is truncated or damaged and should be "
+                "copied or downloaded again"
+            )
+    return torch.from_numpy(content.reshape(shape))
 
 
 def _idx_names(part: str, dimensions: int) -> tuple[str, ...]:
@@ -129,6 +139,9 @@ def _idx_split(folder: Path, part: str) -> ArrayImages:
         )
     if len(labels) < 2:
         raise DataError(f"{image_file}: has {len(labels)} images; it should have at least two")
+    if pixels[0].numel() == 0:
+        height, width = pixels.shape[1:]
+        raise DataError(f"{image_file}: has images of {height} x {width} pixels; they should have at least one pixel")
     if labels.max() >= _IDX_CLASSES:
         raise DataError(
             f"{label_file}: has the label {int(labels.max())}; labels should be from 0 to {_IDX_CLASSES - 1}"
@@ -181,9 +194,13 @@ def _read_cifar(folder: Path, layout: _CifarLayout) -> ImageData:
     """Read CIFAR-10, or CIFAR-100 with its fine labels: pickles with rows of 3072 bytes, the red plane first."""
     meta = required(folder, layout.meta)
     names = _cifar_entry(meta, _cifar_dictionary(meta), layout.names)
-    if not isinstance(names, list) or len(names) != layout.classes:
+    if (
+        not isinstance(names, list)
+        or len(names) != layout.classes
+        or not all(isinstance(name, (str, bytes)) for name in names)
+    ):
         raise DataError(f"{meta}: {layout.names!r} should be a list of {layout.classes} names")
-    classes = tuple(name.decode("latin1") if isinstance(name, bytes) else str(name) for name in names)
+    classes = tuple(name.decode("latin1") if isinstance(name, bytes) else name for name in names)
     train = _concatenated([_cifar_batch(required(folder, name), layout) for name in layout.train])
     test = _cifar_batch(required(folder, layout.test), layout)
     return ImageData(layout.name, classes, 3, 32, *_hold_out(train), test)
@@ -198,7 +215,7 @@ def _cifar_batch(path: Path, layout: _CifarLayout) -> ArrayImages:
         raise DataError(f"{path}: {layout.labels!r} should be a list of {len(data)} labels, one per image")
     wrong = [label for label in labels if type(label) is not int or not 0 <= label < layout.classes]
     if wrong:
-        raise DataError(f"{path}: has the label {wrong[0]!r}; labels should be from 0 to {layout.classes - 1}")
+        raise DataError(f"{path}: has the label {shown(wrong[0])}; labels should be from 0 to {layout.classes - 1}")
     return ArrayImages(torch.from_numpy(data).reshape(-1, 3, 32, 32), torch.tensor(labels, dtype=torch.int64))
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.budgets import MOST_PIXELS
+from bitcycle.experiments.data.files import opened_image
 from bitcycle.experiments.data.splits import Splits
 
 
@@ -114,15 +115,15 @@ def _rank_in_class(labels: Tensor) -> Tensor:
     return same.tril(-1).sum(1)
 
 
+_UNDECODED = "{path}: cannot be decoded ({reason}); it should be a complete image file"
+
+
 def _decode(path: Path, size: int) -> Tensor:
     """Return the central square of an image as (3, size, size)."""
-    pillow = need("PIL.Image", "study", "decoding images")
-    try:
-        with pillow.open(path) as image:
-            side = min(image.size)
-            left, top = ((length - side) // 2 for length in image.size)
-            square = (left, top, left + side, top + side)
-            small = image.convert("RGB").resize((size, size), pillow.Resampling.BILINEAR, box=square)
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        raise DataError(f"{path}: cannot be decoded ({error}); it should be a complete image file") from None
+    bilinear = need("PIL.Image", "study", "decoding images").Resampling.BILINEAR
+    with opened_image(path, MOST_PIXELS, _UNDECODED) as image:
+        side = min(image.size)
+        left, top = ((length - side) // 2 for length in image.size)
+        square = (left, top, left + side, top + side)
+        small = image.convert("RGB").resize((size, size), bilinear, box=square)
     return torch.from_numpy(np.array(small)).permute(2, 0, 1).float() / 255

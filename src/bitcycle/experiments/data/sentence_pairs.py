@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bitcycle.experiments.data.files import DataError, existing_folder, first_existing, lines_of
+from bitcycle._support.text import shown
+from bitcycle.experiments.data.budgets import MOST_PAIRS
+from bitcycle.experiments.data.files import DataError, exceeded, existing_folder, first_existing, lines_of
 from bitcycle.experiments.data.splits import Splits, hold_out
 
 THREE_WAY = ("entailment", "neutral", "contradiction")
@@ -123,7 +126,7 @@ def _pairs(path: Path, rows: list[PairRow], labels: tuple[str, ...]) -> list[Pai
         raise DataError(f"{path}: one of its splits has no labelled pair; each should have some")
     unknown = {row.label for row in rows} - set(labels)
     if unknown:
-        raise DataError(f"{path}: has the label {min(map(str, unknown))!r}; labels should be {', '.join(labels)}")
+        raise DataError(f"{path}: has the label {shown(min(map(str, unknown)))}; labels should be {', '.join(labels)}")
     return [Pair(row.premise, row.hypothesis, labels.index(str(row.label))) for row in rows]
 
 
@@ -141,7 +144,10 @@ def read_rows(path: Path, language: str) -> list[PairRow]:
     Supported are tsv with a header (GLUE, XNLI, SNLI), tsv without one (XTREME), and jsonl (SNLI, XNLI).
     Machine-translated training files have a few lines with an empty sentence; a file of nothing else is an error.
     """
-    rows = list(_json_rows(path, language) if path.suffix == ".jsonl" else _table_rows(path, language))
+    every = _json_rows(path, language) if path.suffix == ".jsonl" else _table_rows(path, language)
+    rows = list(islice(every, MOST_PAIRS + 1))
+    if len(rows) > MOST_PAIRS:
+        raise exceeded(path, "its number of lines", f"{MOST_PAIRS:,} pairs")
     complete = [row for row in rows if row.premise.strip() and row.hypothesis.strip()]
     if not complete:
         raise DataError(f"{path}: holds no pair of sentences in the language {language!r}; it should hold one per line")
@@ -175,7 +181,7 @@ def _table_rows(path: Path, language: str) -> Iterator[PairRow]:
     header = first[1].split("\t")
     premise, hypothesis, label = (_column(header, names) for names in (_PREMISE, _HYPOTHESIS, _LABEL))
     if premise is None or hypothesis is None:
-        yield from _headerless_rows(path, [first, *lines])
+        yield from _headerless_rows(path, chain([first], lines))
         return
     language_column = _column(header, ("language",))
     for number, line in lines:
@@ -191,7 +197,7 @@ def _table_rows(path: Path, language: str) -> Iterator[PairRow]:
             yield _row(path, number, cells[premise], cells[hypothesis], gold)
 
 
-def _headerless_rows(path: Path, lines: list[tuple[int, str]]) -> Iterator[PairRow]:
+def _headerless_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[PairRow]:
     """Yield rows of premise, hypothesis and label, where the label may be its index."""
     for number, line in lines:
         if not line.strip():
@@ -207,7 +213,7 @@ def _headerless_rows(path: Path, lines: list[tuple[int, str]]) -> Iterator[PairR
 def _row(path: Path, number: int, premise: str, hypothesis: str, label: str | None) -> PairRow:
     if label not in (*THREE_WAY, *TWO_WAY, _UNDECIDED, None):
         raise DataError(
-            f"{path}: line {number} has the label {label!r}; "
+            f"{path}: line {number} has the label {shown(label)}; "
             f"it should be one of {', '.join((*THREE_WAY, *TWO_WAY[1:]))}"
         )
     return PairRow(premise, hypothesis, label)

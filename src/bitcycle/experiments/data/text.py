@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitcycle.experiments.data.files import DataError, existing_folder, lines_of, required
+from bitcycle.experiments.data.budgets import MOST_WORDS
+from bitcycle.experiments.data.files import DataError, exceeded, existing_folder, lines_of, required
 from bitcycle.experiments.data.splits import Splits
 
 UNKNOWN, END = "<unk>", "<eos>"
@@ -91,6 +92,8 @@ def _read_ids(path: Path, number: dict[str, int], grow: bool) -> Tensor:
         words += len(tokens)
         if grow:
             ids.extend(number.setdefault(word, len(number)) for word in (*tokens, END))
+            if len(number) > MOST_WORDS:
+                raise exceeded(path, "its vocabulary", f"{MOST_WORDS:,} words")
         else:
             ids.extend(number.get(word, number[UNKNOWN]) for word in (*tokens, END))
     if not words:

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bitcycle._support.extras import need
+from bitcycle.experiments.data.budgets import MOST_ANNOTATION_BYTES, MOST_SCENE_PIXELS
 from bitcycle.experiments.data.detection import DetectionData, DetectionSample
-from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.files import DataError, lines_of, opened_image, within_budget
 
 CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
@@ -88,7 +88,8 @@ def read_voc(folder: str | Path) -> DetectionData:
             raise DataError(
                 f"{root / 'ImageSets/Main/val.txt'} names only one image: validation and test need one each"
             )
-    splits = [tuple(read_annotation(root, name) for name in listed) for listed in (train, validation, test)]
+    read = {name: read_annotation(root, name) for name in dict.fromkeys((*train, *validation, *test))}
+    splits = [tuple(read[name] for name in listed) for listed in (train, validation, test)]
     names = {name for split in splits for annotation in split for name in annotation.names}
     if not names:
         raise DataError(f"{root / 'Annotations'} has no object in any file; there should be objects to detect")
@@ -135,10 +136,9 @@ def _root(folder: Path) -> Path:
 def _image_names(root: Path, split: str) -> list[str]:
     """Return the images of a list. Lists for one class have a second column, which is ignored."""
     file = root / "ImageSets/Main" / f"{split}.txt"
-    try:
-        names = [line.split()[0] for line in file.read_text("utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file} cannot be read: {_reason(error)}") from None
+    if not file.exists():
+        raise DataError(f"{file} cannot be read: No such file or directory")
+    names = [line.split()[0] for line in lines_of(file) if line.strip()]
     if not names:
         raise DataError(f"{file} is empty: it should name the images of {split}, one per line")
     for name in names:
@@ -159,11 +159,15 @@ class _PlainTree(ElementTree.TreeBuilder):
 
 
 def _parsed(file: Path) -> ElementTree.Element:
+    parser = ElementTree.XMLParser(target=_PlainTree())
     try:
-        tree: ElementTree.Element = ElementTree.fromstring(
-            file.read_bytes(), ElementTree.XMLParser(target=_PlainTree())
-        )
-    except (OSError, ElementTree.ParseError, DataError, LookupError, ValueError) as error:
+        with within_budget(file, MOST_ANNOTATION_BYTES) as stream:
+            content = stream.read()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {_reason(error)}") from None
+    try:
+        tree: ElementTree.Element = ElementTree.fromstring(content, parser)
+    except (ElementTree.ParseError, DataError, LookupError, ValueError) as error:
         raise DataError(f"{file} cannot be read: {_reason(error)}") from None
     if tree.tag != "annotation":
         raise DataError(f"{file} is not a Pascal VOC annotation: it begins with <{tree.tag[:40]}>")
@@ -204,12 +208,8 @@ def _check_boxes(boxes: tuple[Box, ...], width: float, height: float, file: Path
 
 
 def _decoded(file: Path) -> np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]:
-    pillow = need("PIL.Image", "study", "decoding images")
-    try:
-        with pillow.open(file) as image:
-            return np.array(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        raise DataError(f"{file} cannot be decoded: {_reason(error)}") from None
+    with opened_image(file, MOST_SCENE_PIXELS, "{path} cannot be decoded: {reason}") as image:
+        return np.array(image.convert("RGB"))
 
 
 def _reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from bitcycle import __version__
 from bitcycle._support.extras import need
+from bitcycle.experiments.data.budgets import human, most_downloaded
 from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.official.cache import (
     RECORD,
@@ -171,17 +172,32 @@ def download(
     pooch.get_logger().setLevel("WARNING")  # the progress is reported already
     url = remote.url if mirror is None else f"{mirror.rstrip('/')}/{remote.name}"
     host = urlsplit(url).netloc
-    bar = _PoochProgress(remote.name, progress)
+    most = most_downloaded(remote.size)
+    bar = _PoochProgress(remote.name, progress, most)
     responses: list[Any] = []
+
+    def receive(response: Any, *_: Any, **__: Any) -> None:
+        responses.append(response)
+        length = response.headers.get("Content-Length", "0")
+        if not re.fullmatch(r"[0-9]{1,18}", length) or int(length) > most:
+            raise _LargerError
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise DownloadError(f"{host} sends {remote.name} compressed, although this was not asked for")
+
     downloader = pooch.HTTPDownloader(
         progressbar=bar,
         chunk_size=CHUNK,
         headers=HEADERS,
         timeout=TIMEOUT,
-        hooks={"response": lambda response, *_, **__: responses.append(response)},
+        hooks={"response": receive},
     )
     try:
         return Path(pooch.retrieve(url, expected.value, remote.name, folder, downloader=downloader))
+    except _LargerError:
+        raise DownloadError(
+            f"{remote.name}: the file from {host} exceeds the limit of {human(most)}, as it should have "
+            f"{human(remote.size)}; it was deleted"
+        ) from None
     except problems.HTTPError as error:
         status = f"{error.response.status_code} {error.response.reason}"
         raise DownloadError(f"{host} does not serve {remote.name}: it responds {status} to {url}") from None
@@ -202,16 +218,25 @@ def download(
             response.close()  # pooch leaves the connection open when a download fails
 
 
-class _PoochProgress:
-    """A progress bar for pooch, which sets ``total`` when the server responds and then calls the methods."""
+class _LargerError(Exception):
+    """A download is larger than its stated size allows."""
 
-    def __init__(self, name: str, callback: ProgressCallback) -> None:
-        self.name, self.callback = name, callback
+
+class _PoochProgress:
+    """A progress bar for pooch, which sets ``total`` when the server responds and then calls the methods.
+
+    It also ends a download of more than ``most`` bytes, for which pooch has no option.
+    """
+
+    def __init__(self, name: str, callback: ProgressCallback, most: int) -> None:
+        self.name, self.callback, self.most = name, callback, most
         self.total: int | None = None
         self.done = 0
 
     def update(self, size: int) -> None:
         self.done += size  # pooch reports a full chunk even if the last one is shorter
+        if self.done > self.most + CHUNK:
+            raise _LargerError
         self.callback(self.name, min(self.done, self.total or self.done), self.total or None)
 
     def reset(self) -> None:

@@ -1,0 +1,92 @@
+"""Random plans in TOML: most are plans, the others are damaged ones; and the laws that hold for all of them."""
+
+import tempfile
+from pathlib import Path
+
+import bitcycle.experiments.tasks  # noqa: F401 - loads torch, so that no input has to
+from bitcycle._study.plan_file import read_plan, stored_parts
+from tests.fuzz.specs import NUMBERS, PIECES, check_message, draw_spec
+
+VALUES = {
+    "schedules": ('"ten"', '["CR", "static q_max"]', '"all"', '["linear-rise"]', "3", "[]", "[[1]]", '["call:none"]'),
+    "bits": (
+        *("[3, 8]", "[[2, 8]]", "[[2, 8], [3, 8]]", "[8, 3]", "8", "[0, 8]", "[3, 17]", "[[[3, 8]]]"),
+        *("[3, 0xffffffffffffffffff]", f"[3, 0x{'f' * 9000}]"),
+    ),
+    "cycles": ("8", "[2, 8]", "0", "1000000", "1000001", "2.5", "nan", '"8"'),
+    "seeds": ("2", "[7, 8]", "0", "[-1]", "[9223372036854775808]", "true"),
+    "steps": ("40", "1000", "1000000000000", "1000000000001", "0", "inf", "1e3"),
+    "model": ('""', '""', '"resnet-9"', "3"),
+    "batch_size": ("0", "16", "-1", "1979-05-27"),
+    "options": ("{}", "{}", "{ aggregation = 'full' }", "{ a = 1, b = [2, 3] }", "3", "{ a = { b = { c = 1 } } }"),
+}
+SHARED = ("bits", "steps", "seeds", "model", "batch_size", "options")
+BOTH = {
+    "part": {
+        **{key: VALUES[key] for key in ("schedules", "cycles", *SHARED)},
+        "backward_bits": ('"max"', '"full"', "8", "17", '"most"'),
+        "autocast": ("true", "false", "1"),
+        "test_weights": ('"best"', '"last"', "{}"),
+    },
+    "deficit": {
+        **{key: VALUES[key] for key in SHARED},
+        "lengths": ("[0, 0.5, 1.0]", "[]", "[nan]", "[1e308]", "0.5"),
+        "window": ("0.5", "1", "-1", "inf"),
+        "starts": ("[0, 0.25]", "0.5", '["a"]'),
+        "recovery": ('"rest"', '"whole"', '"none"'),
+    },
+}
+CORRECT = 2  # of each list, as many from the beginning are fine
+
+
+def draw_plan(random):
+    """Return a plan as text, valid or not."""
+    lines = ['name = "mine"'] if random.random() < 0.5 else []
+    careless = random.random() < 0.3
+    for _ in range(random.choice((1, 1, 2, 3))):
+        table = random.choice(tuple(BOTH))
+        lines += [f"[[{table}]]", random.choice(('task = "image"', 'task = "graph"'))]
+        for key, values in BOTH[table].items():
+            if random.random() < 0.4:
+                lines.append(f"{key} = {random.choice(values if careless else values[:CORRECT])}")
+        if table == "part" and random.random() < 0.2 and not any(line.startswith("schedules") for line in lines):
+            spec = draw_spec(random)[0].encode("utf-8", "replace").decode()
+            lines.append("schedules = [" + _quoted(spec) + "]")
+    text = "\n".join(lines)
+    return _damaged(random, text) if random.random() < 0.3 else text
+
+
+def check_plan(text):
+    """Check the laws for one plan. Return whether it is valid."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "plan.toml")
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        try:
+            plan = read_plan(path)
+            plan.check()
+        except ValueError as error:
+            check_message(error)
+            return False
+    assert stored_parts(plan.as_toml()) == list(plan.parts)
+    return True
+
+
+def _quoted(text):
+    return '"' + "".join(f"\\U{ord(letter):08x}" if not letter.isalnum() else letter for letter in text) + '"'
+
+
+def _damaged(random, text):
+    place = random.randint(0, len(text))
+    match random.randrange(6):
+        case 0:
+            return text[:place] + random.choice(PIECES) + text[place:]
+        case 1:
+            return text[:place] + text[place + random.randint(1, 9) :]
+        case 2:
+            return text + "\nx = " + random.choice(("[", "{x=", '"""', "'", "[[")) * random.choice((1, 100, 10_000))
+        case 3:
+            return text + "\n" + ".".join(["a"] * random.choice((2, 16, 17, 50_000))) + " = 1"
+        case 4:
+            return text + "\nsteps = " + random.choice(NUMBERS)
+        case _:
+            return text + "\n#" + "x" * random.choice((10, 10**6))

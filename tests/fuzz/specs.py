@@ -1,0 +1,192 @@
+"""Random specs: most follow the grammar, the others are damaged ones; and the laws that hold for all of them."""
+
+from collections import Counter
+
+import bitcycle as bc
+from bitcycle import schedules as sc
+from bitcycle.schedules.base import MOST_BITS
+
+NUMBERS = (
+    *(
+        "0",
+        "1",
+        "2",
+        "16",
+        "17",
+        "-1",
+        "+3",
+        "007",
+        "1_0",
+        "٣",
+        "\N{BENGALI DIGIT FOUR}",
+        "²",
+        "Ⅷ",
+        "1e1",
+        "0x8",
+        "8.0",
+        ".5",
+        "5.",
+    ),
+    *("1e-400", "1e999", "-0.0", "nan", "inf", "-inf", "NaN", "infinity", "1e", "1e+", "--1", "", " ", "1 0", "true"),
+    *("999999", "1000000", "1000001", "9223372036854775807", "9223372036854775808", "1" * 41, "9" * 5000),
+    *("0.9999999999999999", "0.30000000000000004", "5e-324", "1.7976931348623157e308", "0." + "3" * 300),
+)
+PIECES = (
+    *("(", ")", ",", ":", "=", "@", "..", ".", "-", "+", "e", " ", "\t", "\n", "\r", "\0", "\u2028", "\xa0", "\ud800"),
+    *("cycles=", "name=", "cls=", "self=", "z=", "rate=", "constant=", "bits=", "full", "static:", "call:", "CR", "%s"),
+    *(
+        "deficit(",
+        "delay(",
+        "join(",
+        "eval(",
+        "()",
+        ",,",
+        "::",
+        "==",
+        "@@",
+        "...",
+        "é",
+        "'",
+        '"',
+        "\\",
+        "{}",
+        "__class__",
+    ),
+)
+
+
+def draw_spec(random):
+    """Return a spec, valid or not, and the arguments ``bits`` and ``cycles``."""
+    complete = random.random() < 0.8
+    text = _schedule(random, random.choice((0, 0, 1, 1, 2, 3, 5)), complete)
+    if random.random() < 0.4:
+        for _ in range(random.choice((1, 1, 1, 2, 5))):
+            text = _damaged(random, text)
+    bits, cycles = (None, None) if complete else ((3, 8), 4)
+    if random.random() < 0.05:
+        bits = random.choice(((8, 3), (0, 8), (3, 17), (3, 10**30), (1.5, 2), (True, 8), "38", 8, (), (1, 2, 3)))
+        cycles = random.choice((0, -1, 10**6, 10**6 + 1, 10**30, 2.5, True, "4"))
+    return text, bits, cycles
+
+
+def check_spec(drawn):
+    """Check the laws for one spec. Return whether it is valid."""
+    text, bits, cycles = drawn
+    try:
+        s = bc.schedule(text, bits, cycles)
+    except ValueError as error:
+        check_message(error)
+        return False
+    again = bc.schedule(str(s))
+    assert again == s
+    assert hash(again) == hash(s)
+    assert str(again) == str(s)
+    for total in (1, 7, 40):
+        try:
+            found = s.over(total).tolist()
+        except ValueError as error:  # a window or a boundary in steps may lie outside of a short run
+            check_message(error)
+            continue
+        low, high = (32 if each is None else each for each in s.limits(total))
+        for each in found:
+            assert each is None or (type(each) is int and 1 <= each <= MOST_BITS)
+            assert low <= (32 if each is None else each) <= high
+        assert s.histogram(total) == Counter(found)
+    return True
+
+
+def check_message(error):
+    """A message is one readable line."""
+    message = str(error)
+    assert message.strip()
+    assert len(message.splitlines()) == 1
+    assert len(message) <= 600
+
+
+def _schedule(random, depth, complete):
+    if depth == 0:
+        return _blanks(random, _leaf(random, complete))
+    kind = random.choice(("deficit", "delay", "join"))
+    if kind == "delay":
+        return f"delay({_moments(random, 1)[0]}, {_schedule(random, depth - 1, complete)})"
+    if kind == "deficit":
+        moments = _moments(random, 2 * random.choice((1, 1, 2, 4)))
+        windows = [f"{_width(random)}@{start}..{stop}" for start, stop in zip(moments[::2], moments[1::2], strict=True)]
+        random.shuffle(windows)
+        return f"deficit({_blanks(random, ', ').join(windows)},{_schedule(random, depth - 1, complete)})"
+    parts = [_schedule(random, random.randrange(depth), complete)]
+    for moment in _moments(random, random.choice((1, 1, 2, 4))):
+        parts += [moment, _schedule(random, random.randrange(depth), complete)]
+    return f"{_blanks(random, 'join')}({', '.join(parts)})"
+
+
+def _leaf(random, complete):
+    if random.random() < 0.2:
+        return random.choice(("full", f"static:{random.randint(1, 16)}"))
+    single = False
+    if random.random() < 0.5:
+        name = random.choice(tuple(sc.TEN))
+        profile, shape = sc.TEN[name]
+    else:
+        profile = random.choice(("cosine", "linear", "exponential", "rex"))
+        shape = random.choice(("repeated", "triangular", "triangular-h", "triangular-v", "rise", "fall", "fall-v"))
+        name, single = f"{profile}-{shape}", shape.startswith(("rise", "fall"))
+    if not complete:  # the arguments bits and cycles say the rest
+        return name
+    low, high = sorted((random.randint(1, 16), random.randint(1, 16)))
+    fields = [name, f"{low}-{high}"]
+    if not single:
+        cycles = random.choice((2, 4, 8, 20, 1000, 1_000_000))
+        fields.append(f"cycles={cycles - (cycles == 8 and shape == 'repeated')}")
+    if profile == "exponential" and random.random() < 0.3:
+        fields.append(f"rate={random.choice((4, 0.01, 1e-9, 5.5, 40, 1e3, 1e300, random.uniform(1, 9)))!r}")
+    if profile == "rex" and random.random() < 0.3:
+        fields.append(f"constant={random.choice((0, 0.0, -0.0, 0.5, 0.999, -3, -1e9, random.random()))!r}")
+    head, settings = fields[:2], fields[2:]
+    random.shuffle(settings)
+    return _blanks(random, ":").join((*head, *settings))
+
+
+def _moments(random, number):
+    """Return ascending moments, all steps or all fractions."""
+    if random.random() < 0.3:
+        return [str(step) for step in sorted(random.sample(range(random.choice((10, 40, 10**6, 10**12))), number))]
+    fractions = {0.0, 5e-324, 0.1, 0.25, 1 / 3, 0.5, 0.75, *(random.random() for _ in range(number))}
+    return [repr(fraction) for fraction in sorted(random.sample(sorted(fractions), number))]
+
+
+def _width(random):
+    return random.choice(("full", str(random.randint(1, 16))))
+
+
+def _blanks(random, text):
+    return random.choice(("", " ", "\t", "\n")) + text + " " if random.random() < 0.1 else text
+
+
+def _damaged(random, text):
+    place = random.randint(0, len(text))
+    match random.randrange(9):
+        case 0:
+            return text[:place] + text[place + random.randint(1, 5) :]
+        case 1:
+            return text[:place] + random.choice(PIECES) + text[place:]
+        case 2:
+            return text[:place] + random.choice(PIECES) * random.choice((2, 50, 51, 500, 5000, 20_000)) + text[place:]
+        case 3:
+            return text[:place]
+        case 4:
+            numbers = [index for index, letter in enumerate(text) if letter.isdigit()]
+            if numbers:
+                place = random.choice(numbers)
+            return text[:place] + random.choice(NUMBERS) + text[place + 1 :]
+        case 5:
+            opened = "delay(0.1, " if random.random() < 0.5 else "deficit(1@0..1, "
+            depth = random.choice((10, 45, 49, 50, 51, 900))
+            return opened * depth + text + ")" * depth
+        case 6:
+            start = random.randint(0, len(text))
+            return text[:place] + text[start : start + random.randint(1, 40)] + text[place:]
+        case 7:
+            return text + ":" + random.choice(("name", "cls", "self", "cycles", "rate", "constant", "")) + "=1"
+        case _:
+            return text[:place] + chr(random.choice((random.randrange(128), random.randrange(0x110000)))) + text[place:]

@@ -1,0 +1,169 @@
+"""Limits: inputs beyond them are refused in one line, at once; whatever is within them is exact."""
+
+import math
+import re
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import bitcycle as bc
+from bitcycle import schedules as sc
+from bitcycle.kernels.rounding import MOST_BITS as MOST_BITS_OF_LAYERS
+from bitcycle.schedules import base
+
+MOST = base.MOST_STEPS
+
+REFUSED = {
+    "RR:3-8:name=1": "profile rex has no parameter 'name'",
+    "RR:3-8:cls=1": "no parameter 'cls'",
+    "RR:3-8:constant=0.5:constant=0.5": "sets 'constant' twice",
+    "static:17": "bits must be from 1 to 16, got 17",
+    f"static:{2**64 + 8}": "bits must be from 1 to 16, got 18446744073709551624",
+    "static:" + "9" * 5000: "bits must be an integer, got '999",
+    "CR:3-17": "q_max must be from 1 to 16, got 17",
+    "deficit(17@0..5, full)": "bits must be from 1 to 16, got 17",
+    "CR:3-8:cycles=1000001": "cycles must be from 1 to 1000000, got 1000001",
+    f"LR:3-8:cycles={2**63}": "cycles must be from 1 to 1000000",
+    f"delay({MOST + 1}, full)": "a step of training must be 1000000000000 or less",
+    "static:\N{ARABIC-INDIC DIGIT THREE}": "bits must be an integer",
+    "static:1_0": "bits must be an integer",
+    "CR:3-8:cycles=1_0": "cycles must be an integer",
+    "ER:3-8:rate=nan": "rate must be a number, got 'nan'",
+    "ER:3-8:rate=inf": "rate must be a number, got 'inf'",
+    "ER:3-8:rate=1e999": "rate of profile exponential must be a finite number, got inf",
+    "delay(nan, full)": "a moment of training must be",
+    "delay(1e999, full)": "from 0.0 to 1.0, got inf",
+    "delay(0.5_0, full)": "a moment of training must be",
+    "deficit(1@" + " " * 4000: "unbalanced parentheses",
+    "deficit(1@" + " " * 9000 + "x, full)": "a window is written",
+    "delay(0.1, " * 1000 + "full" + ")" * 1000: "characters at most",
+    "delay(0.1," * 51 + "full" + ")" * 51: "nested 50 deep at most",
+    "join(" * 1999: "nested 50 deep at most",
+    "f" * 10_001: "a spec may have 10,000 characters at most, got 10,001",
+    "join(full)(full)": "may follow a closing parenthesis",
+    "full, static:8": "commas separate the arguments",
+    "delay(0.5, full))": "unbalanced parentheses",
+    "delay(delay(0.5, full), full)": "where a window or a moment of training should be",
+    "(full)": "unknown combinator ''",
+    "join(full,,full)": "a moment of training must be",
+    "a\nb": "unknown schedule 'a\\nb'",
+}
+
+
+@pytest.mark.parametrize("spec", REFUSED, ids=lambda spec: spec[:30])
+def test_one_line_says_what_is_wrong(spec):
+    with pytest.raises(ValueError, match=re.escape(REFUSED[spec])) as refused:
+        bc.schedule(spec)
+    message = str(refused.value)
+    assert len(message) < 400
+    assert len(message.splitlines()) == 1
+
+
+def test_the_deepest_and_the_longest_spec():
+    s = bc.schedule("delay(0.1, " * 50 + "CR:3-8" + ")" * 50)
+    assert s.depth == 50
+    assert bc.schedule(str(s)) == s
+    assert s(0, 10) == 8
+    with pytest.raises(ValueError, match="nested 50 deep at most, got 51"):
+        sc.delay(0.1, s)
+    many = bc.schedule("deficit(" + ",".join(f"3@{2 * i}..{2 * i + 1}" for i in range(700)) + ",full)")
+    assert len(str(many)) < 10_000
+    assert bc.schedule(str(many)) == many
+    assert many.histogram(2000) == {None: 1300, 3: 700}
+
+
+def test_no_schedule_has_a_spec_that_cannot_be_read():
+    short = "join(" + ",".join(f"CR,{i + 1}" for i in range(900)) + ",CR)"
+    with pytest.raises(ValueError, match="10,000 characters at most, this schedule needs"):
+        bc.schedule(short, bits=(3, 8))
+
+
+def test_equal_schedules_have_equal_specs():
+    assert str(bc.schedule("delay(-0.0, full)")) == str(bc.schedule("delay(0.0, full)"))
+    assert str(bc.schedule("RR:3-8:constant=-0")) == str(bc.schedule("RR:3-8:constant=0"))
+
+
+@pytest.mark.parametrize("shape", ["repeated", "triangular-h", "triangular-v"])
+def test_the_largest_numbers_are_computed_exactly(shape):
+    s = sc.Cyclic(sc.Profile.of("linear"), shape, 1, 16, cycles=base.MOST_CYCLES)
+    for step in (0, 1, 999_999, MOST // 3, MOST - 1):
+        cycle, rest = divmod(step * base.MOST_CYCLES, MOST)
+        z = rest / MOST
+        rises = shape == "repeated" or cycle % 2
+        assert s(step, MOST) == round(1 + 15 * (z if rises else 1 - z))
+    with pytest.raises(ValueError, match="total must be from 1 to 1000000000000"):
+        s(0, MOST + 1)
+
+
+def test_many_cycles_are_counted_in_little_memory():
+    s = bc.schedule("LT:1-16:cycles=40000")
+    total = 40_000 * 6000
+    counts = s.histogram(total)
+    one_cycle = bc.schedule("LT:1-16:cycles=2").histogram(12_000)
+    assert counts == {bits: 20_000 * n for bits, n in one_cycle.items()}
+
+
+def test_nested_deficits_are_counted_in_polynomial_time():
+    spec = "static:8"
+    for level in range(40):
+        spec = f"deficit(1@{4 * level}..{4 * level + 1}, 2@{4 * level + 2}..{4 * level + 3}, {spec})"
+    s = bc.schedule(spec)
+    assert s.histogram(200) == Counter(s.over(200).tolist())
+
+
+def test_layers_and_schedules_have_the_same_largest_width():
+    assert base.MOST_BITS == MOST_BITS_OF_LAYERS
+
+
+def test_a_function_with_an_odd_name_has_a_spec_that_can_be_read():
+    def odd(step, total):
+        return 4
+
+    for name in ("a, b)", "", "x:y", "n" * 5000):
+        odd.__name__ = name
+        s = bc.schedule(odd)
+        assert bc.schedule(str(s)) == s
+        assert len(str(s)) < 150
+
+
+def test_a_function_that_gives_a_width_beyond_the_limit():
+    with pytest.raises(ValueError, match="at step 0 of 5 must be from 1 to 16, got 2000"):
+        bc.schedule(lambda step, total: 2000)(0, 5)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 10**400, -(10**400), np.float64("nan"), "1", True, None])
+def test_parameters_are_finite_numbers(value):
+    with pytest.raises(ValueError, match="rate of profile exponential must be a finite number"):
+        sc.Profile.of("exponential", rate=value)
+
+
+def test_parameters_may_have_any_name_but_cycles():
+    def curve(z, name=1.0, cls=1.0, self=1.0):
+        return z * name * cls * self
+
+    try:
+        sc.profile("freely_named")(curve)
+        s = bc.schedule("freely_named-rise:3-8:name=0.5:cls=0.5")
+        assert bc.schedule(str(s)) == s
+    finally:
+        sc.PROFILES.pop("freely_named", None)
+    for wrong, message in (
+        (lambda z, cycles=1.0: z, "must not have a parameter named cycles"),
+        (lambda z, power: z, "must have a number as its default"),
+        (lambda z, power="2": z, "must have a number as its default"),
+        (lambda z, *powers: z, "must have a number as its default"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sc.profile("wrongly_named")(wrong)
+        assert "wrongly_named" not in sc.PROFILES
+
+
+def test_arguments_beyond_the_limits():
+    for arguments in ({"bits": (3, 10**30)}, {"bits": (3, 8), "cycles": 10**5000}, {"bits": (-(10**5000), 3)}):
+        with pytest.raises(ValueError, match="must be"):
+            bc.schedule("CR", **arguments)
+    assert 10 ** sys.get_int_max_str_digits() > 0  # such integers have no decimal text
+    with pytest.raises(ValueError, match="step must be 0 or more, got an integer of more than 60 digits"):
+        bc.schedule("full")(-(10**5000), 10)
