@@ -98,10 +98,6 @@ def test_another_run_does_not_take_over_a_checkpoint(tmp_path):
     train(run, tmp_path)
     with pytest.raises(ValueError, match="belongs to another run .*seed 0 instead of 1"):
         train(RunConfig("graph", "static:8", 4, seed=1), tmp_path)
-    (tmp_path / NAME).write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="not a readable checkpoint"):
-        train(run, tmp_path)
-    assert (tmp_path / NAME).read_bytes() == b"nonsense"
 
 
 def test_the_trained_model_is_a_float_model(tmp_path):

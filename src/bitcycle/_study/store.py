@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bitcycle._study.migration import migrate
 from bitcycle._support.names import nearest
@@ -24,6 +24,9 @@ from bitcycle.experiments.run_config import RunConfig
 VERSION = 2
 APPLICATION = 0x62697463  # "bitc": marks the file as a store
 PATIENCE = 60  # seconds to wait while another process writes
+MAX_NAMES = 500  # in one question; SQLite allows no more than 999 everywhere
+
+Outcome = TypeVar("Outcome", RunResult, RunFailure)
 
 _SCHEMA = """
 CREATE TABLE records (
@@ -204,8 +207,10 @@ class Store:
             connection.execute("DELETE FROM failures WHERE name = ?", (run.name,))
 
     def fail(self, run: RunConfig, traceback: str) -> None:
-        """Write the traceback of a run that failed."""
+        """Write the traceback of a run that failed, unless the run has a result."""
         with self._transaction() as connection:
+            if connection.execute("SELECT 1 FROM records WHERE name = ?", (run.name,)).fetchone():
+                return
             row = (run.name, json.dumps(run.as_dict()), traceback, _now())
             connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", row)
 
@@ -214,26 +219,47 @@ class Store:
         with self._transaction() as connection:
             connection.executemany("DELETE FROM failures WHERE name = ?", [(run.name,) for run in runs])
 
+    def outcome(self, run: RunConfig) -> RunResult | RunFailure | None:
+        """Return the result or the failure of a run, or None if the store has neither."""
+        found: list[RunResult | RunFailure] = [*self.records([run]), *self.failures([run])]
+        return found[0] if found else None
+
     def records(self, runs: Iterable[RunConfig] | None = None) -> list[RunResult]:
         """Return the results of these runs that are done, in the order of the runs; by default, of all runs."""
-        rows = self._rows(
+        question = (
             "SELECT name, run, metric, higher_is_better, test, validation, best_step, bitops, seconds, extra, curve, "
-            "versions FROM records ORDER BY task, schedule, seed, name"
+            "versions FROM records"
         )
-        with self._clear_errors():
-            found = {name: _record(rest) for name, *rest in rows}
-        return list(found.values()) if runs is None else [found[run.name] for run in runs if run.name in found]
+        return self._found(runs, question, "task, schedule, seed, name", _record)
 
-    def done(self) -> set[str]:
-        """Return the names of all runs that are done."""
-        return {name for (name,) in self._rows("SELECT name FROM records")}
+    def done(self, names: Iterable[str] | None = None) -> set[str]:
+        """Return which of these runs are done; by default, all that are."""
+        if names is None:
+            return {name for (name,) in self._rows("SELECT name FROM records")}
+        return {name for (name,) in self._named("SELECT name FROM records", names)}
 
     def failures(self, runs: Iterable[RunConfig] | None = None) -> list[RunFailure]:
         """Return the failures among these runs; by default, of all runs."""
-        rows = self._rows("SELECT name, run, traceback FROM failures ORDER BY name")
+        return self._found(runs, "SELECT name, run, traceback FROM failures", "name", _failure)
+
+    def _found(
+        self, runs: Iterable[RunConfig] | None, question: str, order: str, made_of: Callable[[list[Any]], Outcome]
+    ) -> list[Outcome]:
+        """Return what the rows of these runs are made into, in the order of the runs; by default, of all runs."""
+        if runs is None:
+            with self._clear_errors():
+                return [made_of(rest) for _, *rest in self._rows(f"{question} ORDER BY {order}")]
+        names = [run.name for run in runs]
         with self._clear_errors():
-            found = {name: RunFailure(RunConfig.from_dict(json.loads(run)), text) for name, run, text in rows}
-        return list(found.values()) if runs is None else [found[run.name] for run in runs if run.name in found]
+            found = {name: made_of(rest) for name, *rest in self._named(question, names)}
+        return [found[name] for name in names if name in found]
+
+    def _named(self, question: str, names: Iterable[str]) -> Iterator[Any]:
+        """Yield the rows with these names."""
+        wanted = list(names)
+        for first in range(0, len(wanted), MAX_NAMES):
+            some = wanted[first : first + MAX_NAMES]
+            yield from self._rows(f"{question} WHERE name IN ({', '.join('?' * len(some))})", *some)
 
     def _rows(self, question: str, *values: Any) -> list[Any]:
         with self._clear_errors():
@@ -288,6 +314,11 @@ def _record(row: list[Any]) -> RunResult:
         curve=json.loads(curve),
         versions=json.loads(versions),
     )
+
+
+def _failure(row: list[Any]) -> RunFailure:
+    run, traceback = row
+    return RunFailure(RunConfig.from_dict(json.loads(run)), traceback)
 
 
 def _float(value: float | None) -> float:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bitcycle._study.engines.worker import work
+from bitcycle._study.queue import RunQueue
 from bitcycle._study.store import Store
 from bitcycle._support.extras import need
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
 PAUSE = 0.5  # seconds between two checks of the cluster
+MAX_TAKEN = 200  # runs that are submitted at once: each keeps a lock file open
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class RayEngine:
         return max(1, int(self.cpus))
 
     def outcomes(
-        self, runs: Iterable[RunConfig], store: Store, watch: Callable[[dict[str, int]], None]
+        self, runs: RunQueue, store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[RunResult | RunFailure]:
         """Train the runs and yield their outcomes; see :meth:`bitcycle._study.driver.Engine.outcomes`."""
         ray = need("ray", "ray", "running on a cluster")
@@ -64,10 +67,12 @@ class RayEngine:
             task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(_work)
             store.checkpoints.mkdir(parents=True, exist_ok=True)
             folder = store.checkpoints.absolute()
-            waiting.update(
-                {task.remote(run, str(folder), board, self.thread_count, self.gpus > 0): run for run in runs}
-            )
-            while waiting:
+            while waiting or runs:
+                while len(waiting) < MAX_TAKEN and (taken := runs.take()) is not None:
+                    waiting[task.remote(taken, str(folder), board, self.thread_count, self.gpus > 0)] = taken
+                if not waiting:  # other studies train all that is left
+                    time.sleep(PAUSE)
+                    continue
                 done, _ = ray.wait(list(waiting), num_returns=1, timeout=PAUSE)
                 watch(ray.get(board.read.remote()))
                 for reference in done:
