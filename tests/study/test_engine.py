@@ -376,6 +376,22 @@ def test_a_failure_does_not_replace_a_result(tmp_path):
         assert store.failures() == []
 
 
+def test_a_study_repeats_the_runs_whose_rows_are_damaged(tmp_path, caplog):
+    plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5}, "image")
+    with Store(tmp_path / "s.sqlite") as store:
+        run_study(plan, store, _Here([]))
+        before = results(tmp_path / "s.sqlite")
+        store._connection.execute("UPDATE records SET test = 0.99 WHERE seed = 1")
+        store._connection.execute("UPDATE studies SET plan = 'x'")
+        steps = []
+        run_study(plan, store, _Here(steps))
+        assert steps
+    assert results(tmp_path / "s.sqlite") == before
+    assert [line.getMessage().partition(": ")[2] for line in caplog.records] == [
+        "damaged rows were set aside: 1; the runs of this study among them run again"
+    ]
+
+
 def test_an_error_becomes_a_failure(tmp_path):
     outcome = work(RunConfig("image", "static:8", 4, model="resnet-9"), tmp_path / "run")
     assert isinstance(outcome, RunFailure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -104,6 +105,10 @@ def run_study(
         OSError: The store or a checkpoint cannot be written.
     """
     plan.check()
+    if damaged := store.set_aside_damage():
+        logging.getLogger("bitcycle").warning(
+            "%s: damaged rows were set aside: %d; the runs of this study among them run again", store.path, damaged
+        )
     remove_leftovers(store)
     runs = plan.runs()
     if retry_failed:
@@ -143,7 +148,11 @@ def run_study(
 
 
 def _is_stored(plan: Plan, store: Store) -> bool:
-    return plan.name in store.studies() and store.study(plan.name).plan == plan.as_toml()
+    """Whether the store has this study, and its entry is not damaged."""
+    try:
+        return store.study(plan.name).plan == plan.as_toml()
+    except ValueError:
+        return False
 
 
 def _write(outcome: RunResult | RunFailure, store: Store) -> RunResult | RunFailure:

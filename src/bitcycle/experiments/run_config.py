@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 
@@ -74,15 +75,14 @@ class RunConfig:
         object.__setattr__(self, "test_weights", WeightChoice(self.test_weights))
         object.__setattr__(self, "options", tuple(sorted((str(key), str(value)) for key, value in pairs)))
 
-    @property
+    @cached_property
     def name(self) -> str:
         """A hash of the content: equal for equal runs, different for different ones.
 
         Fields that have their default value are left out of the hash, so that a new field does not change the names of
         existing runs.
         """
-        default = {field.name: field.default for field in fields(self)} | {"options": {}}
-        content = {name: value for name, value in self.as_dict().items() if value != default[name]}
+        content = {name: value for name, value in self.as_dict().items() if value != _DEFAULTS[name]}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -93,20 +93,26 @@ class RunConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields as plain values, for files."""
-        return {**asdict(self), "test_weights": str(self.test_weights), "options": dict(self.options)}
+        values = {name: getattr(self, name) for name in _DEFAULTS}
+        return {**values, "test_weights": str(self.test_weights), "options": dict(self.options)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
         """Return the run with these values, as :meth:`as_dict` gives them.
 
         Raises:
-            ValueError: If a key is not a field of a run.
+            ValueError: If a key is not a field of a run, or the task, the schedule or the number of steps is missing.
         """
-        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        unknown = sorted(values.keys() - _DEFAULTS.keys())
         if unknown:
             raise ValueError(f"a run has no field {', '.join(unknown)}")
+        missing = [name for name, default in _DEFAULTS.items() if default is MISSING and name not in values]
+        if missing:
+            raise ValueError(f"a run must have a {' and a '.join(missing)}")
         return cls(**values)
 
+
+_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
 
 _RENAMED_SINCE_VERSION_1 = {"keep": "test_weights", "measured": "diagnostics", "rate": "learning_rate"}
 
