@@ -139,13 +139,13 @@ def everything(path):
         return repr((studies, of_studies, store.records(), store.records(RUNS), store.failures(), store.done()))
 
 
-@given(data=st.data())
+@given(places=st.lists(st.integers(0, 2**31), min_size=1, max_size=3))
 @settings(max_examples=200)
-def test_a_changed_bit_changes_nothing_or_is_told(intact, tmp_path_factory, data):
+def test_a_changed_bit_changes_nothing_or_is_told(intact, tmp_path_factory, places):
     content, expected = intact
     changed = bytearray(content)
-    for place in data.draw(st.lists(st.integers(0, 8 * len(content) - 1), min_size=1, max_size=3)):
-        changed[place // 8] ^= 1 << place % 8
+    for place in places:
+        changed[place // 8 % len(changed)] ^= 1 << place % 8
     path = tmp_path_factory.mktemp("damaged") / "s.sqlite"
     path.write_bytes(changed)
     line = ""
