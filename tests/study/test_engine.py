@@ -96,7 +96,9 @@ def test_killed_at_random_moments(undisturbed, tmp_path, seed):
     assert not list(tmp_path.glob("s.checkpoints/*"))
 
 
-def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_its_like_stop_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path, number):
+    """To the whole group, as a terminal does; SIGTERM to the driver alone, as ``kill`` and batch systems do."""
     store = tmp_path / "s.sqlite"
     driver = subprocess.Popen(
         [*COMMAND, str(store)],
@@ -104,11 +106,11 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background would ignore it
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # tests in the background would ignore it
     )
     while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/progress")):
         time.sleep(0.05)
-    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    (os.kill if number == signal.SIGTERM else os.killpg)(driver.pid, number)
     _, told = driver.communicate(timeout=60)
     assert driver.returncode == 130
     assert "stopped:" in told

@@ -1,5 +1,6 @@
 """The store: what goes in comes out, nothing is half written, and what it does not know it leaves alone."""
 
+import csv
 import json
 import math
 import multiprocessing
@@ -121,7 +122,7 @@ RUNS = [RunConfig("image", "CR:2-8:cycles=8", 400, seed) for seed in range(6)]
 
 @pytest.fixture(scope="module")
 def intact(tmp_path_factory):
-    """The bytes of a store, and everything that can be read from it."""
+    """A store that is not damaged."""
     path = tmp_path_factory.mktemp("intact") / "s.sqlite"
     with Store(path) as store:
         store.begin("one", RUNS, "plan", "command")
@@ -129,7 +130,7 @@ def intact(tmp_path_factory):
             store.write(record(run, curve=[{"step": 1.0, "loss": 0.1 * place} for place in range(4)]))
         store.fail(RUNS[4], "Traceback")
         store.set_workers("one", 2)
-    return path.read_bytes(), everything(path)
+    return path
 
 
 def everything(path):
@@ -142,8 +143,7 @@ def everything(path):
 @given(places=st.lists(st.integers(0, 2**31), min_size=1, max_size=3))
 @settings(max_examples=200)
 def test_a_changed_bit_changes_nothing_or_is_told(intact, tmp_path_factory, places):
-    content, expected = intact
-    changed = bytearray(content)
+    changed, expected = bytearray(intact.read_bytes()), everything(intact)
     for place in places:
         changed[place // 8 % len(changed)] ^= 1 << place % 8
     path = tmp_path_factory.mktemp("damaged") / "s.sqlite"
@@ -274,6 +274,31 @@ def test_a_kill_in_the_middle_of_a_write_leaves_no_half_record(tmp_path):
     with Store(path) as store:
         assert store.studies() == []
         assert store._rows("SELECT * FROM failures") == []
+
+
+def test_no_text_in_a_csv_file_is_a_formula(tmp_path):
+    hostile = RunConfig("image", "static:8", 4, model="=cmd|'/C calc'!A0", data="@x", options={"+a": "-b", "c": "-1.5"})
+    export([record(hostile, test=-0.5)], tmp_path / "x.csv")
+    with (tmp_path / "x.csv").open(newline="") as file:
+        head, values = csv.reader(file)
+    cells = dict(zip(head, values, strict=True))
+    assert (cells["model"], cells["data"]) == ("'=cmd|'/C calc'!A0", "'@x")
+    assert (cells["option +a"], cells["option c"], cells["test"]) == ("'-b", "-1.5", "-0.5")
+    assert not any(cell.startswith(("=", "+", "@")) for cell in (*head, *values))
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(tmp_path):
+    export([record()], tmp_path / "x.json")
+    before = (tmp_path / "x.json").read_bytes()
+
+    def failing():
+        yield record()
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        export(failing(), tmp_path / "x.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+    assert (tmp_path / "x.json").read_bytes() == before
 
 
 def test_exports(tmp_path):

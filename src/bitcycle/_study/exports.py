@@ -6,12 +6,14 @@ import csv
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from bitcycle._support.extras import need
+from bitcycle._support.text import csv_cell
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
 
@@ -29,9 +31,16 @@ def export(records: Iterable[RunResult], path: Path) -> None:
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: cannot export to this format, use a file that ends in {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as unfinished:
+        _WRITERS[path.suffix](records, unfinished)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give another name to write a file under, which is renamed when the context is left without an error."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        _WRITERS[path.suffix](list(records), unfinished)
+        yield unfinished
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -58,20 +67,26 @@ def row(record: RunResult) -> dict[str, Any]:
     }
 
 
-def _csv(records: list[RunResult], path: Path) -> None:
+def _csv(records: Iterable[RunResult], path: Path) -> None:
     rows = [row(record) for record in records]
+    columns = _columns(rows)
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, _columns(rows), restval="")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file)
+        writer.writerow([csv_cell(column) for column in columns])
+        writer.writerows([csv_cell(each.get(column, "")) for column in columns] for each in rows)
 
 
-def _json(records: list[RunResult], path: Path) -> None:
-    rows = [{**row(record), "curve": record.curve} for record in records]
-    path.write_text(json_text(rows) + "\n", encoding="utf-8")
+def _json(records: Iterable[RunResult], path: Path) -> None:
+    """Write one result a line, so that a large store neither needs memory nor makes a line nobody can open."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for place, record in enumerate(records):
+            file.write(",\n" if place else "\n")
+            file.write(_json_line({**row(record), "curve": record.curve}))
+        file.write("\n]\n")
 
 
-def _parquet(records: list[RunResult], path: Path) -> None:
+def _parquet(records: Iterable[RunResult], path: Path) -> None:
     need("pyarrow", "parquet", "exporting to Parquet")
     import pyarrow
     import pyarrow.parquet
@@ -101,6 +116,14 @@ def json_text(value: Any) -> str:
     }
     """
     return json.dumps(_plain(value), indent=1, allow_nan=False)
+
+
+def _json_line(value: Any) -> str:
+    """Return a value as JSON in one line, like :func:`json_text`."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:  # NaN, which is rare
+        return json.dumps(_plain(value), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

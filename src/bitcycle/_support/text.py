@@ -1,6 +1,8 @@
-"""Plain text: tables and large numbers."""
+"""Plain text: tables, cells and large numbers."""
 
 from __future__ import annotations
+
+from typing import Any
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
@@ -41,3 +43,20 @@ def short(number: int) -> str:
         if number >= size:
             return f"{number / size:.3f} {unit}"
     return str(number)
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a value for a cell of a CSV file, such that a spreadsheet does not take a text for a formula.
+
+    A text that begins as a formula does gets an apostrophe before it, which spreadsheets do not show.
+
+    >>> csv_cell("=1+1"), csv_cell("@x"), csv_cell("-3.5"), csv_cell(-3.5), csv_cell("CR:3-8")
+    ("'=1+1", "'@x", '-3.5', -3.5, 'CR:3-8')
+    """
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -86,12 +88,15 @@ class RayEngine:
                 ray.shutdown()
 
     def _connect(self, ray: Any) -> None:
+        at_termination = signal.getsignal(signal.SIGTERM)  # Ray sets a handler of its own, which would end in silence
         try:
             ray.init(
                 address=self.address or "local", log_to_driver=False, include_dashboard=False, logging_level="error"
             )
         except ConnectionError as error:
             raise OSError(f"cannot reach a Ray cluster at {self.address!r}: {str(error).splitlines()[0]}") from None
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, at_termination)
 
 
 def _outcome(ray: Any, reference: Any, run: RunConfig) -> RunResult | RunFailure:
