@@ -20,10 +20,13 @@ from bitcycle.experiments.run_config import RunConfig
 FORMATS = (".csv", ".json", ".parquet")
 
 
-def export(records: Iterable[RunResult], path: Path) -> None:
+def export(records: Iterable[RunResult], path: Path) -> int:
     """Write results to a file whose suffix chooses the format. Only JSON contains the curves.
 
     The file is written under another name and then renamed, so that it is never incomplete.
+
+    Returns:
+        The number of results.
 
     Raises:
         ValueError: The suffix is not one of ``.csv``, ``.json`` and ``.parquet``.
@@ -32,7 +35,7 @@ def export(records: Iterable[RunResult], path: Path) -> None:
         raise ValueError(f"{path}: cannot export to this format, use a file that ends in {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as unfinished:
-        _WRITERS[path.suffix](records, unfinished)
+        return _WRITERS[path.suffix](records, unfinished)
 
 
 @contextmanager
@@ -67,26 +70,29 @@ def row(record: RunResult) -> dict[str, Any]:
     }
 
 
-def _csv(records: Iterable[RunResult], path: Path) -> None:
+def _csv(records: Iterable[RunResult], path: Path) -> int:
     rows = [row(record) for record in records]
     columns = _columns(rows)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([csv_cell(column) for column in columns])
         writer.writerows([csv_cell(each.get(column, "")) for column in columns] for each in rows)
+    return len(rows)
 
 
-def _json(records: Iterable[RunResult], path: Path) -> None:
+def _json(records: Iterable[RunResult], path: Path) -> int:
     """Write one result a line, so that a large store neither needs memory nor makes a line nobody can open."""
     with path.open("w", encoding="utf-8") as file:
-        file.write("[")
-        for place, record in enumerate(records):
-            file.write(",\n" if place else "\n")
+        count = 0
+        for record in records:
+            file.write(",\n" if count else "[\n")
             file.write(_json_line({**row(record), "curve": record.curve}))
-        file.write("\n]\n")
+            count += 1
+        file.write("\n]\n" if count else "[]\n")
+    return count
 
 
-def _parquet(records: Iterable[RunResult], path: Path) -> None:
+def _parquet(records: Iterable[RunResult], path: Path) -> int:
     need("pyarrow", "parquet", "exporting to Parquet")
     import pyarrow
     import pyarrow.parquet
@@ -95,6 +101,7 @@ def _parquet(records: Iterable[RunResult], path: Path) -> None:
     rows = [{**row(record), "bitops": float(record.bitops)} for record in records]
     columns = {name: [each.get(name) for each in rows] for name in _columns(rows)}
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return len(rows)
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:

@@ -31,6 +31,8 @@ CREATE TABLE damaged (origin TEXT, content TEXT, found TEXT);
 
 Row = Sequence[Any]
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=repr)  # made once, because there may be many rows
+
 
 class DamagedRowError(ValueError):
     """A row does not hold what was written."""
@@ -42,8 +44,7 @@ def digest_of(columns: Iterable[Any]) -> str:
     >>> digest_of(["a", 1, 0.5, None])[:16]
     '17b71729aa9e49e8'
     """
-    text = json.dumps(list(columns), separators=(",", ":"), default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(list(columns)).encode()).hexdigest()
 
 
 def is_intact(row: Row) -> bool:
@@ -72,8 +73,10 @@ def record_of(row: Row, with_curve: bool = True) -> RunResult:
     _check(row)
     try:
         run, metric, higher, test, validation, best_step, bitops, seconds, extra, curve, versions = row[4:-2]
+        configuration = run_of(run)
+        vars(configuration)["name"] = row[0]  # known, so it need not be computed
         return RunResult(
-            run=run_of(run),
+            run=configuration,
             metric=metric,
             higher_is_better=bool(higher),
             test=math.nan if test is None else test,  # SQLite stores NaN as NULL

@@ -20,6 +20,9 @@ class WeightChoice(StrEnum):
     """The weights after the last step."""
 
 
+_WEIGHT_CHOICES = tuple(WeightChoice)
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """One training run of a task, with one schedule and one random seed.
@@ -67,13 +70,15 @@ class RunConfig:
     """The task's own options: given as a mapping, stored as sorted pairs of strings."""
 
     def __post_init__(self) -> None:
-        if self.test_weights not in tuple(WeightChoice):
+        if self.test_weights not in _WEIGHT_CHOICES:
             raise ValueError(f"test_weights must be 'best' or 'last', got {self.test_weights!r}")
         if self.batch_size < 0:
             raise ValueError(f"batch_size must be 1 or more, or 0 for the task's default, got {self.batch_size}")
         pairs = self.options.items() if hasattr(self.options, "items") else self.options
-        object.__setattr__(self, "test_weights", WeightChoice(self.test_weights))
-        object.__setattr__(self, "options", tuple(sorted((str(key), str(value)) for key, value in pairs)))
+        if type(self.test_weights) is not WeightChoice:
+            object.__setattr__(self, "test_weights", WeightChoice(self.test_weights))
+        ordered = tuple(sorted((str(key), str(value)) for key, value in pairs)) if pairs else ()
+        object.__setattr__(self, "options", ordered)
 
     @cached_property
     def name(self) -> str:
@@ -103,16 +108,15 @@ class RunConfig:
         Raises:
             ValueError: If a key is not a field of a run, or the task, the schedule or the number of steps is missing.
         """
-        unknown = sorted(values.keys() - _DEFAULTS.keys())
-        if unknown:
-            raise ValueError(f"a run has no field {', '.join(unknown)}")
-        missing = [name for name, default in _DEFAULTS.items() if default is MISSING and name not in values]
-        if missing:
-            raise ValueError(f"a run must have a {' and a '.join(missing)}")
+        if not values.keys() <= _DEFAULTS.keys():
+            raise ValueError(f"a run has no field {', '.join(sorted(values.keys() - _DEFAULTS.keys()))}")
+        if not values.keys() >= _REQUIRED:
+            raise ValueError(f"a run must have a {' and a '.join(sorted(_REQUIRED - values.keys()))}")
         return cls(**values)
 
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
+_REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
 
 _RENAMED_SINCE_VERSION_1 = {"keep": "test_weights", "measured": "diagnostics", "rate": "learning_rate"}
 
