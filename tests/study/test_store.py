@@ -184,6 +184,19 @@ def test_damaged_rows_are_set_aside_and_their_runs_are_missing(tmp_path):
         assert all(len(json.loads(content)) in (5, 17) for _, content in kept)
 
 
+def test_a_column_of_another_type_is_told(tmp_path):
+    """A number in the place of a text would make SQLite compare the name 1e5 with 100000."""
+    path = tmp_path / "s.sqlite"
+    Store(path).close()
+    content = path.read_bytes()
+    path.write_bytes(
+        content.replace(b"CREATE TABLE records (\n    name TEXT", b"CREATE TABLE records (\n    name TEYT")
+    )
+    assert path.read_bytes() != content
+    with pytest.raises(ValueError, match="damaged .its tables have other columns"):
+        Store(path)
+
+
 def test_a_study_that_lost_a_member_is_told_and_written_anew(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         store.begin("one", RUNS, "plan", "command")

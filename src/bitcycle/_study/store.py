@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,6 +113,8 @@ class Store:
             raise ValueError(f"{self.path} is damaged ({' '.join(state.split())}); nothing was changed")
         if version < VERSION:
             self._migrate(version)
+        if _columns(self._connection) != _expected_columns():  # a changed type would change how names are compared
+            raise ValueError(f"{self.path} is damaged (its tables have other columns); nothing was changed")
 
     def _create(self) -> None:
         self._connection.execute(f"PRAGMA page_size = {PAGE}")
@@ -379,10 +382,29 @@ class Store:
         """Turn errors of SQLite into one line that names the file."""
         try:
             yield
+        except UnicodeDecodeError as error:  # in a message of SQLite about a damaged schema
+            raise ValueError(f"{self.path} is damaged ({_line(error)}); nothing was changed") from error
         except sqlite3.OperationalError as error:
             raise OSError(f"{self.path}: {_line(error)}; the store was not changed") from error
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{self.path} is damaged or not a store ({_line(error)}); nothing was changed") from error
+
+
+def _columns(connection: sqlite3.Connection) -> set[tuple[Any, ...]]:
+    """Return the names and types of all columns."""
+    return set(
+        connection.execute(
+            "SELECT tables.name, columns.cid, columns.name, columns.type, columns.pk "
+            "FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+        )
+    )
+
+
+@cache
+def _expected_columns() -> set[tuple[Any, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        return _columns(connection)
 
 
 def _line(error: Exception) -> str:
