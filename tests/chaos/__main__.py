@@ -55,9 +55,10 @@ def _play(folder: Path, options: argparse.Namespace) -> int:
     import torch
 
     from bitcycle.experiments import training  # noqa: F401  # loaded once, before the children are forked
-    from tests.chaos.episodes import Chaos, ChaosError
+    from tests.chaos.episodes import Chaos, ChaosError, warm_up
 
     torch.set_num_threads(1)
+    warm_up()
     library = os.environ[MARK]
     began = time.monotonic()
     chaos = Chaos(folder, options.seed, Path(library) if library else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import io
 import itertools
 import logging
 import os
@@ -304,6 +305,26 @@ class Chaos:
         if self.library:
             self.library.chaos_arm(b"", 0, 0, 0)
         said.write(f"{text}\n")
+
+
+def warm_up() -> None:
+    """Load what a training loads, so that no child has to. No backward pass: torch cannot fork after one."""
+    import torch
+
+    from bitcycle.conversion.convert import quantize, set_bits
+    from bitcycle.experiments.data.splits import Split
+    from bitcycle.experiments.tasks import task_named
+
+    training = task_named("image").prepare(plan_of(PLAN, "warm").runs()[0])
+    quantize(training.model, training.recipe, policy=training.policy)
+    set_bits(training.model, forward=8, backward=8)
+    training.model.eval()
+    with torch.no_grad():
+        training.evaluate(Split.VALIDATION)
+    for parameter in training.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    training.optimizer.step()
+    torch.save({"model": training.model.state_dict(), "optimizer": training.optimizer.state_dict()}, io.BytesIO())
 
 
 def results(path: Path) -> frozenset[tuple[object, ...]]:
