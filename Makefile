@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test fuzz coverage lint clean
+.PHONY: install demo test fuzz chaos coverage lint clean
 
 install: .venv/.installed
 
@@ -24,6 +24,13 @@ test: install
 FUZZ ?= 1000000 --plans 10000 --seed 0
 fuzz: install
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+# Studies that are killed, damaged and run out of disk must end as undisturbed ones, bit for bit. FIRST continues a series.
+FAULTS ?= 1000
+SEED ?= 0
+FIRST ?= 0
+chaos: install
+	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --first $(FIRST)
 
 # Line coverage of the core by its own tests. Measuring doubles their time, so properties are checked on few examples.
 CORE := schedules kernels arithmetic nn conversion _cost advice

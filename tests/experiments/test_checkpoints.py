@@ -1,9 +1,24 @@
-"""Checkpoints of version 0.1 go on, and those of unknown versions are refused."""
+"""Checkpoints: damage is found out, earlier versions go on, and those of unknown versions are refused."""
+
+import errno
+import io
+import os
+import random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from bitcycle.experiments.checkpoints import FORMAT, NAME, load_checkpoint
+from bitcycle.experiments.checkpoints import (
+    FORMAT,
+    NAME,
+    PREVIOUS,
+    UNFINISHED,
+    CheckpointError,
+    load_checkpoint,
+    save_checkpoint,
+)
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.training import train
 from tests.experiments.test_training import KilledError, killed_after
@@ -12,14 +27,24 @@ RUN = RunConfig("graph", "CR:3-8:cycles=2", 40, test_weights="last", diagnostics
 OLD_NAMES = {"test_weights": "keep", "diagnostics": "measured", "learning_rate": "rate"}
 
 
+def rewritten(path, change):
+    """Change the content of a checkpoint; the file has no digest then, as in formats 1 and 2."""
+    content = torch.load(path, weights_only=True)
+    assert content["format"] == FORMAT == 3
+    content["format"] = 2
+    change(content)
+    torch.save(content, path)
+
+
 def as_version_1(path):
     """Rewrite a checkpoint in the layout of version 0.1."""
-    content = torch.load(path, weights_only=True)
-    assert content["format"] == FORMAT == 2
+    rewritten(path, _to_version_1)
+
+
+def _to_version_1(content):
     content["format"] = 1
     content["run"] = {OLD_NAMES.get(name, name): value for name, value in content["run"].items()}
     content["state"]["measurements"] = content["state"].pop("diagnostics")
-    torch.save(content, path)
 
 
 def test_a_run_resumes_from_a_checkpoint_of_version_1(tmp_path):
@@ -33,7 +58,7 @@ def test_a_run_resumes_from_a_checkpoint_of_version_1(tmp_path):
     assert (result.test, result.bitops, result.curve) == (expected.test, expected.bitops, expected.curve)
     for key, value in model.state_dict().items():
         assert torch.equal(value, expected_model.state_dict()[key]), key
-    assert torch.load(tmp_path / NAME, weights_only=True)["format"] == 2
+    assert torch.load(tmp_path / NAME, weights_only=True)["format"] == 3
 
 
 def test_another_run_does_not_take_over_a_checkpoint_of_version_1(tmp_path):
@@ -45,8 +70,134 @@ def test_another_run_does_not_take_over_a_checkpoint_of_version_1(tmp_path):
         train(other, tmp_path)
 
 
-@pytest.mark.parametrize("content", [{"format": 3, "run": {}, "state": {}}, {"run": {}}, [1]])
+@pytest.mark.parametrize("content", [{"format": 4, "run": {}, "state": {}}, {"run": {}}, [1]])
 def test_unknown_formats_are_refused(content, tmp_path):
     torch.save(content, tmp_path / NAME)
     with pytest.raises(ValueError, match="was written by another version of bitcycle: move it away"):
         load_checkpoint(tmp_path, RUN.as_dict())
+
+
+SIMPLE = {"task": "image"}
+
+
+@pytest.fixture(scope="module")
+def written():
+    """The bytes of a checkpoint."""
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        save_checkpoint(Path(folder), SIMPLE, {"x": torch.arange(50.0), "y": [1, 2.5, "z"]})
+        return (Path(folder) / NAME).read_bytes()
+
+
+@given(data=st.data())
+def test_every_changed_bit_is_found_out(written, tmp_path_factory, data):
+    place = data.draw(st.integers(0, 8 * len(written) - 1))
+    changed = bytearray(written)
+    changed[place // 8] ^= 1 << place % 8
+    folder = tmp_path_factory.mktemp("checkpoint")
+    (folder / NAME).write_bytes(changed)
+    assert load_checkpoint(folder, SIMPLE) is None
+    assert (folder / f"{NAME}.damaged").read_bytes() == changed
+    assert not (folder / NAME).exists()
+
+
+@given(length=st.integers(0, 3000))
+def test_every_cut_is_found_out(written, tmp_path_factory, length):
+    folder = tmp_path_factory.mktemp("checkpoint")
+    (folder / NAME).write_bytes(written[: min(length, len(written) - 1)])
+    assert load_checkpoint(folder, SIMPLE) is None
+
+
+@pytest.mark.parametrize(("damaged", "first_step"), [((NAME,), 16), ((PREVIOUS,), 21), ((NAME, PREVIOUS), 1)])
+def test_a_damaged_checkpoint_is_set_aside_for_the_previous_one(tmp_path, caplog, damaged, first_step):
+    run, chance = RunConfig("graph", "CR:3-8:cycles=2", 40), random.Random(0)
+    expected, _ = train(run)
+    with pytest.raises(KilledError):
+        train(run, tmp_path, killed_after(22), checkpoint_every=5)
+    for name in damaged:
+        content = bytearray((tmp_path / name).read_bytes())
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        (tmp_path / name).write_bytes(content)
+    steps = []
+    result, _ = train(run, tmp_path, lambda progress: steps.append(progress.step), checkpoint_every=5)
+    assert steps[0] == first_step
+    assert (result.test, result.bitops, result.curve) == (expected.test, expected.bitops, expected.curve)
+    read = () if damaged == (PREVIOUS,) else damaged
+    lines = [record.getMessage() for record in caplog.records]
+    assert [f"{name} is damaged and set aside" in line for name, line in zip(read, lines, strict=True)] == [True] * len(
+        read
+    )
+
+
+def test_what_a_kill_leaves_is_removed(tmp_path):
+    for name in (UNFINISHED, f"{NAME}.12345"):  # earlier versions named it after their process
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / f"{NAME}.mine").touch()
+    assert load_checkpoint(tmp_path, SIMPLE) is None
+    assert [path.name for path in tmp_path.iterdir()] == [f"{NAME}.mine"]
+
+
+def test_a_kill_between_the_two_renames_leaves_the_previous_one(tmp_path):
+    save_checkpoint(tmp_path, SIMPLE, {"step": 1})
+    (tmp_path / NAME).replace(tmp_path / PREVIOUS)
+    assert load_checkpoint(tmp_path, SIMPLE) == {"step": 1}
+    save_checkpoint(tmp_path, SIMPLE, {"step": 2})
+    save_checkpoint(tmp_path, SIMPLE, {"step": 3})
+    assert load_checkpoint(tmp_path, SIMPLE) == {"step": 3}
+    (tmp_path / NAME).write_bytes(b"nonsense")
+    assert load_checkpoint(tmp_path, SIMPLE) == {"step": 2}
+
+
+def test_an_error_of_the_disk_keeps_what_was_there(tmp_path, monkeypatch):
+    save_checkpoint(tmp_path, SIMPLE, {"step": 1})
+
+    def failing(descriptor):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(CheckpointError, match="Input/output error: .*checkpoint.pt"):
+        save_checkpoint(tmp_path, SIMPLE, {"step": 2})
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+    assert load_checkpoint(tmp_path, SIMPLE) == {"step": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.pop("own"),
+        lambda state: state["own"].pop("curve"),
+        lambda state: state.update(own=[]),
+        lambda state: state.pop("optimizer"),
+        lambda state: state["model"].popitem(),
+        lambda state: state.update(meter=None),
+    ],
+)
+def test_odd_or_missing_entries_are_told_in_one_line(tmp_path, change):
+    run = RunConfig("graph", "static:8", 10)
+    with pytest.raises(KilledError):
+        train(run, tmp_path, killed_after(6), checkpoint_every=5)
+    rewritten(tmp_path / NAME, lambda content: change(content["state"]))
+    with pytest.raises(ValueError, match="does not fit this run: choose another folder") as told:
+        train(run, tmp_path)
+    assert "\n" not in str(told.value)
+
+
+def test_a_checkpoint_sets_nothing_but_its_own_entries(tmp_path):
+    run = RunConfig("graph", "static:8", 10)
+    expected, _ = train(run)
+    with pytest.raises(KilledError):
+        train(run, tmp_path, killed_after(6), checkpoint_every=5)
+    rewritten(tmp_path / NAME, lambda content: content["state"]["own"].update(task="x", parts={}, run=None, save=1))
+    assert train(run, tmp_path)[0].test == expected.test
+
+
+@pytest.mark.parametrize("content", [{"format": 2}, {"format": 2, "run": [], "state": {}}, {"format": 1, "run": {}}])
+def test_a_file_without_run_or_state_is_refused(tmp_path, content):
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    (tmp_path / NAME).write_bytes(buffer.getvalue())
+    with pytest.raises(ValueError, match="has no run or no state"):
+        load_checkpoint(tmp_path, SIMPLE)
+    assert (tmp_path / NAME).read_bytes() == buffer.getvalue()

@@ -80,6 +80,27 @@ def test_kill_nine_at_random_moments(tmp_path):
     assert whole == killed
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_training_as_ctrl_c_does(tmp_path, number):
+    command = [sys.executable, "-m", "bitcycle", "train", "image", "--steps", "100000", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        [*command, "--checkpoint-every", "3"], stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )  # fmt: skip
+    while not (tmp_path / NAME).exists() and process.poll() is None:
+        time.sleep(0.05)
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (second.returncode, second.stderr) == (
+        2,
+        f"bitcycle: another process is training in {tmp_path}: wait for it, or choose another folder\n",
+    )
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "of 100000; run the same command again to resume" in told
+    assert "Traceback" not in told
+
+
 def test_batches_go_once_through_the_data_each_epoch():
     batches = Batches(rows=10, size=3, seed=5)
     rows = torch.cat([batches(step) for step in range(10)])
@@ -98,10 +119,6 @@ def test_another_run_does_not_take_over_a_checkpoint(tmp_path):
     train(run, tmp_path)
     with pytest.raises(ValueError, match="belongs to another run .*seed 0 instead of 1"):
         train(RunConfig("graph", "static:8", 4, seed=1), tmp_path)
-    (tmp_path / NAME).write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="not a readable checkpoint"):
-        train(run, tmp_path)
-    assert (tmp_path / NAME).read_bytes() == b"nonsense"
 
 
 def test_the_trained_model_is_a_float_model(tmp_path):

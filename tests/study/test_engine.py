@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from bitcycle._study.driver import run_study
 from bitcycle._study.engines.local import LocalEngine
 from bitcycle._study.engines.worker import work
 from bitcycle._study.plan_file import plan_of
+from bitcycle._study.queue import TRAINING_LOCK, RunQueue, remove_leftovers
 from bitcycle._study.store import Store
+from bitcycle._support.locks import FileLock
+from bitcycle.experiments.checkpoints import has_checkpoint
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
@@ -86,15 +90,15 @@ def test_killed_at_random_moments(undisturbed, tmp_path, seed):
             while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < patience:
                 time.sleep(0.1)
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers), "workers outlive their driver"
-        for checkpoint in tmp_path.glob("s.checkpoints/*/checkpoint.pt.*"):
-            assert checkpoint.suffix != ".pt"
     done = subprocess.run([*COMMAND, str(store)], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert results(store) == undisturbed
     assert not list(tmp_path.glob("s.checkpoints/*"))
 
 
-def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_its_like_stop_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path, number):
+    """To the whole group, as a terminal does; SIGTERM to the driver alone, as ``kill`` and batch systems do."""
     store = tmp_path / "s.sqlite"
     driver = subprocess.Popen(
         [*COMMAND, str(store)],
@@ -102,11 +106,11 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(undisturbed, tmp_path
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background would ignore it
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # tests in the background would ignore it
     )
     while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/progress")):
         time.sleep(0.05)
-    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    (os.kill if number == signal.SIGTERM else os.killpg)(driver.pid, number)
     _, told = driver.communicate(timeout=60)
     assert driver.returncode == 130
     assert "stopped:" in told
@@ -128,14 +132,103 @@ def test_a_worker_that_dies_again_and_again_fails_its_run(tmp_path, monkeypatch)
         "    return plain(run, *rest)\n"
         "t.train = train\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(deadly))
+    monkeypatch.setenv("PYTHONPATH", f"{deadly}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5}, "deadly")
     with Store(tmp_path / "s.sqlite") as store:
         run_study(plan, store, LocalEngine(workers=1, threads=1))
         assert [each.run.seed for each in store.records()] == [0]
         [failure] = store.failures()
         assert failure.run.seed == 1
-        assert failure.reason.startswith("worker crashed 3 times")
+        assert failure.reason.startswith("worker crashed 3 times (exit code 9)")
+
+
+CRASHING = """
+import os
+import sys
+import time
+from pathlib import Path
+
+import bitcycle.experiments.training as training
+
+plain, folder = training.train, Path({folder!r})
+
+
+def train(run, *rest):
+    here = folder / f"{{run.seed}}-{{os.getpid()}}-{{time.monotonic()}}"
+    here.touch()
+    try:
+        others = {{path.name.partition("-")[0] for path in folder.glob("[0-9]*-*-*")}} - {{str(run.seed)}}
+        if run.seed == 1:  # the one that needs the whole machine
+            (folder / f"started beside {{len(others)}}").touch()
+            time.sleep(1.5)
+            if {dies} or others:
+                here.unlink()
+                os.kill(os.getpid(), 9)
+        else:
+            time.sleep(2)
+        return plain(run, *rest)
+    finally:
+        here.unlink(missing_ok=True)
+
+
+training.train = train
+"""
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_a_crash_is_that_of_one_run(tmp_path, monkeypatch, always):
+    """Its neighbours neither fail nor start again, and a run that crashes beside others gets the machine for itself."""
+    deadly, log = tmp_path / "deadly", tmp_path / "log"
+    deadly.mkdir()
+    log.mkdir()
+    (deadly / "sitecustomize.py").write_text(CRASHING.format(folder=str(log), dies=always))
+    monkeypatch.setenv("PYTHONPATH", f"{deadly}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5, "seeds": 5}, "deadly")
+    with Store(tmp_path / "s.sqlite") as store:
+        run_study(plan, store, LocalEngine(workers=2, threads=1))
+        failed = [each.run.seed for each in store.failures()]
+        assert failed == ([1] if always else [])
+        assert {each.run.seed for each in store.records()} == {0, 1, 2, 3, 4} - {*failed}
+    assert (log / "started beside 0").exists()
+
+
+def test_a_failure_keeps_its_checkpoint_and_goes_on_from_it(undisturbed, tmp_path, monkeypatch):
+    deadly = tmp_path / "deadly"
+    deadly.mkdir()
+    (deadly / "sitecustomize.py").write_text(
+        "import bitcycle.experiments.training as t\n"
+        "plain = t.train\n"
+        "def train(run, folder, report, *rest):\n"
+        "    def failing(now):\n"
+        "        if now.step == 20: raise RuntimeError('the library is not installed')\n"
+        "    return plain(run, folder, failing, *rest)\n"
+        "t.train = train\n"
+    )
+    with monkeypatch.context() as patched, Store(tmp_path / "s.sqlite") as store:
+        patched.setenv("PYTHONPATH", f"{deadly}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        run_study(plan_of(PLAN, "image"), store, LocalEngine(workers=2, threads=1))
+        assert len(store.failures()) == 4
+        assert all(has_checkpoint(store.checkpoints / each.run.name) for each in store.failures())
+    resumed = []
+    monkeypatch.setattr("bitcycle._study.engines.worker.PAUSE", 0)
+    plan = plan_of(PLAN, "image")
+    with Store(tmp_path / "s.sqlite") as store:
+        run_study(plan, store, _Here(resumed), retry_failed=True)
+    assert results(tmp_path / "s.sqlite") == undisturbed
+    assert min(resumed) > 15
+    assert not list(tmp_path.glob("s.checkpoints/*"))
+
+
+class _Here:
+    """An engine without processes, which notes the steps that were trained."""
+
+    worker_count = thread_count = 1
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def outcomes(self, runs, store, watch):
+        return (work(run, store.checkpoints / run.name, report=self.steps.append) for run in runs)
 
 
 def test_one_failing_run_does_not_stop_the_others(tmp_path):
@@ -201,33 +294,104 @@ def test_a_full_disk_stops_the_study_and_is_no_failure_of_the_run(tmp_path, monk
         work(RunConfig("image", "static:8", 4, batch_size=8), tmp_path / "run")
 
 
-def test_a_run_that_another_study_finished_meanwhile_is_taken_from_the_store(tmp_path):
-    run = RunConfig("image", "static:8", 4, batch_size=8)
-    first = work(run, tmp_path / "c" / run.name)
-    assert isinstance(first, RunResult)
-    with Store(tmp_path / "s.sqlite") as store:
-        store.write(first)
-    import fcntl
+def queue_of(runs, store, ended):
+    return RunQueue(runs, store, ended.append)
 
-    lock = (tmp_path / "c" / run.name).with_suffix(".lock").open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    waiting = subprocess.Popen(
-        [
-            sys.executable, "-c",
-            "import sys; from pathlib import Path; from tests.study.test_engine import *\n"
-            "folder, store = map(Path, sys.argv[1:])\n"
-            "import bitcycle.experiments.training as t; t.train = None\n"  # it would fail if it trained
-            "print('ready', flush=True)\n"
-            "print(work(RunConfig('image', 'static:8', 4, batch_size=8), folder, store=store).test)",
-            str(tmp_path / "c" / run.name), str(tmp_path / "s.sqlite"),
-        ],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert waiting.stdout.readline() == "ready\n"
-    time.sleep(1)
-    assert waiting.poll() is None
-    lock.close()
-    assert float(waiting.communicate()[0]) == first.test
+
+def test_a_run_that_another_study_trains_waits_and_is_then_taken_from_the_store(tmp_path):
+    run, other = (RunConfig("image", "static:8", 4, seed, batch_size=8) for seed in range(2))
+    with Store(tmp_path / "s.sqlite") as store, Store(tmp_path / "s.sqlite") as same:
+        first, ended = queue_of([run, other], store, []), []
+        assert first.take() == run
+        second = queue_of([run, other], same, ended)
+        assert second.take() == other
+        assert second.take() is None  # the first study has the other run
+        assert len(second) == 1
+        assert first.take() is None
+        store.write(RunResult(run, "accuracy", True, 0.5, 0.5, 4, 1, 1.0))
+        assert second.take() is None  # its result is stored, but the first study is not through with its folder
+        assert ended == []
+        first.end(run, keep_checkpoint=False)
+        assert second.take() is None
+        assert [each.run for each in ended] == [run]
+        second.close()
+        assert first.take() == other  # it was given up
+        first.close()
+    assert not list(tmp_path.glob("s.checkpoints/*"))
+
+
+def test_a_folder_in_which_a_worker_still_trains_is_not_deleted(tmp_path):
+    run = RunConfig("image", "static:8", 4, batch_size=8)
+    with Store(tmp_path / "s.sqlite") as store:
+        queue = queue_of([run], store, [])
+        queue.take()
+        folder = store.checkpoints / run.name
+        folder.mkdir()
+        with FileLock.take(folder / TRAINING_LOCK):
+            queue.end(run, keep_checkpoint=False)
+            assert folder.is_dir()
+        store.write(RunResult(run, "accuracy", True, 0.5, 0.5, 4, 1, 1.0))
+        remove_leftovers(store)
+        assert not folder.exists()
+
+
+def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path):
+    """Whoever waited for the removed file would share the run with whoever makes a new one."""
+    held = FileLock.take(tmp_path / "lock")
+    taken = []
+
+    def wait():
+        taken.append(FileLock.take(tmp_path / "lock", wait=True))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.3)
+    held.release()
+    waiting.join()
+    assert FileLock.take(tmp_path / "lock") is None
+    taken[0].release()
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_two_studies_at_once_share_the_runs(undisturbed, tmp_path, seed):
+    """Started at once, or one a little later: no run fails, and the results are those of one study."""
+    store, chance = tmp_path / "s.sqlite", random.Random(seed)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [*COMMAND, str(store), "--out", str(tmp_path / "report")]
+    studies = []
+    for _ in range(2):
+        studies.append(
+            subprocess.Popen([*command, "--name", f"n{len(studies)}"], stderr=subprocess.PIPE, env=environment)
+        )
+        time.sleep(chance.random() * 3)
+    told = [study.communicate()[1] for study in studies]
+    assert [study.returncode for study in studies] == [0, 0], told
+    assert results(store) == undisturbed
+    assert not list(tmp_path.glob("s.checkpoints/*"))
+
+
+def test_a_failure_does_not_replace_a_result(tmp_path):
+    run = RunConfig("image", "static:8", 4)
+    with Store(tmp_path / "s.sqlite") as store:
+        store.write(RunResult(run, "accuracy", True, 0.5, 0.5, 4, 1, 1.0))
+        store.fail(run, "FileNotFoundError: progress")
+        assert store.failures() == []
+
+
+def test_a_study_repeats_the_runs_whose_rows_are_damaged(tmp_path, caplog):
+    plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5}, "image")
+    with Store(tmp_path / "s.sqlite") as store:
+        run_study(plan, store, _Here([]))
+        before = results(tmp_path / "s.sqlite")
+        store._connection.execute("UPDATE records SET test = 0.99 WHERE seed = 1")
+        store._connection.execute("UPDATE studies SET plan = 'x'")
+        steps = []
+        run_study(plan, store, _Here(steps))
+        assert steps
+    assert results(tmp_path / "s.sqlite") == before
+    assert [line.getMessage().partition(": ")[2] for line in caplog.records] == [
+        "damaged rows were set aside: 1; the runs of this study among them run again"
+    ]
 
 
 def test_an_error_becomes_a_failure(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.driver import run_study
 from bitcycle._study.exports import export
-from bitcycle._study.migration import upgraded_plan, version_1_name
+from bitcycle._study.migration import _to_version_2, upgraded_plan, version_1_name
 from bitcycle._study.plan import Plan, StudyPart
 from bitcycle._study.plan_file import stored_parts
 from bitcycle._study.statistics import analyse
@@ -235,7 +235,7 @@ def test_a_damaged_old_store_is_left_as_it_is(old):
     connection.commit()
     connection.close()
     before = content(old)
-    with pytest.raises(ValueError, match="is damaged: .* not JSON"):
+    with pytest.raises(ValueError, match="is damaged, so it cannot be upgraded"):
         Store(old)
     assert content(old) == before
 
@@ -295,3 +295,20 @@ def test_a_plan_of_version_1_has_the_runs_that_its_members_have(task, options):
     parts = stored_parts(upgraded_plan(old))
     assert [run for each in parts for run in each.runs()] == members
     assert {dict(run.options).get("activations") for run in members} == {"tensor" if task == "language" else None}
+
+
+def test_version_2_reads_as_version_1_does(tmp_path):
+    paths = [make_old(tmp_path / name) for name in ("one.sqlite", "two.sqlite")]
+    connection = sqlite3.connect(paths[1])
+    _to_version_2(connection, tmp_path)
+    connection.execute("PRAGMA user_version = 2")
+    connection.commit()
+    connection.close()
+    read = []
+    for path in paths:
+        with Store(path) as store:
+            studies = [store.study(name) for name in store.studies()]
+            of_studies = [list(store.all_records(study.name)) for study in studies]
+            read.append(repr((studies, of_studies, store.records(), store.failures())))
+    assert read[0] == read[1]
+    assert content(paths[1])[0] == (VERSION,)

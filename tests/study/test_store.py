@@ -1,5 +1,6 @@
 """The store: what goes in comes out, nothing is half written, and what it does not know it leaves alone."""
 
+import csv
 import json
 import math
 import multiprocessing
@@ -8,10 +9,11 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitcycle._study.exports import export
+from bitcycle._study.rows import digest_of, digest_of_study
 from bitcycle._study.store import VERSION, Store
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
@@ -86,13 +88,126 @@ def test_a_file_that_is_no_store_is_left_as_it_is(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_a_text_that_is_no_json_is_told_with_the_file(tmp_path):
+ODD_RUNS = ["{bad", "[]", "{}", '{"task": "image", "schedule": "full", "steps": 1, "colour": 1}', '{"task": []}', "1"]
+
+
+@pytest.mark.parametrize("run", ODD_RUNS)
+@pytest.mark.parametrize("sealed", [True, False])
+def test_odd_rows_are_told_in_one_line(tmp_path, run, sealed):
+    """Whether the digest is that of the odd content, as if another program had written it, or not."""
     with Store(tmp_path / "s.sqlite") as store:
+        store.begin("one", [RUN], "plan", "command")
         store.write(record())
-    with sqlite3.connect(tmp_path / "s.sqlite") as connection:
-        connection.execute("UPDATE records SET run = '{bad'")
-    with Store(tmp_path / "s.sqlite") as store, pytest.raises(ValueError, match=r"s\.sqlite is damaged: .* not JSON"):
-        store.records()
+        store.fail(RunConfig("image", "static:8", 4), "Traceback")
+    connection = sqlite3.connect(tmp_path / "s.sqlite")
+    for table in ("records", "failures", "members"):
+        connection.execute(f"UPDATE {table} SET run = ?", (run,))
+    if sealed:
+        for table in ("records", "failures"):
+            [row] = connection.execute(f"SELECT * FROM {table}").fetchall()
+            connection.execute(f"UPDATE {table} SET digest = ?", (digest_of(row[:-1]),))
+        [study], members = (connection.execute(f"SELECT * FROM {name}").fetchall() for name in ("studies", "members"))
+        connection.execute("UPDATE studies SET digest = ?", (digest_of_study(study[:-1], members),))
+    connection.commit()
+    connection.close()
+    with Store(tmp_path / "s.sqlite") as store:
+        for question in (store.records, store.failures, lambda: store.study("one")):
+            with pytest.raises(ValueError, match=r"s\.sqlite") as told:
+                question()
+            assert "\n" not in str(told.value)
+
+
+RUNS = [RunConfig("image", "CR:2-8:cycles=8", 400, seed) for seed in range(6)]
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory):
+    """A store that is not damaged."""
+    path = tmp_path_factory.mktemp("intact") / "s.sqlite"
+    with Store(path) as store:
+        store.begin("one", RUNS, "plan", "command")
+        for run in RUNS[:4]:
+            store.write(record(run, curve=[{"step": 1.0, "loss": 0.1 * place} for place in range(4)]))
+        store.fail(RUNS[4], "Traceback")
+        store.set_workers("one", 2)
+    return path
+
+
+def everything(path):
+    with Store(path, must_exist=True) as store:
+        studies = [store.study(name) for name in store.studies()]
+        of_studies = [list(store.all_records(study.name)) for study in studies]
+        return repr((studies, of_studies, store.records(), store.records(RUNS), store.failures(), store.done()))
+
+
+@given(places=st.lists(st.integers(0, 2**31), min_size=1, max_size=3))
+@settings(max_examples=200)
+def test_a_changed_bit_changes_nothing_or_is_told(intact, tmp_path_factory, places):
+    changed, expected = bytearray(intact.read_bytes()), everything(intact)
+    for place in places:
+        changed[place // 8 % len(changed)] ^= 1 << place % 8
+    path = tmp_path_factory.mktemp("damaged") / "s.sqlite"
+    path.write_bytes(changed)
+    line = ""
+    try:
+        assert everything(path) == expected
+    except (ValueError, OSError) as told:
+        line = str(told)
+    assert line == "" or ("s.sqlite" in line and "\n" not in line)
+    assert path.read_bytes() == changed
+
+
+def test_damaged_rows_are_set_aside_and_their_runs_are_missing(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.begin("one", RUNS, "plan", "command")
+        for run in RUNS[:4]:
+            store.write(record(run))
+        store.fail(RUNS[4], "Traceback")
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE records SET test = 0.75 WHERE seed = 1")
+    connection.execute("UPDATE records SET metric = CAST(x'ff' AS TEXT) WHERE seed = 2")
+    connection.execute("UPDATE failures SET traceback = 'other'")
+    connection.commit()
+    connection.close()
+    with Store(path) as store:
+        with pytest.raises(ValueError, match=r"damaged: the row of .*; the row of .*repeats their runs"):
+            store.records()
+        with pytest.raises(ValueError, match="damaged"):
+            store.failures(RUNS)
+        assert store.set_aside_damage() == 3
+        assert {each.run.seed for each in store.records()} == {0, 3}
+        assert store.failures() == []
+        assert store.set_aside_damage() == 0
+        kept = store._rows("SELECT origin, content FROM damaged")
+        assert sorted(origin for origin, _ in kept) == ["failures", "records", "records"]
+        assert all(len(json.loads(content)) in (5, 17) for _, content in kept)
+
+
+def test_a_column_of_another_type_is_told(tmp_path):
+    """A number in the place of a text would make SQLite compare the name 1e5 with 100000."""
+    path = tmp_path / "s.sqlite"
+    Store(path).close()
+    content = path.read_bytes()
+    path.write_bytes(
+        content.replace(b"CREATE TABLE records (\n    name TEXT", b"CREATE TABLE records (\n    name TEYT")
+    )
+    assert path.read_bytes() != content
+    with pytest.raises(ValueError, match="damaged .its tables have other columns"):
+        Store(path)
+
+
+def test_a_study_that_lost_a_member_is_told_and_written_anew(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.begin("one", RUNS, "plan", "command")
+        store._connection.execute("DELETE FROM members WHERE place = 3")
+        for question in (lambda: store.study("one"), lambda: list(store.all_records("one"))):
+            with pytest.raises(ValueError, match="the study 'one' is damaged; start it again"):
+                question()
+        with pytest.raises(ValueError, match="damaged"):
+            store.end("one")
+        store.begin("one", RUNS, "plan", "command")
+        assert store.study("one").runs == tuple(RUNS)
 
 
 def test_a_damaged_store_is_refused(tmp_path):
@@ -164,14 +279,39 @@ def test_a_kill_in_the_middle_of_a_write_leaves_no_half_record(tmp_path):
         "import os, sys; from tests.study.test_store import *\n"
         "store = Store(sys.argv[1])\n"
         "with store._transaction() as connection:\n"
-        "    connection.execute('INSERT INTO failures VALUES (1, 2, 3, 4)')\n"
-        "    connection.execute('INSERT INTO studies VALUES (1, 2, 3, 4, 5, 6)')\n"
+        "    connection.execute('INSERT INTO failures VALUES (1, 2, 3, 4, 5)')\n"
+        "    connection.execute('INSERT INTO studies VALUES (1, 2, 3, 4, 5, 6, 7)')\n"
         "    os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(path)], check=False)
     with Store(path) as store:
         assert store.studies() == []
         assert store._rows("SELECT * FROM failures") == []
+
+
+def test_no_text_in_a_csv_file_is_a_formula(tmp_path):
+    hostile = RunConfig("image", "static:8", 4, model="=cmd|'/C calc'!A0", data="@x", options={"+a": "-b", "c": "-1.5"})
+    export([record(hostile, test=-0.5)], tmp_path / "x.csv")
+    with (tmp_path / "x.csv").open(newline="") as file:
+        head, values = csv.reader(file)
+    cells = dict(zip(head, values, strict=True))
+    assert (cells["model"], cells["data"]) == ("'=cmd|'/C calc'!A0", "'@x")
+    assert (cells["option +a"], cells["option c"], cells["test"]) == ("'-b", "-1.5", "-0.5")
+    assert not any(cell.startswith(("=", "+", "@")) for cell in (*head, *values))
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(tmp_path):
+    export([record()], tmp_path / "x.json")
+    before = (tmp_path / "x.json").read_bytes()
+
+    def failing():
+        yield record()
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        export(failing(), tmp_path / "x.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+    assert (tmp_path / "x.json").read_bytes() == before
 
 
 def test_exports(tmp_path):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bitcycle._study.engines.worker import remove_checkpoint
 from bitcycle._study.plan import Plan
+from bitcycle._study.queue import RunQueue, remove_leftovers
 from bitcycle._study.store import Store, Study
 from bitcycle.experiments.result import RunFailure, RunResult
-from bitcycle.experiments.run_config import RunConfig
 
 
 class Engine(Protocol):
@@ -25,14 +25,15 @@ class Engine(Protocol):
         """Threads of each worker."""
 
     def outcomes(
-        self, runs: Iterable[RunConfig], store: Store, watch: Callable[[dict[str, int]], None]
+        self, runs: RunQueue, store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[RunResult | RunFailure]:
         """Train the runs and yield their outcomes in the order in which they end.
 
-        An engine writes checkpoints beside the store, but nothing into it.
+        An engine writes checkpoints beside the store, but nothing into it: a run stays locked until its outcome, which
+        the engine yields, is in the store.
 
         Args:
-            runs: The runs to train.
+            runs: The runs to train, to be taken as workers become free until none is left.
             store: The store whose folder of checkpoints is used.
             watch: Called now and then with the current step of each run in progress, by the name of the run.
         """
@@ -64,6 +65,16 @@ class StudyProgress:
         """Steps so far, including those of runs in progress."""
         return self.finished_steps + sum(self.running.values())
 
+    def add(self, outcome: RunResult | RunFailure) -> None:
+        """Count a run that has ended."""
+        if isinstance(outcome, RunResult):
+            self.done += 1
+        else:
+            self.failed += 1
+        self.latest = outcome
+        self.running.pop(outcome.run.name, None)
+        self.finished_steps += outcome.run.steps
+
 
 def run_study(
     plan: Plan,
@@ -94,10 +105,15 @@ def run_study(
         OSError: The store or a checkpoint cannot be written.
     """
     plan.check()
+    if damaged := store.set_aside_damage():
+        logging.getLogger("bitcycle").warning(
+            "%s: damaged rows were set aside: %d; the runs of this study among them run again", store.path, damaged
+        )
+    remove_leftovers(store)
     runs = plan.runs()
     if retry_failed:
         store.clear_failures(runs)
-    done, failed = store.done(), {failure.run.name for failure in store.failures(runs)}
+    done, failed = store.done(run.name for run in runs), {failure.run.name for failure in store.failures(runs)}
     missing = [run for run in runs if run.name not in done | failed]
     if missing or not _is_stored(plan, store):
         store.begin(plan.name, runs, plan.as_toml(), command)
@@ -111,30 +127,38 @@ def run_study(
         progress.running = running
         watch(progress)
 
-    watch(progress)
-    for outcome in engine.outcomes(missing, store, report):
-        if progress.latest is None:
-            store.set_workers(plan.name, engine.worker_count)  # a cluster is connected only now
-        _write(outcome, store, progress)
+    def count(outcome: RunResult | RunFailure) -> None:
+        progress.add(outcome)
         watch(progress)
+
+    watch(progress)
+    queue = RunQueue(missing, store, ended_elsewhere=count)
+    try:
+        for number, outcome in enumerate(engine.outcomes(queue, store, report)):
+            if number == 0:
+                store.set_workers(plan.name, engine.worker_count)  # a cluster is connected only now
+            written = _write(outcome, store)
+            queue.end(outcome.run, keep_checkpoint=isinstance(written, RunFailure))
+            count(written)
+    finally:
+        queue.close()
     if progress.done + progress.failed == len(runs) and store.study(plan.name).ended is None:
         store.end(plan.name)
     return store.study(plan.name)
 
 
 def _is_stored(plan: Plan, store: Store) -> bool:
-    return plan.name in store.studies() and store.study(plan.name).plan == plan.as_toml()
+    """Whether the store has this study, and its entry is not damaged."""
+    try:
+        return store.study(plan.name).plan == plan.as_toml()
+    except ValueError:
+        return False
 
 
-def _write(outcome: RunResult | RunFailure, store: Store, progress: StudyProgress) -> None:
-    """Write the outcome into the store, and only then remove the checkpoint."""
+def _write(outcome: RunResult | RunFailure, store: Store) -> RunResult | RunFailure:
+    """Write an outcome and return what is stored: where two processes trained one run, a result outweighs a failure."""
     if isinstance(outcome, RunResult):
         store.write(outcome)
-        progress.done += 1
     else:
         store.fail(outcome.run, outcome.traceback)
-        progress.failed += 1
-    remove_checkpoint(store.checkpoints / outcome.run.name)
-    progress.latest = outcome
-    progress.running.pop(outcome.run.name, None)
-    progress.finished_steps += outcome.run.steps
+    return store.outcome(outcome.run) or outcome

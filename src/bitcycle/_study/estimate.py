@@ -42,15 +42,19 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
     Runs are of one kind if they differ only in schedule, bits of the gradients, seed and learning-rate policy.
     """
     measured: dict[RunConfig, _Measured] = {}
+    estimated: dict[RunConfig, tuple[int, float]] = {}  # by setting: seeds cost the same
     estimates = []
     for run in runs:
-        kind = replace(run, schedule="full", backward_bits="max", seed=0, learning_rate="")
-        if kind not in measured:
-            measured[kind] = _measure(kind)
-        per_kind = measured[kind]
-        bitops = per_kind.step.training(run.schedule, steps=run.steps, backward_bits=run.backward_bits)
-        seconds = run.steps * per_kind.seconds_per_step + per_kind.evaluations * per_kind.seconds_per_evaluation
-        estimates.append(RunEstimate(run, int(bitops), seconds))
+        setting = run.setting
+        if setting not in estimated:
+            kind = replace(setting, schedule="full", backward_bits="max", learning_rate="")
+            if kind not in measured:
+                measured[kind] = _measure(kind)
+            per_kind = measured[kind]
+            bitops = per_kind.step.training(run.schedule, steps=run.steps, backward_bits=run.backward_bits)
+            seconds = run.steps * per_kind.seconds_per_step + per_kind.evaluations * per_kind.seconds_per_evaluation
+            estimated[setting] = int(bitops), seconds
+        estimates.append(RunEstimate(run, *estimated[setting]))
     return estimates
 
 

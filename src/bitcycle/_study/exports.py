@@ -6,22 +6,27 @@ import csv
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from bitcycle._support.extras import need
+from bitcycle._support.text import csv_cell
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
 
 FORMATS = (".csv", ".json", ".parquet")
 
 
-def export(records: Iterable[RunResult], path: Path) -> None:
+def export(records: Iterable[RunResult], path: Path) -> int:
     """Write results to a file whose suffix chooses the format. Only JSON contains the curves.
 
     The file is written under another name and then renamed, so that it is never incomplete.
+
+    Returns:
+        The number of results.
 
     Raises:
         ValueError: The suffix is not one of ``.csv``, ``.json`` and ``.parquet``.
@@ -29,9 +34,16 @@ def export(records: Iterable[RunResult], path: Path) -> None:
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: cannot export to this format, use a file that ends in {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as unfinished:
+        return _WRITERS[path.suffix](records, unfinished)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give another name to write a file under, which is renamed when the context is left without an error."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        _WRITERS[path.suffix](list(records), unfinished)
+        yield unfinished
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -58,20 +70,29 @@ def row(record: RunResult) -> dict[str, Any]:
     }
 
 
-def _csv(records: list[RunResult], path: Path) -> None:
+def _csv(records: Iterable[RunResult], path: Path) -> int:
     rows = [row(record) for record in records]
+    columns = _columns(rows)
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, _columns(rows), restval="")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file)
+        writer.writerow([csv_cell(column) for column in columns])
+        writer.writerows([csv_cell(each.get(column, "")) for column in columns] for each in rows)
+    return len(rows)
 
 
-def _json(records: list[RunResult], path: Path) -> None:
-    rows = [{**row(record), "curve": record.curve} for record in records]
-    path.write_text(json_text(rows) + "\n", encoding="utf-8")
+def _json(records: Iterable[RunResult], path: Path) -> int:
+    """Write one result a line, so that a large store neither needs memory nor makes a line nobody can open."""
+    with path.open("w", encoding="utf-8") as file:
+        count = 0
+        for record in records:
+            file.write(",\n" if count else "[\n")
+            file.write(_json_line({**row(record), "curve": record.curve}))
+            count += 1
+        file.write("\n]\n" if count else "[]\n")
+    return count
 
 
-def _parquet(records: list[RunResult], path: Path) -> None:
+def _parquet(records: Iterable[RunResult], path: Path) -> int:
     need("pyarrow", "parquet", "exporting to Parquet")
     import pyarrow
     import pyarrow.parquet
@@ -80,6 +101,7 @@ def _parquet(records: list[RunResult], path: Path) -> None:
     rows = [{**row(record), "bitops": float(record.bitops)} for record in records]
     columns = {name: [each.get(name) for each in rows] for name in _columns(rows)}
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return len(rows)
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -101,6 +123,14 @@ def json_text(value: Any) -> str:
     }
     """
     return json.dumps(_plain(value), indent=1, allow_nan=False)
+
+
+def _json_line(value: Any) -> str:
+    """Return a value as JSON in one line, like :func:`json_text`."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:  # NaN, which is rare
+        return json.dumps(_plain(value), allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Upgrade a store of version 1 (bitcycle 0.1) to version 2.
+"""Upgrade a store of an earlier version.
 
-Version 2 renames three fields of a run configuration, so the names of the runs that use them change, and records how
-many workers a study had and when it ended.
+Version 2 renames three fields of the run configurations of version 1 (bitcycle 0.1), so the names of the runs that use
+them change, and records how many workers a study had and when it ended. Version 3 adds digests to the rows and the
+names of runs to the members of studies.
 """
 
 from __future__ import annotations
@@ -14,11 +15,37 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from bitcycle._study.rows import digest_of, digest_of_study
 from bitcycle.experiments.run_config import RunConfig, upgraded
 
 
-def migrate(connection: sqlite3.Connection, checkpoints: Path) -> None:
-    """Upgrade the tables within the caller's transaction, and rename the checkpoint folders of unfinished runs.
+def migrate(connection: sqlite3.Connection, version: int, checkpoints: Path) -> None:
+    """Upgrade the tables of a store of this version within the caller's transaction."""
+    if version == 1:
+        _to_version_2(connection, checkpoints)
+    _to_version_3(connection)
+
+
+def _to_version_3(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE damaged (origin TEXT, content TEXT, found TEXT)")
+    for table in ("records", "failures", "studies"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN digest TEXT")
+    connection.execute("ALTER TABLE members ADD COLUMN name TEXT")
+    for study, place, text, _ in connection.execute("SELECT * FROM members").fetchall():
+        name = RunConfig.from_dict(json.loads(text)).name
+        connection.execute("UPDATE members SET name = ? WHERE study = ? AND place = ?", (name, study, place))
+    for table in ("records", "failures"):
+        for (name,) in connection.execute(f"SELECT name FROM {table}").fetchall():
+            [row] = connection.execute(f"SELECT * FROM {table} WHERE name = ?", (name,))
+            connection.execute(f"UPDATE {table} SET digest = ? WHERE name = ?", (digest_of(row[:-1]), name))
+    for row in connection.execute("SELECT * FROM studies").fetchall():
+        members = connection.execute("SELECT * FROM members WHERE study = ? ORDER BY place", row[:1]).fetchall()
+        digest = digest_of_study(row[:-1], members)
+        connection.execute("UPDATE studies SET digest = ? WHERE name = ?", (digest, row[0]))
+
+
+def _to_version_2(connection: sqlite3.Connection, checkpoints: Path) -> None:
+    """Upgrade the tables, and rename the checkpoint folders of unfinished runs.
 
     Folders are renamed before the transaction ends. If it fails, the next migration finds them renamed already.
     """

@@ -15,6 +15,8 @@ from bitcycle.schedules.cyclic import TEN
 
 BASELINES = ("static q_max", "static q_min", "full")
 """The baselines as a plan names them; q_min and q_max are those of the plan."""
+MAX_SEEDS = 100_000
+"""Far more than any study needs; a larger number is a mistake that would fill the memory."""
 GROUPS = {"ten": tuple(TEN), "baselines": BASELINES, "all": (*TEN, *BASELINES)}
 """Names that stand for several schedules."""
 
@@ -45,8 +47,9 @@ class StudyPart:
 
     def runs(self) -> Iterable[RunConfig]:
         """Yield all runs seed by seed, so that a study that stops early has compared everything on some seeds."""
+        schedules = self._schedules()
         for seed, values in product(self.seeds, product(*self.options.values())):
-            for spec, backward in self._schedules():
+            for spec, backward in schedules:
                 yield RunConfig(
                     self.task,
                     spec,
@@ -114,9 +117,13 @@ class Plan:
         """
         from bitcycle.experiments.tasks import task_named  # loads torch, which reading a stored plan does not need
 
-        if not self.runs():
+        for part in self.parts:
+            if len(part.seeds) > MAX_SEEDS:
+                raise ValueError(f"a study can have up to {MAX_SEEDS:,} seeds, got {len(part.seeds):,}")
+        settings = dict.fromkeys(run.setting for run in self.runs())
+        if not settings:
             raise ValueError(f"the study {self.name!r} has no runs")
-        for run in self.runs():
+        for run in settings:
             task = task_named(run.task)
             task.chosen_model(run)
             task.chosen_options(run)

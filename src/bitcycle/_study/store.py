@@ -1,42 +1,47 @@
 """The store: one SQLite file with the plans of studies and the results of their runs.
 
 A result is written once, in one transaction, when its run is done. A process that is killed at any moment leaves either
-the whole result or nothing. Several processes can write to a store: each waits for the others.
+the whole result or nothing. Several processes can write to a store: each waits for the others. Each row has a digest
+that is checked when it is read, and the structure of the file is checked when it is opened.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bitcycle._study.migration import migrate
+from bitcycle._study.rows import (
+    SCHEMA,
+    DamagedRowError,
+    Row,
+    digest_of_study,
+    failure_of,
+    is_intact,
+    record_of,
+    row_of_failure,
+    row_of_record,
+    run_of,
+)
 from bitcycle._support.names import nearest
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x62697463  # "bitc": marks the file as a store
 PATIENCE = 60  # seconds to wait while another process writes
+PAGE = 16384  # bytes; a result fits on a page with others, which makes a large store half as large and twice as fast
+MAX_NAMES = 500  # in one question; SQLite allows no more than 999 everywhere
+MAX_SHOWN = 3  # damaged rows that an error names
 
-_SCHEMA = """
-CREATE TABLE records (
-    name TEXT PRIMARY KEY, task TEXT, schedule TEXT, seed INTEGER, run TEXT, metric TEXT, higher_is_better INTEGER,
-    test REAL, validation REAL, best_step INTEGER, bitops TEXT, seconds REAL, extra TEXT, curve TEXT, versions TEXT,
-    written TEXT
-) WITHOUT ROWID;
-CREATE TABLE failures (name TEXT PRIMARY KEY, run TEXT, traceback TEXT, written TEXT) WITHOUT ROWID;
-CREATE TABLE studies (
-    name TEXT PRIMARY KEY, plan TEXT, command TEXT, begun TEXT, workers INTEGER, ended TEXT
-) WITHOUT ROWID;
-CREATE TABLE members (study TEXT, place INTEGER, run TEXT, PRIMARY KEY (study, place)) WITHOUT ROWID;
-"""
+Outcome = TypeVar("Outcome", RunResult, RunFailure)
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class Store:
         with self._clear_errors():
             # Transactions are begun explicitly, so that a read and a write can share one.
             self._connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+            # Text that is not UTF-8 any more is damage that the digest of its row shows.
+            self._connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
             try:
                 self._open()
             except BaseException:
@@ -106,12 +113,15 @@ class Store:
             raise ValueError(f"{self.path} is damaged ({' '.join(state.split())}); nothing was changed")
         if version < VERSION:
             self._migrate(version)
+        if _columns(self._connection) != _expected_columns():  # a changed type would change how names are compared
+            raise ValueError(f"{self.path} is damaged (its tables have other columns); nothing was changed")
 
     def _create(self) -> None:
+        self._connection.execute(f"PRAGMA page_size = {PAGE}")
         with self._transaction():
             if self._number("PRAGMA user_version") == VERSION:  # another process was faster
                 return
-            for statement in _SCHEMA.split(";")[:-1]:
+            for statement in SCHEMA.split(";")[:-1]:
                 self._connection.execute(statement)
             self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -122,8 +132,17 @@ class Store:
             with self._commit_or_roll_back():
                 if self._number("PRAGMA user_version") == VERSION:  # another process was faster
                     return
-                migrate(self._connection, self.checkpoints)
+                migrate(self._connection, version, self.checkpoints)
                 self._connection.execute(f"PRAGMA user_version = {VERSION}")
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+        ) as error:  # rows that are not what version 1 or 2 wrote
+            raise ValueError(
+                f"{self.path} is damaged, so it cannot be upgraded ({_line(error)}); nothing was changed"
+            ) from error
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
                 raise
@@ -150,26 +169,30 @@ class Store:
     def begin(self, name: str, runs: Iterable[RunConfig], plan: str, command: str) -> Study:
         """Record the start of a study. It replaces an earlier study of the same name, but not its results."""
         study = Study(name, tuple(runs), plan, command, _now())
+        members = [(name, place, json.dumps(run.as_dict()), run.name) for place, run in enumerate(study.runs)]
+        row = (name, plan, command, study.begun, None, None)
         with self._transaction() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?, NULL, NULL)", (name, plan, command, study.begun)
-            )
+            digest = digest_of_study(row, members)
+            connection.execute("INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, digest))
             connection.execute("DELETE FROM members WHERE study = ?", (name,))
-            connection.executemany(
-                "INSERT INTO members VALUES (?, ?, ?)",
-                [(name, place, json.dumps(run.as_dict())) for place, run in enumerate(study.runs)],
-            )
+            connection.executemany("INSERT INTO members VALUES (?, ?, ?, ?)", members)
         return study
 
     def set_workers(self, name: str, workers: int | None) -> None:
         """Record how many workers a study has."""
-        with self._transaction() as connection:
-            connection.execute("UPDATE studies SET workers = ? WHERE name = ?", (workers, name))
+        self._change_study(name, "workers", workers)
 
     def end(self, name: str) -> None:
         """Record that all runs of a study are done or failed."""
+        self._change_study(name, "ended", _now())
+
+    def _change_study(self, name: str, column: str, value: object) -> None:
         with self._transaction() as connection:
-            connection.execute("UPDATE studies SET ended = ? WHERE name = ?", (_now(), name))
+            self._check_study(name)
+            connection.execute(f"UPDATE studies SET {column} = ? WHERE name = ?", (value, name))
+            row, members = self._study_rows(name)
+            digest = digest_of_study(row[:-1], members)
+            connection.execute("UPDATE studies SET digest = ? WHERE name = ?", (digest, name))
 
     def studies(self) -> list[str]:
         """Return the names of all studies, the latest last."""
@@ -179,61 +202,155 @@ class Store:
         """Return a study by name.
 
         Raises:
-            ValueError: The store has no study of that name.
+            ValueError: The store has no study of that name, or its rows are damaged.
         """
-        rows = self._rows("SELECT plan, command, begun, workers, ended FROM studies WHERE name = ?", name)
+        row, members = self._check_study(name)
+        try:
+            runs = tuple(run_of(text) for _, _, text, _ in members)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self.path}: the study {name!r} has a member that is not a run ({error})") from error
+        return Study(row[0], runs, *row[1:-1])
+
+    def deficit_plans(self, names: Iterable[str]) -> list[str]:
+        """Return the plans of those of these studies that have deficit experiments."""
+        found = [(name, self._rows("SELECT plan FROM studies WHERE name = ?", name)) for name in names]
+        return [self._check_study(name)[0][1] for name, rows in found if rows and "[[deficit]]" in str(rows[0][0])]
+
+    def _study_rows(self, name: str) -> tuple[Row, list[Row]]:
+        rows = self._rows("SELECT * FROM studies WHERE name = ?", name)
         if not rows:
             raise ValueError(f"{self.path} has no study {name!r}; {nearest(name, self.studies())}")
-        members = self._rows("SELECT run FROM members WHERE study = ? ORDER BY place", name)
-        with self._clear_errors():
-            return Study(name, tuple(RunConfig.from_dict(json.loads(run)) for (run,) in members), *rows[0])
+        return rows[0], self._rows("SELECT * FROM members WHERE study = ? ORDER BY place", name)
+
+    def _check_study(self, name: str) -> tuple[Row, list[Row]]:
+        row, members = self._study_rows(name)
+        if row[-1] != digest_of_study(row[:-1], members):
+            raise ValueError(f"{self.path}: the study {name!r} is damaged; start it again to write it anew")
+        return row, members
 
     def write(self, record: RunResult) -> None:
         """Write the result of a run unless it is stored already, and delete an earlier failure of the run."""
-        run = record.run
+        row = row_of_record(record, _now())
         with self._transaction() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(run.name, run.task, run.schedule, run.seed, json.dumps(run.as_dict())),
-                    *(record.metric, record.higher_is_better, record.test, record.validation, record.best_step),
-                    *(str(record.bitops), record.seconds),  # as text: large trainings exceed 64 bits
-                    *(json.dumps(record.extra), json.dumps(record.curve), json.dumps(record.versions), _now()),
-                ),
-            )
-            connection.execute("DELETE FROM failures WHERE name = ?", (run.name,))
+            connection.execute(f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * len(row))})", row)
+            connection.execute("DELETE FROM failures WHERE name = ?", (record.run.name,))
 
     def fail(self, run: RunConfig, traceback: str) -> None:
-        """Write the traceback of a run that failed."""
+        """Write the traceback of a run that failed, unless the run has a result."""
         with self._transaction() as connection:
-            row = (run.name, json.dumps(run.as_dict()), traceback, _now())
-            connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", row)
+            if connection.execute("SELECT 1 FROM records WHERE name = ?", (run.name,)).fetchone():
+                return
+            row = row_of_failure(run, traceback, _now())
+            connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", row)
+
+    def set_aside_damage(self) -> int:
+        """Move the rows of results and failures that are damaged to a table of their own, and return their number.
+
+        Their runs are missing then, so that a study that has them runs them again.
+        """
+        moved = 0
+        with self._transaction() as connection:
+            for table in ("records", "failures"):
+                damaged = [row for row in connection.execute(f"SELECT * FROM {table}") if not is_intact(row)]
+                for row in damaged:
+                    content = json.dumps(row, default=repr)
+                    connection.execute("INSERT INTO damaged VALUES (?, ?, ?)", (table, content, _now()))
+                    connection.execute(f"DELETE FROM {table} WHERE name IS CAST(? AS TEXT)", (_key(row[0]),))
+                moved += len(damaged)
+        return moved
 
     def clear_failures(self, runs: Iterable[RunConfig]) -> None:
         """Delete the failures of these runs, so that they run again."""
         with self._transaction() as connection:
             connection.executemany("DELETE FROM failures WHERE name = ?", [(run.name,) for run in runs])
 
-    def records(self, runs: Iterable[RunConfig] | None = None) -> list[RunResult]:
-        """Return the results of these runs that are done, in the order of the runs; by default, of all runs."""
-        rows = self._rows(
-            "SELECT name, run, metric, higher_is_better, test, validation, best_step, bitops, seconds, extra, curve, "
-            "versions FROM records ORDER BY task, schedule, seed, name"
-        )
-        with self._clear_errors():
-            found = {name: _record(rest) for name, *rest in rows}
-        return list(found.values()) if runs is None else [found[run.name] for run in runs if run.name in found]
+    def outcome(self, run: RunConfig) -> RunResult | RunFailure | None:
+        """Return the result or the failure of a run, or None if the store has neither."""
+        found: list[RunResult | RunFailure] = [*self.records([run]), *self.failures([run])]
+        return found[0] if found else None
 
-    def done(self) -> set[str]:
-        """Return the names of all runs that are done."""
-        return {name for (name,) in self._rows("SELECT name FROM records")}
+    def records(self, runs: Iterable[RunConfig] | None = None) -> list[RunResult]:
+        """Return the results of these runs that are done, in the order of the runs; by default, of all runs.
+
+        Raises:
+            ValueError: Some of their rows are damaged.
+        """
+        if runs is None:
+            return list(self.all_records())
+        return self._found(runs, "records", record_of)
+
+    def all_records(self, study: str = "", with_curves: bool = True) -> Iterator[RunResult]:
+        """Yield the results of a study in the order of its plan, or all results ordered by task, schedule and seed.
+
+        They are read one after the other, so that a large store needs little memory.
+
+        Args:
+            study: The name of a study; all results if empty.
+            with_curves: Whether the results have their curves, most of what there is to read.
+
+        Raises:
+            ValueError: The store has no such study, or rows are damaged. The results that are not are yielded first.
+        """
+        if study:
+            rows = self._rows_of_study("records", study)
+        else:
+            order = self._rows("SELECT name FROM records ORDER BY task, schedule, seed, name")
+            rows = self._named("records", [name for (name,) in order])
+        yield from self._made(rows, lambda row: record_of(row, with_curves))
+
+    def done(self, names: Iterable[str] | None = None) -> set[str]:
+        """Return which of these runs are done; by default, all that are."""
+        if names is None:
+            return {name for (name,) in self._rows("SELECT name FROM records")}
+        return {row[0] for row in self._named("records", names, "name")}
 
     def failures(self, runs: Iterable[RunConfig] | None = None) -> list[RunFailure]:
         """Return the failures among these runs; by default, of all runs."""
-        rows = self._rows("SELECT name, run, traceback FROM failures ORDER BY name")
+        return list(self.all_failures()) if runs is None else self._found(runs, "failures", failure_of)
+
+    def all_failures(self, study: str = "") -> Iterator[RunFailure]:
+        """Yield the failures of a study in the order of its plan, or all failures."""
+        ordered = self._each_row("SELECT * FROM failures ORDER BY name")
+        yield from self._made(self._rows_of_study("failures", study) if study else ordered, failure_of)
+
+    def _rows_of_study(self, table: str, study: str) -> Iterator[Row]:
+        """Yield the rows of the runs of a study in the order of its plan."""
+        self._check_study(study)
+        yield from self._each_row(
+            f"SELECT {table}.* FROM members JOIN {table} USING (name) WHERE study = ? ORDER BY place", study
+        )
+
+    def _found(self, runs: Iterable[RunConfig], table: str, made_of: Callable[[Row], Outcome]) -> list[Outcome]:
+        return list(self._made(self._named(table, [run.name for run in runs]), made_of))
+
+    def _made(self, rows: Iterable[Row], made_of: Callable[[Row], Outcome]) -> Iterator[Outcome]:
+        """Yield what the rows stand for; damaged rows are left out, and told of at the end."""
+        damaged = []
+        for row in rows:
+            try:
+                yield made_of(row)
+            except DamagedRowError as error:
+                damaged.append(str(error))
+        if damaged:
+            more = f", and {len(damaged) - MAX_SHOWN} more" if len(damaged) > MAX_SHOWN else ""
+            raise ValueError(
+                f"{self.path} is damaged: {'; '.join(damaged[:MAX_SHOWN])}{more}; nothing was changed. "
+                f"Start the study again: it sets damaged rows aside and repeats their runs"
+            )
+
+    def _named(self, table: str, names: Iterable[str], columns: str = "*") -> Iterator[Row]:
+        """Yield the rows with these names, in the order of the names."""
+        wanted = list(names)
+        for first in range(0, len(wanted), MAX_NAMES):
+            some = wanted[first : first + MAX_NAMES]
+            places = ", ".join(["CAST(? AS TEXT)"] * len(some))
+            question = f"SELECT {columns} FROM {table} WHERE name IN ({places})"
+            found = {row[0]: row for row in self._rows(question, *map(_key, some))}
+            yield from (found[name] for name in some if name in found)
+
+    def _each_row(self, question: str, *values: Any) -> Iterator[Row]:
         with self._clear_errors():
-            found = {name: RunFailure(RunConfig.from_dict(json.loads(run)), text) for name, run, text in rows}
-        return list(found.values()) if runs is None else [found[run.name] for run in runs if run.name in found]
+            yield from self._connection.execute(question, values)
 
     def _rows(self, question: str, *values: Any) -> list[Any]:
         with self._clear_errors():
@@ -262,37 +379,41 @@ class Store:
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
-        """Turn errors of SQLite and JSON into one line that names the file."""
+        """Turn errors of SQLite into one line that names the file."""
         try:
             yield
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{self.path} is damaged: it contains text that is not JSON ({error})") from error
+        except UnicodeDecodeError as error:  # in a message of SQLite about a damaged schema
+            raise ValueError(f"{self.path} is damaged ({_line(error)}); nothing was changed") from error
         except sqlite3.OperationalError as error:
-            raise OSError(f"{self.path}: {error}; the store was not changed") from error
+            raise OSError(f"{self.path}: {_line(error)}; the store was not changed") from error
         except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path} is damaged or not a store ({error}); nothing was changed") from error
+            raise ValueError(f"{self.path} is damaged or not a store ({_line(error)}); nothing was changed") from error
 
 
-def _record(row: list[Any]) -> RunResult:
-    run, metric, higher, test, validation, best_step, bitops, seconds, extra, curve, versions = row
-    return RunResult(
-        run=RunConfig.from_dict(json.loads(run)),
-        metric=metric,
-        higher_is_better=bool(higher),
-        test=_float(test),
-        validation=_float(validation),
-        best_step=best_step,
-        bitops=int(bitops),
-        seconds=seconds,
-        extra=json.loads(extra),
-        curve=json.loads(curve),
-        versions=json.loads(versions),
+def _columns(connection: sqlite3.Connection) -> set[tuple[Any, ...]]:
+    """Return the names and types of all columns."""
+    return set(
+        connection.execute(
+            "SELECT tables.name, columns.cid, columns.name, columns.type, columns.pk "
+            "FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+        )
     )
 
 
-def _float(value: float | None) -> float:
-    """Return NaN for NULL, which is how SQLite stores NaN."""
-    return math.nan if value is None else value
+@cache
+def _expected_columns() -> set[tuple[Any, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        return _columns(connection)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _key(name: Any) -> Any:
+    """Return a name for ``CAST(? AS TEXT)``, which also takes a damaged one that is not UTF-8."""
+    return name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
 
 
 def _now() -> str:

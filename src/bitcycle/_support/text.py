@@ -1,8 +1,9 @@
-"""Plain text: tables, large numbers, and values in messages."""
+"""Plain text: tables, cells, large numbers, and values in messages."""
 
 from __future__ import annotations
 
 import reprlib
+from typing import Any
 
 MOST_SHOWN = 60
 """The most characters of a value that a message quotes."""
@@ -68,3 +69,20 @@ def shown(value: object) -> str:
         return f"an integer of more than {MOST_SHOWN} digits"
     text = repr(value[: MOST_SHOWN + 1]) if isinstance(value, str) else " ".join(reprlib.repr(value).split())
     return text if len(text) <= MOST_SHOWN + 2 else f"{text[:MOST_SHOWN]}..."  # 2 quotes
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a value for a cell of a CSV file, such that a spreadsheet does not take a text for a formula.
+
+    A text that begins as a formula does gets an apostrophe before it, which spreadsheets do not show.
+
+    >>> csv_cell("=1+1"), csv_cell("@x"), csv_cell("-3.5"), csv_cell(-3.5), csv_cell("CR:3-8")
+    ("'=1+1", "'@x", '-3.5', -3.5, 'CR:3-8')
+    """
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -19,16 +20,31 @@ def main() -> None:
         need("typer", "cli", "the command line")
         import typer
 
+        _end_as_with_ctrl_c("SIGTERM", "SIGHUP")
         usage_error: Any = typer.BadParameter.__mro__[2]  # ClickException, which typer does not export
         try:
             code = application()(standalone_mode=False)
         except usage_error as error:
             _print_usage_error(error)
             code = error.exit_code
+        except (typer.Abort, KeyboardInterrupt):
+            print("bitcycle: stopped", file=sys.stderr)
+            code = 130
     except (ValueError, OSError, MissingExtraError) as error:
         print(f"bitcycle: {error}", file=sys.stderr)
         code = 2
     sys.exit(code)
+
+
+def _end_as_with_ctrl_c(*names: str) -> None:
+    """Let these signals end the program as Ctrl-C does: what is under way is put in order, and a line says so.
+
+    A signal that is ignored, as ``nohup`` does with SIGHUP, stays ignored.
+    """
+    for name in names:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _print_usage_error(error: Any) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from bitcycle._study.deficits import Recovery
 from bitcycle._study.engines import EngineKind
+from bitcycle._study.plan import MAX_SEEDS
 from bitcycle.cli.parameters import (
     STORE,
     STUDY_JSON,
@@ -47,7 +48,7 @@ def deficit(
     recovery: Annotated[
         Recovery, typer.Option(help="After the window: the rest of the normal run, or a whole one.")
     ] = Recovery.REST,
-    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.", max=MAX_SEEDS)] = 5,
     arms: Annotated[
         str,
         typer.Option(

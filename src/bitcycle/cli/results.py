@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,6 @@ from bitcycle.cli.parameters import STORE, StorePath, json_option
 
 if TYPE_CHECKING:
     from bitcycle._study.deficits import Cell
-    from bitcycle._study.store import Study
     from bitcycle.experiments.result import RunResult
     from bitcycle.experiments.run_config import RunConfig
 
@@ -42,13 +42,14 @@ def results(
 
     with Store(store, must_exist=True) as opened:
         names = opened.studies()
-        runs = opened.study(study).runs if study else None
-        found, failures = opened.records(runs), opened.failures(runs)
-        purposes = _purposes([opened.study(name) for name in ([study] if study else names)])
-    if export is not None:
-        write(found, export)
-        print(f"written: {export} ({len(found)} runs)")
-    elif as_json:
+        failures = list(opened.all_failures(study))
+        if export is not None:
+            count = write(opened.all_records(study, with_curves=export.suffix == ".json"), export)
+            print(f"written: {export} ({count} runs)")
+            return
+        found = [] if failed and not as_json else list(opened.all_records(study, with_curves=False))
+        purposes = _purposes(opened.deficit_plans([study] if study else names))
+    if as_json:
         described = [{**row(each), "deficit": [_cell(cell) for cell in purposes.get(each.run, [])]} for each in found]
         broken = [{"run": each.run, "traceback": each.traceback} for each in failures]
         print(json_text({"runs": described, "failures": broken, "studies": names}))
@@ -60,15 +61,15 @@ def results(
         print(f"{len(found)} runs, {len(failures)} failed; studies: {', '.join(names) or 'none'}")
 
 
-def _purposes(studies: list[Study]) -> dict[RunConfig, list[Cell]]:
-    """Return what the runs of deficit experiments are for."""
+def _purposes(plans: list[str]) -> dict[RunConfig, list[Cell]]:
+    """Return what the runs of deficit experiments in these plans are for."""
     from bitcycle._study.deficits import DeficitPart
     from bitcycle._study.plan_file import stored_parts
 
     purposes: dict[RunConfig, dict[Cell, None]] = defaultdict(dict)
-    for study in studies:
+    for plan in plans:
         with suppress(ValueError):  # results are shown even if the plan cannot be read
-            for part in stored_parts(study.plan):
+            for part in stored_parts(plan):
                 if isinstance(part, DeficitPart):
                     for cell, run in part.cells():
                         purposes[run][cell] = None
@@ -80,17 +81,22 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str:
-    configurations = [_flat(each.run, purposes.get(each.run, [])) for each in found]
-    columns = [*ALWAYS, *_distinguishing(configurations)]
-    rows = [
-        [
-            *(str(configuration.get(column, "")) for column in columns),
-            f"{each.test:.4f} {each.metric}",
-            *(short(each.bitops // 32**2), f"{each.seconds:.1f} s", each.run.name),
-        ]
-        for each, configuration in zip(found, configurations, strict=True)
-    ]
-    headings = [column.replace("_", " ") for column in columns]
+    def flat(run: RunConfig) -> dict[str, Any]:
+        return _flat(run, purposes.get(run, []))
+
+    further = _distinguishing(found, flat)
+    rows = []
+    for each in found:
+        run = each.run
+        values = flat(run) if further else {}
+        rows.append(
+            [
+                *(run.task, run.schedule, str(run.seed), *(str(values.get(column, "")) for column in further)),
+                f"{each.test:.4f} {each.metric}",
+                *(short(each.bitops // 32**2), f"{each.seconds:.1f} s", run.name),
+            ]
+        )
+    headings = [column.replace("_", " ") for column in (*ALWAYS, *further)]
     return table([*headings, "test", "effective MACs", "time", "run"], rows)
 
 
@@ -107,20 +113,16 @@ def _flat(run: RunConfig, cells: list[Cell]) -> dict[str, Any]:
     }
 
 
-def _distinguishing(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the columns in which rows with the same task, schedule and seed differ.
-
-    >>> _distinguishing([
-    ...     {"task": "image", "schedule": "CR", "seed": 0, "steps": 9, "model": "a"},
-    ...     {"task": "image", "schedule": "CR", "seed": 0, "steps": 9, "model": "b"},
-    ...     {"task": "graph", "schedule": "CR", "seed": 0, "steps": 7, "model": "c"},
-    ... ])
-    ['model']
-    """
-    values: dict[tuple[Any, ...], dict[str, set[Any]]] = defaultdict(lambda: defaultdict(set))
-    columns = dict.fromkeys(column for row in rows for column in row)
-    for row in rows:
-        same = values[tuple(row[column] for column in ALWAYS)]
-        for column in columns:
-            same[column].add(row.get(column))
-    return [column for column in columns if any(len(same[column]) > 1 for same in values.values())]
+def _distinguishing(found: list[RunResult], flat: Callable[[RunConfig], dict[str, Any]]) -> list[str]:
+    """Return the columns in which runs with the same task, schedule and seed differ."""
+    alike: dict[tuple[Any, ...], list[RunConfig]] = defaultdict(list)
+    for each in found:
+        alike[each.run.task, each.run.schedule, each.run.seed].append(each.run)
+    columns: dict[str, bool] = {}
+    for runs in alike.values():
+        if len(runs) > 1:
+            rows = [flat(run) for run in runs]
+            for column in dict.fromkeys(column for row in rows for column in row):
+                differs = any(row.get(column) != rows[0].get(column) for row in rows)
+                columns[column] = columns.get(column, False) or differs
+    return [column for column, differs in columns.items() if differs]

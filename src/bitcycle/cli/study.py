@@ -12,7 +12,7 @@ import typer
 
 from bitcycle._study.engines import EngineKind
 from bitcycle._study.exports import json_text
-from bitcycle._study.plan import BASELINES, GROUPS
+from bitcycle._study.plan import BASELINES, GROUPS, MAX_SEEDS
 from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import (
     MODELS,
@@ -70,7 +70,7 @@ def study(
     cycles: Annotated[
         list[int] | None, typer.Option(help="Number of cycles; repeatable; default: set by the task.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 3.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 3.", max=MAX_SEEDS)] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of each run; default: set by the task.")] = None,
     model: Model = "",
     data: Data = "",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitcycle._study.exports import json_text
+from bitcycle._study.exports import json_text, replacing
+from bitcycle._study.queue import TRAINING_LOCK
+from bitcycle._support.locks import FileLock
 from bitcycle.cli.parameters import (
     BatchSize,
     Data,
@@ -123,7 +127,7 @@ def train(
         compiled,
         options=options,
     )
-    with _TrainingBar(run.steps, kind.metric) as bar:
+    with _locked(out), _TrainingBar(run.steps, kind.metric) as bar:
         try:
             result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or (), execute)
         except KeyboardInterrupt:
@@ -135,8 +139,23 @@ def train(
     print(text if as_json else _line(result))
     if out is not None:
         path = out / "result.json"
-        path.write_text(text + "\n")
+        with replacing(path) as unfinished:
+            unfinished.write_text(text + "\n", encoding="utf-8")
         print(f"written: {path}", file=sys.stderr if as_json else sys.stdout)
+
+
+@contextmanager
+def _locked(folder: Path | None) -> Iterator[None]:
+    """Lock a folder against a second training in it."""
+    if folder is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock.take(folder / TRAINING_LOCK)
+    if lock is None:
+        raise ValueError(f"another process is training in {folder}: wait for it, or choose another folder")
+    with lock:
+        yield
 
 
 def _line(result: RunResult) -> str:

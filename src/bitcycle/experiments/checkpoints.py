@@ -1,42 +1,74 @@
-"""Checkpoints: written completely or not at all, and read without executing anything.
+"""Checkpoints: written completely or not at all, checked when they are read, and read without executing anything.
 
 A checkpoint is a dictionary of the ``format``, the ``run`` (:meth:`RunConfig.as_dict`) and the ``state`` of the
-training. Format 1, of bitcycle 0.1, has other names for some entries and is still read.
+training, as :func:`torch.save` writes it. That file is a zip archive; its comment holds a SHA-256 digest of everything
+before it, so that a checkpoint in which a single bit has changed is found out. The previous checkpoint is kept beside
+the latest. Formats 1 and 2, of bitcycle 0.1 and of early 0.2, have no digest and are still read; format 1 has other
+names for some entries.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import IO, Any
 
 from bitcycle.experiments.run_config import upgraded
 
+# torch is imported where it is needed: the process that drives a study only asks whether there is a checkpoint.
+
 NAME = "checkpoint.pt"
-FORMAT = 2
+PREVIOUS = "checkpoint.previous.pt"
+UNFINISHED = "checkpoint.unfinished.pt"
+FORMAT = 3
+
+_MARK = b"bitcycle sha256 "
+_COMMENT = len(_MARK) + 2 * hashlib.sha256().digest_size
+
+
+class CheckpointError(OSError):
+    """A checkpoint could not be read or written because of the disk, not because of the run."""
+
+
+class DamagedError(ValueError):
+    """A checkpoint does not hold what was written."""
 
 
 def save_checkpoint(folder: Path, run: dict[str, Any], state: dict[str, Any]) -> None:
-    """Write a checkpoint: to a temporary file, flushed to disk, which then replaces the previous checkpoint."""
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f"{NAME}.{os.getpid()}"
-    try:
-        with temporary.open("wb") as file:
-            torch.save({"format": FORMAT, "run": run, "state": state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / NAME)
-    except (OSError, RuntimeError) as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error.__context__, OSError):  # torch hides a full disk behind an error of its own
-            raise OSError(error.__context__.errno, error.__context__.strerror, str(folder / NAME)) from None
-        raise
+    """Write a checkpoint under another name, flush it to disk, and only then rename it; keep the previous one.
+
+    Raises:
+        CheckpointError: If the disk is full or fails. The checkpoints that were there are kept.
+    """
+    import torch
+
+    with _errors_of_the_disk(folder / NAME):
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / UNFINISHED
+        try:
+            with unfinished.open("w+b") as file:
+                torch.save({"format": FORMAT, "run": run, "state": state}, file)
+                _append_digest(file)
+                file.flush()
+                os.fsync(file.fileno())
+            if (folder / NAME).exists():
+                (folder / NAME).replace(folder / PREVIOUS)
+            unfinished.replace(folder / NAME)
+            _flush_folder(folder)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
 
 
 def load_checkpoint(folder: Path, run: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the state of the checkpoint in a folder.
+    """Return the state of the latest checkpoint in a folder that is not damaged.
+
+    A damaged checkpoint is renamed and a line about it is logged.
 
     Args:
         folder: Where :func:`save_checkpoint` wrote it.
@@ -46,29 +78,136 @@ def load_checkpoint(folder: Path, run: dict[str, Any]) -> dict[str, Any] | None:
         The state, or ``None`` if the folder has no checkpoint.
 
     Raises:
-        ValueError: If the checkpoint is damaged, has an unknown format, or belongs to another run.
+        ValueError: If the checkpoint has an unknown format, or belongs to another run.
+        CheckpointError: If the disk fails.
     """
-    path = folder / NAME
-    if not path.exists():
-        return None
+    _remove_unfinished(folder)
+    for name in (NAME, PREVIOUS):
+        path = folder / name
+        try:
+            with _errors_of_the_disk(path):
+                content = _read(path)
+        except FileNotFoundError:
+            continue
+        except DamagedError as error:
+            _set_aside(path, str(error))
+            continue
+        return _state_of(content, path, run)
+    return None
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a folder has a checkpoint."""
+    return (folder / NAME).exists() or (folder / PREVIOUS).exists()
+
+
+def _append_digest(file: IO[bytes]) -> None:
+    """Write the digest of the archive as its comment, whose length is in the last two bytes of an archive without."""
+    file.seek(-2, os.SEEK_END)
+    file.write(_COMMENT.to_bytes(2, "little"))
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    file.seek(0, os.SEEK_END)
+    file.write(_MARK + digest.encode())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a checkpoint.
+
+    Raises:
+        DamagedError: If it is not what was written.
+        ValueError: If it has an unknown format.
+    """
+    import torch
+
+    checked = _has_digest(path)
     try:
         content = torch.load(path, weights_only=True)
+    except OSError:
+        raise
     except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"{path} is not a readable checkpoint: move it away to start from scratch ({reason})"
-        ) from error
+        raise DamagedError(str(error).partition("\n")[0]) from error
     known = content.get("format") if isinstance(content, dict) else None
-    if known == 1:
-        content = _from_format_1(content)
-    elif known != FORMAT:
+    if known == FORMAT and not checked:
+        raise DamagedError("its digest is missing")
+    if known not in (1, 2, FORMAT):
         raise ValueError(f"{path} was written by another version of bitcycle: move it away to start from scratch")
+    if not (isinstance(content.get("run"), dict) and isinstance(content.get("state"), dict)):
+        raise ValueError(f"{path} has no run or no state, so it is not a checkpoint of a run: choose another folder")
+    return _from_format_1(content) if known == 1 else content
+
+
+def _has_digest(path: Path) -> bool:
+    """Whether a file ends in its digest.
+
+    Raises:
+        DamagedError: If the digest is that of another content.
+    """
+    with path.open("rb") as file:
+        length = file.seek(0, os.SEEK_END) - _COMMENT
+        file.seek(max(0, length))
+        comment = file.read()
+        if not comment.startswith(_MARK):
+            return False
+        digest = hashlib.sha256()
+        file.seek(0)
+        while part := file.read(min(length - file.tell(), 1 << 20)):
+            digest.update(part)
+    if comment != _MARK + digest.hexdigest().encode():
+        raise DamagedError("its content does not match its digest")
+    return True
+
+
+def _state_of(content: dict[str, Any], path: Path, run: dict[str, Any]) -> dict[str, Any]:
     different = sorted(key for key in run if content["run"].get(key) != run[key])
     if different:
         differences = ", ".join(f"{key} {content['run'].get(key)!r} instead of {run[key]!r}" for key in different)
         raise ValueError(f"{path} belongs to another run ({differences}): choose another folder")
     state: dict[str, Any] = content["state"]
     return state
+
+
+def _set_aside(path: Path, reason: str) -> None:
+    """Rename a damaged checkpoint, so that it can be looked at and is in nobody's way."""
+    aside = path.with_name(f"{path.name}.damaged")
+    path.replace(aside)
+    logging.getLogger("bitcycle").warning("%s is damaged and set aside as %s (%s)", path, aside.name, reason)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove what a kill in the middle of a write leaves; earlier versions named it after their process."""
+    for path in folder.glob("checkpoint*"):
+        if path.name == UNFINISHED or path.name.removeprefix(f"{NAME}.").isdigit():
+            path.unlink(missing_ok=True)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the names of a folder to disk, where folders can be opened."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _errors_of_the_disk(path: Path) -> Iterator[None]:
+    """Raise a CheckpointError for an error of the disk, which torch may hide behind an error of its own."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, RuntimeError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__
+        if isinstance(cause, OSError):
+            raise CheckpointError(cause.errno, cause.strerror, str(path)) from None
+        raise
 
 
 def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 
@@ -17,6 +18,9 @@ class WeightChoice(StrEnum):
     """The weights with the best validation metric; of equally good ones, the latest."""
     LAST = "last"
     """The weights after the last step."""
+
+
+_WEIGHT_CHOICES = tuple(WeightChoice)
 
 
 @dataclass(frozen=True)
@@ -66,23 +70,24 @@ class RunConfig:
     """The task's own options: given as a mapping, stored as sorted pairs of strings."""
 
     def __post_init__(self) -> None:
-        if self.test_weights not in tuple(WeightChoice):
+        if self.test_weights not in _WEIGHT_CHOICES:
             raise ValueError(f"test_weights must be 'best' or 'last', got {self.test_weights!r}")
         if self.batch_size < 0:
             raise ValueError(f"batch_size must be 1 or more, or 0 for the task's default, got {self.batch_size}")
         pairs = self.options.items() if hasattr(self.options, "items") else self.options
-        object.__setattr__(self, "test_weights", WeightChoice(self.test_weights))
-        object.__setattr__(self, "options", tuple(sorted((str(key), str(value)) for key, value in pairs)))
+        if type(self.test_weights) is not WeightChoice:
+            object.__setattr__(self, "test_weights", WeightChoice(self.test_weights))
+        ordered = tuple(sorted((str(key), str(value)) for key, value in pairs)) if pairs else ()
+        object.__setattr__(self, "options", ordered)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """A hash of the content: equal for equal runs, different for different ones.
 
         Fields that have their default value are left out of the hash, so that a new field does not change the names of
         existing runs.
         """
-        default = {field.name: field.default for field in fields(self)} | {"options": {}}
-        content = {name: value for name, value in self.as_dict().items() if value != default[name]}
+        content = {name: value for name, value in self.as_dict().items() if value != _DEFAULTS[name]}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -93,20 +98,25 @@ class RunConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields as plain values, for files."""
-        return {**asdict(self), "test_weights": str(self.test_weights), "options": dict(self.options)}
+        values = {name: getattr(self, name) for name in _DEFAULTS}
+        return {**values, "test_weights": str(self.test_weights), "options": dict(self.options)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
         """Return the run with these values, as :meth:`as_dict` gives them.
 
         Raises:
-            ValueError: If a key is not a field of a run.
+            ValueError: If a key is not a field of a run, or the task, the schedule or the number of steps is missing.
         """
-        unknown = sorted(set(values) - {field.name for field in fields(cls)})
-        if unknown:
-            raise ValueError(f"a run has no field {', '.join(unknown)}")
+        if not values.keys() <= _DEFAULTS.keys():
+            raise ValueError(f"a run has no field {', '.join(sorted(values.keys() - _DEFAULTS.keys()))}")
+        if not values.keys() >= _REQUIRED:
+            raise ValueError(f"a run must have a {' and a '.join(sorted(_REQUIRED - values.keys()))}")
         return cls(**values)
 
+
+_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
+_REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
 
 _RENAMED_SINCE_VERSION_1 = {"keep": "test_weights", "measured": "diagnostics", "rate": "learning_rate"}
 

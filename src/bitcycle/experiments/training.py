@@ -38,6 +38,8 @@ from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules.base import positive
 
 UNOBSERVED: AbstractContextManager[None] = nullcontext()
+OWN = ("curve", "losses", "best", "best_step", "best_weights", "seconds")
+"""What a checkpoint holds besides the states of the model, the optimiser, ..."""
 
 
 @dataclass
@@ -272,8 +274,8 @@ class _State:
             self.best_weights = copy.deepcopy(self.model.state_dict())
 
     def save(self, folder: Path) -> None:
-        own = {name: getattr(self, name) for name in ("curve", "losses", "best", "best_step", "best_weights")}
-        own["seconds"] = self.seconds + time.perf_counter() - self.started
+        own = {name: getattr(self, name) for name in OWN}
+        own["seconds"] += time.perf_counter() - self.started
         parts = {name: part.state_dict() for name, part in self.parts.items()}
         save_checkpoint(folder, self.run.as_dict(), {"own": own, "execution": self.execution.value, **parts})
 
@@ -284,6 +286,13 @@ class _State:
             return
         self.execution = resolve(checkpoint.get("execution", Execution.SIMULATED.value))  # before 0.2, all simulated
         set_execution(self.model, self.execution)
-        for name, part in self.parts.items():
-            part.load_state_dict(checkpoint[name])
-        vars(self).update(checkpoint["own"])
+        try:
+            own = {name: checkpoint["own"][name] for name in OWN}
+            for name, part in self.parts.items():
+                part.load_state_dict(checkpoint[name])
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise ValueError(
+                f"the checkpoint in {folder} does not fit this run: choose another folder ({reason})"
+            ) from error
+        vars(self).update(own)

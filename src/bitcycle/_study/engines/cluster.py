@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import threading
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bitcycle._study.engines.worker import work
+from bitcycle._study.queue import RunQueue
 from bitcycle._study.store import Store
 from bitcycle._support.extras import need
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
 PAUSE = 0.5  # seconds between two checks of the cluster
+MAX_TAKEN = 200  # runs that are submitted at once: each keeps a lock file open
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class RayEngine:
         return max(1, int(self.cpus))
 
     def outcomes(
-        self, runs: Iterable[RunConfig], store: Store, watch: Callable[[dict[str, int]], None]
+        self, runs: RunQueue, store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[RunResult | RunFailure]:
         """Train the runs and yield their outcomes; see :meth:`bitcycle._study.driver.Engine.outcomes`."""
         ray = need("ray", "ray", "running on a cluster")
@@ -64,10 +69,12 @@ class RayEngine:
             task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(_work)
             store.checkpoints.mkdir(parents=True, exist_ok=True)
             folder = store.checkpoints.absolute()
-            waiting.update(
-                {task.remote(run, str(folder), board, self.thread_count, self.gpus > 0): run for run in runs}
-            )
-            while waiting:
+            while waiting or runs:
+                while len(waiting) < MAX_TAKEN and (taken := runs.take()) is not None:
+                    waiting[task.remote(taken, str(folder), board, self.thread_count, self.gpus > 0)] = taken
+                if not waiting:  # other studies train all that is left
+                    time.sleep(PAUSE)
+                    continue
                 done, _ = ray.wait(list(waiting), num_returns=1, timeout=PAUSE)
                 watch(ray.get(board.read.remote()))
                 for reference in done:
@@ -81,12 +88,15 @@ class RayEngine:
                 ray.shutdown()
 
     def _connect(self, ray: Any) -> None:
+        at_termination = signal.getsignal(signal.SIGTERM)  # Ray sets a handler of its own, which would end in silence
         try:
             ray.init(
                 address=self.address or "local", log_to_driver=False, include_dashboard=False, logging_level="error"
             )
         except ConnectionError as error:
             raise OSError(f"cannot reach a Ray cluster at {self.address!r}: {str(error).splitlines()[0]}") from None
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, at_termination)
 
 
 def _outcome(ray: Any, reference: Any, run: RunConfig) -> RunResult | RunFailure:

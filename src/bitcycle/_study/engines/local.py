@@ -1,4 +1,4 @@
-"""The engine for one machine: a pool of processes that share the cores."""
+"""The engine for one machine: worker processes that share the cores."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import threading
 import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
 from bitcycle._study.engines.worker import current_step, work
+from bitcycle._study.queue import RunQueue
 from bitcycle._study.store import Store
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
 PAUSE = 0.2  # seconds between two checks of the workers
+ENDING = 5  # seconds that a process may take to end after it has closed its connection
 MAX_CRASHES = 3  # after so many crashes of its worker, a run has failed
 
 
@@ -29,7 +31,9 @@ class LocalEngine:
     """Worker processes on this machine.
 
     Small models gain little from a second thread, so by default each core gets one worker with one thread. A worker
-    that crashes is replaced, and its run resumes from its checkpoint. After three crashes the run has failed.
+    that crashes is replaced, and its run resumes from its checkpoint; the other workers go on. After its second crash,
+    a run waits until it can train alone, so that the memory of other runs is not what ends it. After the third, it has
+    failed.
     """
 
     workers: int = 0
@@ -45,34 +49,20 @@ class LocalEngine:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
 
     def outcomes(
-        self, runs: Iterable[RunConfig], store: Store, watch: Callable[[dict[str, int]], None]
+        self, runs: RunQueue, store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[RunResult | RunFailure]:
         """Train the runs and yield their outcomes; see :meth:`bitcycle._study.driver.Engine.outcomes`."""
-        waiting, crashes = deque(runs), Counter[RunConfig]()
-        folder = {run: store.checkpoints / run.name for run in waiting}
-        while waiting:
-            with self._pool(min(self.worker_count, len(waiting))) as pool:
-                running: dict[Future[RunResult | RunFailure], RunConfig] = {}
-                while waiting or running:
-                    try:
-                        while waiting and len(running) < self.worker_count:
-                            run = waiting[0]
-                            future = pool.submit(work, run, folder[run], self.device, store=store.path)
-                            running[future] = waiting.popleft()
-                        done, _ = wait(running, PAUSE, FIRST_COMPLETED)
-                        watch({run.name: current_step(folder[run]) for run in running.values()})
-                        for future in done:
-                            outcome = future.result()
-                            del running[future]
-                            yield outcome
-                    except BrokenProcessPool:
-                        break
-            for run in running.values():
-                crashes[run] += 1
-                if crashes[run] < MAX_CRASHES:
-                    waiting.appendleft(run)
-                else:
-                    yield RunFailure(run, f"worker crashed {MAX_CRASHES} times: out of memory, or killed")
+        order = _Order(runs)
+        with self._pool(store.checkpoints) as pool:
+            while order or pool.busy:
+                while len(pool.busy) < self.worker_count and (run := order.next(pool.busy)) is not None:
+                    pool.start(run)
+                pool.wait()
+                watch({run.name: current_step(store.checkpoints / run.name) for run in pool.busy})
+                for run, ending in pool.collect():
+                    outcome = order.crashed(run, ending) if isinstance(ending, _Crash) else ending
+                    if outcome is not None:
+                        yield outcome
 
     @property
     def worker_count(self) -> int:
@@ -85,32 +75,183 @@ class LocalEngine:
         return self.threads or max(1, (os.cpu_count() or 1) // self.worker_count)
 
     @contextmanager
-    def _pool(self, workers: int) -> Iterator[ProcessPoolExecutor]:
+    def _pool(self, checkpoints: Path) -> Iterator[_Pool]:
         """Make a pool whose processes have ended when the context is left, also after an error."""
-        others = set(multiprocessing.active_children())
-        with _environment(OMP_NUM_THREADS=str(self.thread_count)):
-            pool = ProcessPoolExecutor(
-                workers, multiprocessing.get_context("spawn"), _begin, (self.thread_count, os.getpid())
-            )
-            finished = False
+        pool = _Pool(checkpoints, self.device, self.thread_count)
+        try:
+            yield pool
+        except BaseException:  # an error or Ctrl-C: the current runs have their checkpoints
+            pool.kill()
+            raise
+        finally:
+            pool.close()
+
+
+class _Order:
+    """Which run is trained next: those of the queue, and between them again those whose worker crashed."""
+
+    def __init__(self, runs: RunQueue) -> None:
+        self.queue = runs
+        self.again: deque[RunConfig] = deque()
+        self.suspects: deque[RunConfig] = deque()  # to be trained alone
+        self.alone: RunConfig | None = None
+        self.crashes = Counter[RunConfig]()
+
+    def __len__(self) -> int:
+        return len(self.queue) + len(self.again) + len(self.suspects)
+
+    def next(self, busy: list[RunConfig]) -> RunConfig | None:
+        """Return the next run to train beside these, or None if nothing can begin now."""
+        if self.alone in busy:
+            return None
+        run = self.again.popleft() if self.again else self.queue.take()
+        if run is None and self.suspects and not busy:
+            run = self.alone = self.suspects.popleft()
+        return run
+
+    def crashed(self, run: RunConfig, crash: _Crash) -> RunFailure | None:
+        """Count a crash of the worker that trained a run, and say whether it was one too many."""
+        self.crashes[run] += 1
+        if self.crashes[run] == MAX_CRASHES:
+            return RunFailure(run, f"worker crashed {MAX_CRASHES} times ({crash.how}): out of memory, or killed")
+        (self.suspects if self.crashes[run] == MAX_CRASHES - 1 else self.again).append(run)
+        return None
+
+
+@dataclass(frozen=True)
+class _Crash:
+    """A worker ended without an outcome."""
+
+    exit_code: int | None
+
+    @property
+    def how(self) -> str:
+        code = self.exit_code or 0
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+class _Pool:
+    """Worker processes, each with a connection of its own, so that a crash is known to be that of one run."""
+
+    def __init__(self, checkpoints: Path, device: str, threads: int) -> None:
+        self.checkpoints, self.device, self.threads = checkpoints, device, threads
+        self.training: dict[RunConfig, _Worker] = {}
+        self.idle: list[_Worker] = []
+
+    @property
+    def busy(self) -> list[RunConfig]:
+        """The runs that are under way."""
+        return list(self.training)
+
+    def start(self, run: RunConfig) -> None:
+        """Begin a run in an idle worker, or in a new one."""
+        while self.idle:
+            worker = self.idle.pop()
+            if worker.process.is_alive():
+                break
+            worker.end()
+        else:
+            with _environment(OMP_NUM_THREADS=str(self.threads)):
+                worker = _Worker(self.threads)
+        self.training[run] = worker
+        worker.begin(run, self.checkpoints / run.name, self.device)
+
+    def wait(self) -> None:
+        """Wait a moment, or until a run has ended or a worker has crashed."""
+        if self.training:
+            wait([each for worker in self.training.values() for each in worker.signs], PAUSE)
+        else:
+            time.sleep(PAUSE)
+
+    def collect(self) -> Iterator[tuple[RunConfig, RunResult | RunFailure | _Crash]]:
+        """Yield the runs that have ended, with their outcomes.
+
+        Raises:
+            OSError: A checkpoint cannot be written.
+        """
+        for run, worker in list(self.training.items()):
+            outcome = worker.outcome()
+            if outcome is None:
+                continue
+            del self.training[run]
+            if isinstance(outcome, _Crash):
+                worker.end()
+            else:
+                self.idle.append(worker)
+            if isinstance(outcome, OSError):
+                raise outcome
+            yield run, outcome
+
+    def kill(self) -> None:
+        """Kill all workers."""
+        for worker in (*self.training.values(), *self.idle):
+            worker.process.kill()
+
+    def close(self) -> None:
+        """Wait until all workers have ended."""
+        for worker in (*self.training.values(), *self.idle):
+            worker.end()
+
+
+class _Worker:
+    """A process that trains one run after the other. It ends when its connection is closed, or with its parent."""
+
+    def __init__(self, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other, threads, os.getpid()))
+        self.process.start()
+        other.close()  # so that the connection ends with the process
+
+    def begin(self, run: RunConfig, folder: Path, device: str) -> None:
+        with suppress(OSError):  # it has crashed, which shows when its outcome is asked for
+            self.connection.send((run, folder, device))
+
+    @property
+    def signs(self) -> tuple[Connection, int]:
+        """What becomes ready when a run has ended or the process has."""
+        return self.connection, self.process.sentinel
+
+    def outcome(self) -> RunResult | RunFailure | OSError | _Crash | None:
+        """Return the outcome of the run, or None while it is under way."""
+        ended = not self.process.is_alive()  # asked first: the process may send its outcome and end in between
+        if self.connection.poll():
             try:
-                yield pool
-                finished = True
-            finally:
-                if not finished:  # an error or Ctrl-C: the current runs have their checkpoints
-                    for process in set(multiprocessing.active_children()) - others:
-                        process.kill()
-                pool.shutdown(wait=True, cancel_futures=True)
+                outcome: RunResult | RunFailure | OSError = self.connection.recv()
+                return outcome
+            except (EOFError, OSError):  # the connection ended before or within an outcome
+                self.process.join(ENDING)
+                self.process.kill()
+                self.process.join()
+                ended = True
+        return _Crash(self.process.exitcode) if ended else None
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.join()
+        self.process.close()
 
 
-def _begin(threads: int, parent: int) -> None:
-    """Set up a worker: the parent handles Ctrl-C, and a worker ends with its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _serve(connection: Connection, threads: int, parent: int) -> None:
+    """Train the runs that arrive."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     warnings.simplefilter("ignore")
     import torch  # slow, so after Ctrl-C is ignored
 
     torch.set_num_threads(threads)
+    while True:
+        try:
+            run, folder, device = connection.recv()
+        except EOFError:
+            return
+        try:
+            outcome: RunResult | RunFailure | OSError = work(run, folder, device)
+        except OSError as error:
+            outcome = error
+        connection.send(outcome)
 
 
 def _end_with(parent: int) -> None:

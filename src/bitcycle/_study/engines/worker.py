@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bitcycle._study.store import Store
+from bitcycle._study.queue import TRAINING_LOCK
+from bitcycle._support.locks import FileLock
+from bitcycle.experiments.checkpoints import CheckpointError
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
@@ -28,7 +29,6 @@ def work(
     folder: Path,
     device: str = "cpu",
     report: Callable[[int], None] | None = None,
-    store: Path | None = None,
 ) -> RunResult | RunFailure:
     """Train a run, or the rest of it, with its checkpoint in a folder.
 
@@ -37,25 +37,25 @@ def work(
         folder: The folder of the checkpoint.
         device: The device to train on.
         report: Called with the current step now and then; by default, the step is written to a file in the folder.
-        store: If another study was training the same run, its result is read from this store.
 
     Returns:
         The result, or a failure with the traceback of the error that ended the run.
 
     Raises:
-        OSError: The disk is full, which is not the fault of the run.
+        OSError: A checkpoint cannot be read or written, such as on a full disk, which is not the fault of the run.
     """
     # Loads torch, which takes seconds: the driver does not need it, and a worker first has to ignore Ctrl-C.
     from bitcycle.experiments.training import train
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder) as waited:
-        if waited and store is not None and (results := Store(store).records([run])):
-            return results[0]
-        folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock.take(folder / TRAINING_LOCK, wait=True)
+    assert lock is not None
+    with lock:
         try:
             progress = _at_intervals(report or _write_progress(folder))
             result, _ = train(run, folder, progress, _checkpoint_interval(run), device)
+        except CheckpointError:
+            raise
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -73,12 +73,6 @@ def current_step(folder: Path) -> int:
         return 0
 
 
-def remove_checkpoint(folder: Path) -> None:
-    """Remove the checkpoint of a run that has ended."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.with_suffix(".lock").unlink(missing_ok=True)
-
-
 def _checkpoint_interval(run: RunConfig) -> int:
     """Return the steps between checkpoints; a killed run loses at most a tenth of its steps."""
     return max(1, run.steps // 10)
@@ -86,7 +80,8 @@ def _checkpoint_interval(run: RunConfig) -> int:
 
 def _write_progress(folder: Path) -> Callable[[int], None]:
     def report(step: int) -> None:
-        (folder / PROGRESS).write_text(str(step))
+        with suppress(OSError):  # it is only shown; a disk that is full stops the run at its next checkpoint
+            (folder / PROGRESS).write_text(str(step))
 
     return report
 
@@ -101,21 +96,3 @@ def _at_intervals(report: Callable[[int], None]) -> Callable[[TrainingProgress],
             report(now.step)
 
     return progress
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Lock a run against other processes, and say whether this process had to wait for another."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: two studies may then train the same run twice
-        yield False
-        return
-    with folder.with_suffix(".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            waited = False
-        except BlockingIOError:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            waited = True
-        yield waited

@@ -14,6 +14,7 @@ from bitcycle._study.analysis import Estimate
 from bitcycle._support.charts.drawing import MarkShape, line, mark
 from bitcycle._support.charts.markup import Markup, clean, escape, tag
 from bitcycle._support.charts.scale import Scale
+from bitcycle._support.text import csv_cell
 
 Row = TypeVar("Row")
 INTERVAL_WIDTH, INTERVAL_HEIGHT = 120.0, 18.0
@@ -147,11 +148,11 @@ def markdown_table(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> str:
 def csv_text(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table as CSV.
 
-    >>> csv_text(["a", "b"], [[1, "x"]])
-    'a,b\\n1,x\\n'
+    >>> csv_text(["a", "b"], [[1, "=x"]])
+    "a,b\\n1,'=x\\n"
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(heads)
-    writer.writerows(rows)
+    writer.writerows([csv_cell(value) for value in row] for row in rows)
     return out.getvalue()

@@ -1,0 +1,145 @@
+"""The rows of a store: how results and failures are written in columns, and the digest that shows damage.
+
+The digest of a row is the SHA-256 of its other columns as a JSON array. That of a study also covers its members.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from bitcycle.experiments.result import RunFailure, RunResult
+from bitcycle.experiments.run_config import RunConfig
+
+SCHEMA = """
+CREATE TABLE records (
+    name TEXT PRIMARY KEY, task TEXT, schedule TEXT, seed INTEGER, run TEXT, metric TEXT, higher_is_better INTEGER,
+    test REAL, validation REAL, best_step INTEGER, bitops TEXT, seconds REAL, extra TEXT, curve TEXT, versions TEXT,
+    written TEXT, digest TEXT
+) WITHOUT ROWID;
+CREATE TABLE failures (name TEXT PRIMARY KEY, run TEXT, traceback TEXT, written TEXT, digest TEXT) WITHOUT ROWID;
+CREATE TABLE studies (
+    name TEXT PRIMARY KEY, plan TEXT, command TEXT, begun TEXT, workers INTEGER, ended TEXT, digest TEXT
+) WITHOUT ROWID;
+CREATE TABLE members (study TEXT, place INTEGER, run TEXT, name TEXT, PRIMARY KEY (study, place)) WITHOUT ROWID;
+CREATE TABLE damaged (origin TEXT, content TEXT, found TEXT);
+"""
+
+Row = Sequence[Any]
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=repr)  # made once, because there may be many rows
+
+
+class DamagedRowError(ValueError):
+    """A row does not hold what was written."""
+
+
+def digest_of(columns: Iterable[Any]) -> str:
+    """Return the digest of a row.
+
+    >>> digest_of(["a", 1, 0.5, None])[:16]
+    '17b71729aa9e49e8'
+    """
+    return hashlib.sha256(_ENCODER.encode(list(columns)).encode()).hexdigest()
+
+
+def is_intact(row: Row) -> bool:
+    """Whether the last column of a row is the digest of the others."""
+    return row[-1] == digest_of(row[:-1])
+
+
+def row_of_record(record: RunResult, written: str) -> Row:
+    """Return a result as a row of ``records``."""
+    run = record.run
+    columns = (
+        *(run.name, run.task, run.schedule, run.seed, json.dumps(run.as_dict())),
+        *(record.metric, int(record.higher_is_better), _real(record.test), _real(record.validation), record.best_step),
+        *(str(record.bitops), _real(record.seconds)),  # as text: large trainings exceed 64 bits
+        *(json.dumps(record.extra), json.dumps(record.curve), json.dumps(record.versions), written),
+    )
+    return (*columns, digest_of(columns))
+
+
+def record_of(row: Row, with_curve: bool = True) -> RunResult:
+    """Return the result in a row of ``records``.
+
+    Raises:
+        DamagedRowError: The row does not match its digest, or is not that of a result.
+    """
+    _check(row)
+    try:
+        run, metric, higher, test, validation, best_step, bitops, seconds, extra, curve, versions = row[4:-2]
+        configuration = run_of(run)
+        vars(configuration)["name"] = row[0]  # known, so it need not be computed
+        return RunResult(
+            run=configuration,
+            metric=metric,
+            higher_is_better=bool(higher),
+            test=math.nan if test is None else test,  # SQLite stores NaN as NULL
+            validation=math.nan if validation is None else validation,
+            best_step=best_step,
+            bitops=int(bitops),
+            seconds=seconds,
+            extra=json.loads(extra),
+            curve=json.loads(curve) if with_curve else [],
+            versions=dict(_versions(versions)),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedRowError(f"the row of {row[0]!r} is not that of a result ({error})") from error
+
+
+def row_of_failure(run: RunConfig, traceback: str, written: str) -> Row:
+    """Return a failure as a row of ``failures``."""
+    columns = (run.name, json.dumps(run.as_dict()), traceback, written)
+    return (*columns, digest_of(columns))
+
+
+def failure_of(row: Row) -> RunFailure:
+    """Return the failure in a row of ``failures``.
+
+    Raises:
+        DamagedRowError: The row does not match its digest, or is not that of a failure.
+    """
+    _check(row)
+    try:
+        return RunFailure(run_of(row[1]), str(row[2]))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedRowError(f"the row of {row[0]!r} is not that of a failure ({error})") from error
+
+
+def digest_of_study(study: Row, members: Iterable[Row]) -> str:
+    """Return the digest of a row of ``studies`` without its last column, together with the members of the study."""
+    return digest_of([*study, [list(member) for member in members]])
+
+
+def _check(row: Row) -> None:
+    if not is_intact(row):
+        raise DamagedRowError(f"the row of {row[0]!r} does not match its digest")
+
+
+def _real(value: float) -> float | None:
+    """Return a number as SQLite gives it back: NaN as NULL, and no negative zero."""
+    return None if math.isnan(value) else float(value) + 0.0
+
+
+def run_of(text: str) -> RunConfig:
+    """Return the run configuration in a column.
+
+    Raises:
+        ValueError: The text is not that of a run.
+    """
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError(f"a run is an object, not {text[:40]}")
+    return RunConfig.from_dict(values)
+
+
+@lru_cache(maxsize=64)
+def _versions(text: str) -> dict[str, str]:
+    """Return the versions in a column; nearly all rows have the same."""
+    versions: dict[str, str] = json.loads(text)
+    return versions

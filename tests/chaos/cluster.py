@@ -1,0 +1,35 @@
+"""A study on a Ray cluster of two local nodes, one of which is killed: ``python -m tests.chaos.cluster STORE STEP``."""
+
+import sys
+
+from bitcycle._study.driver import run_study
+from bitcycle._study.engines.cluster import RayEngine
+from bitcycle._study.plan_file import plan_of
+from bitcycle._study.store import Store
+from tests.chaos.episodes import PLAN
+
+
+def main(path: str, step: int) -> None:
+    """Run the study and kill a node once both nodes have a run that has reached a step."""
+    import ray  # an extra, and slow to load
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    other = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    ray.init(address=cluster.address, log_to_driver=False)
+    killed = []
+
+    def watch(now):
+        if not killed and now.running and max(now.running.values()) >= step:
+            killed.append(True)
+            cluster.remove_node(other, allow_graceful=False)
+
+    with Store(path) as store:
+        run_study(plan_of(PLAN, "image"), store, RayEngine(), watch=watch)
+    ray.shutdown()
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
