@@ -117,7 +117,7 @@ class _QuantizedProduct(torch.autograd.Function):
             product, means, a, b, bias, bits, a_spec, b_spec, ctx.by_channel, b_needs_grad, a_needs_grad
         )
         saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
-        ctx.save_for_backward(*(part for operand in saved for part in _parts(operand)))
+        ctx.save_for_backward(*_parts(saved[0]), *_parts(saved[1]))
         ctx.product, ctx.settings, ctx.control, ctx.means = product, settings, control, means
         ctx.grids = [None if operand is None else (operand.bits, operand.offset) for operand in saved]
         ctx.specs = a_spec, b_spec
@@ -272,8 +272,14 @@ class _Backward:
                 values=wants_values or no_product,
                 codes=any(not folded and integer for _, folded, integer in plain),
             )
-        grad_a = None if b is None else self._input_gradient(b, fold_b, in_a)
-        grad_b = None if a is None else self._weight_gradient(a, fold_a, in_b)
+        simulated = not (fold_a or fold_b or in_a or in_b)
+        grad_a: Tensor | None
+        grad_b: Tensor | None
+        if simulated and a is not None and b is not None and isinstance(self.product, ConvolutionProduct):
+            grad_a, grad_b = self._both_gradients(a, b)
+        else:
+            grad_a = None if b is None else self._input_gradient(b, fold_b, in_a)
+            grad_b = None if a is None else self._weight_gradient(a, fold_a, in_b)
         return grad_a, grad_b, self._bias_gradient(fold_a or fold_b) if of_bias else None
 
     def _folds(self, operand: Operand, scales_along_sum: bool) -> bool:
@@ -300,6 +306,13 @@ class _Backward:
         if by_channel:
             _put_channels_last(rounded)
         return rounded
+
+    def _both_gradients(self, a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
+        assert self.rounded is not None
+        e = self.rounded.values()
+        grad_a, grad_b = self.product.both_gradients(e, a.values().to(e.dtype), b.values().to(e.dtype))
+        grad_a = _in_layout(grad_a, self.ctx.by_channel, self.ctx.a_has_channels_last)
+        return grad_a.to(self.ctx.a_dtype), grad_b.to(self.ctx.b_dtype)
 
     def _input_gradient(self, b: Operand, folded: bool, in_integers: bool) -> Tensor:
         product, shape = self.product, self.ctx.a_shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +22,7 @@ from bitcycle.kernels.rounding import (
 )
 
 
-@dataclass(frozen=True)
-class OperandSpec:
+class OperandSpec(NamedTuple):
     """How an operand is put on its grid.
 
     Args:

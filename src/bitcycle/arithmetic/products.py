@@ -88,6 +88,12 @@ class ConvolutionProduct:
     def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
         return self._backward(grad_output, a, _empty(b_shape, grad_output), 1)
 
+    def both_gradients(self, grad_output: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both gradients in one call, which is faster than two."""
+        mask = [True, True, False]
+        grad_a, grad_b, _ = torch.ops.aten.convolution_backward(grad_output, a, b, None, *self._geometry(), mask)
+        return grad_a, grad_b
+
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
         return grad_output.sum(tuple(d for d in range(grad_output.dim()) if d != 1))
 

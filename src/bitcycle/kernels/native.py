@@ -111,22 +111,21 @@ def encode(
         outer, shared, inner = split
         chosen = {d % x.dim() for d in dims}
         shape = tuple(1 if d in chosen else size for d, size in enumerate(x.shape))
-    grid = torch.empty(2, outer * (1 if dims is None else inner))
-    at = grid.data_ptr()
+    if dims is None or x.is_contiguous():
+        scale, zero = torch.empty(shape), torch.empty(shape)
+    else:
+        strides = _strides_in_order_of(x, shape)
+        scale, zero = torch.empty_strided(shape, strides), torch.empty_strided(shape, strides)
     rounded = torch.empty_like(x) if values else None
     stored = torch.empty_like(x, dtype=torch.int8) if codes else None
     key1, key2 = (0, 0) if noise is None else noise
     without = _library.encode(
         x.data_ptr(), outer, shared, inner, bits, noise is not None, key1, key2, plane,
-        at, at + 4 * grid.shape[1],
+        scale.data_ptr(), zero.data_ptr(),
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
         offset, threads(x.numel()),
     )  # fmt: skip
-    scale, zero = grid.unbind()
-    if not x.is_contiguous() and dims is not None:
-        strides = _strides_in_order_of(x, shape)
-        return Rounded(rounded, stored, scale.as_strided(shape, strides), zero.as_strided(shape, strides), without)
-    return Rounded(rounded, stored, scale.view(shape), zero.view(shape), without)
+    return Rounded(rounded, stored, scale, zero, without)
 
 
 def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int) -> Tensor | None:

@@ -22,6 +22,9 @@ TEMPLATE = ":"
 """The local name of the site whose bits new sites start with."""
 
 
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+
 @dataclass
 class Conversion:
     """What conversion stores on a module: its original class, and its sites by their local names."""
@@ -53,7 +56,7 @@ class Conversion:
 
     def hidden(self) -> AbstractContextManager[Any]:
         """Return a context that hides what runs inside from the ``forward`` of enclosing modules."""
-        return torch._C.DisableTorchFunction() if self.nested else nullcontext()
+        return torch._C.DisableTorchFunction() if self.nested else _NOTHING
 
     def evaluation_bits(self) -> dict[str, int | None]:
         """Return the evaluation bits that were set, by local names, for the metadata of a checkpoint."""
