@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import logging
 import os
 from collections.abc import Iterator
@@ -121,11 +122,13 @@ def _read(path: Path) -> dict[str, Any]:
     import torch
 
     checked = _has_digest(path)
+    # What has no digest is read here, because torch raises errors of the system for a file that is cut off, too.
+    source = path if checked else io.BytesIO(path.read_bytes())
     try:
-        content = torch.load(path, weights_only=True)
-    except OSError:
-        raise
+        content = torch.load(source, weights_only=True)
     except Exception as error:
+        if checked and isinstance(error, OSError):
+            raise
         raise DamagedError(str(error).partition("\n")[0]) from error
     known = content.get("format") if isinstance(content, dict) else None
     if known == FORMAT and not checked:
