@@ -12,6 +12,7 @@ from torch import nn
 from bitcycle._bench.timing import Call, Spread, time_in_turns
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.scheduler import PrecisionScheduler
+from bitcycle.schedules import schedule
 
 SITES = 2000
 QUICK_SITES = 20
@@ -30,7 +31,7 @@ def time_bits(sites: int, rounds: int) -> list[Overhead]:
     """Time what changes the bits of a model with this number of sites."""
     model = quantize(nn.Sequential(*(nn.Linear(1, 1) for _ in range(sites))))
     widths = cycle((3, 4))
-    scheduler = PrecisionScheduler(model, lambda step, total: 3 + step % 2, _NEVER, backward_bits=8)
+    scheduler = PrecisionScheduler(model, schedule(lambda step, total: 3 + step % 2), _NEVER, backward_bits=8)
     constant = quantize(nn.Sequential(*(nn.Linear(1, 1) for _ in range(sites))))
     static = PrecisionScheduler(constant, "static:7", _NEVER, backward_bits=8)
     calls: dict[str, Call] = {

@@ -1,7 +1,7 @@
 """Other libraries that train on a few bits, each as it is meant to be used.
 
-They do less than bitcycle does, and none has a schedule: brevitas and quantisation-aware training (QAT) round the forward
-pass alone and leave gradients in full precision; int8 training always has 8 bits, one grid per row. The operands of
+They do less than bitcycle, and none has a schedule. Brevitas and quantisation-aware training (QAT) round the forward pass
+alone and leave gradients in full precision. Int8 training always has 8 bits, with one grid per row. The operands of
 attention products stay in full precision.
 """
 
@@ -96,7 +96,7 @@ def _torch_qat(model: nn.Module, bits: int) -> nn.Module:
 
     _check_byte(bits)
     fake = quantization.FusedMovingAvgObsFakeQuantize
-    model.qconfig = quantization.QConfig(
+    model.qconfig = quantization.QConfig(  # type: ignore[assignment]
         activation=fake.with_args(
             observer=quantization.MovingAverageMinMaxObserver,
             quant_min=0,

@@ -48,7 +48,7 @@ def bench(settings: BenchSettings, report: Report = lambda done, total, name: No
 
     Args:
         settings: What to measure.
-        report: Called before each stage with the number of stages that are done, their total, and the name of the stage.
+        report: Called before each stage with the number of stages done, their total, and the name of the stage.
 
     Returns:
         The figures, and the machine they were taken on.

@@ -59,7 +59,7 @@ def as_markdown(result: BenchResult) -> str:
 
 def tables(result: BenchResult) -> list[Table]:
     """Return the tables of all parts that were measured."""
-    made = []
+    made: list[Table] = []
     for threads in dict.fromkeys(row.threads for row in result.steps):
         rows = [row for row in result.steps if row.threads == threads]
         title = f"Training step, time relative to FP32, {threads} thread{'s' if threads > 1 else ''}"
@@ -67,7 +67,7 @@ def tables(result: BenchResult) -> list[Table]:
     made += _compared(
         "Training step, peak memory relative to FP32",
         result.memory,
-        lambda row: f"{row.bytes / 2**20:.1f} MB",
+        _megabytes,
         lambda row: "-" if row.ratio is None else f"{row.ratio:.2f}",
     )
     if result.kernels:
@@ -91,13 +91,12 @@ def _settings(result: BenchResult) -> str:
 
 
 def _machine(machine: Machine) -> str:
-    instructions = ", ".join(machine.flags) or "unknown instructions"
-    installed = [f"{name} {version}" for name, version in machine.peers.items() if version]
-    return (
-        f"{machine.cpu} ({instructions}; {'VNNI' if machine.vnni else 'no VNNI'}), {machine.cores} "
-        f"core{'s' if machine.cores > 1 else ''}, Python {machine.python}, "
-        f"{', '.join([f'torch {machine.torch}', *installed])}, {machine.kernels} kernels; 'auto' means {machine.auto!r}."
-    )
+    instructions = [*machine.flags, "VNNI" if machine.vnni else "no VNNI"]
+    cores = f"{machine.cores} core{'s' if machine.cores > 1 else ''}"
+    libraries = {"Python": machine.python, "torch": machine.torch, **machine.peers}
+    installed = [f"{name} {version}" for name, version in libraries.items() if version]
+    parts = [f"{machine.cpu} ({', '.join(instructions)})", cores, *installed, f"{machine.kernels} kernels"]
+    return f"{', '.join(parts)}; 'auto' means {machine.auto!r}."
 
 
 class _Measured(Protocol):
@@ -141,6 +140,11 @@ def _compared(
 def _milliseconds(row: StepTime) -> str:
     assert row.seconds is not None
     return f"{1000 * row.seconds.median:.1f} ms"
+
+
+def _megabytes(row: PeakMemory) -> str:
+    assert row.bytes is not None
+    return f"{row.bytes / 2**20:.1f} MB"
 
 
 def _kernels(rows: list[KernelTime]) -> Table:

@@ -50,9 +50,7 @@ def fold_b(
     sums = (grad_output * middle.view(by_channel)).sum(1, keepdim=True)
     spread = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d][len(b_shape) - 3]
     kernel = sums.new_ones(1, 1, *b_shape[2:])
-    geometry = zip(
-        a_shape[2:], sums.shape[2:], b_shape[2:], product.stride, product.padding, product.dilation, strict=True
-    )
+    geometry = zip(a_shape[2:], sums.shape[2:], b_shape[2:], product.stride, product.padding, product.dilation, strict=True)
     more = [size - ((n - 1) * s - 2 * p + d * (k - 1) + 1) for size, n, k, s, p, d in geometry]
     row_bias = spread(sums, kernel, None, product.stride, product.padding, more, 1, product.dilation)
     return grad_output * scale.view(by_channel), row_bias.flatten()

@@ -72,9 +72,7 @@ def input_gradient(
 ) -> Tensor:
     """Return the gradient of the input: a convolution of ``e`` with the kernel turned around."""
     kernel = b.codes.flip(2, 3).transpose(0, 1)
-    padding = tuple(
-        d * (k - 1) - p for d, k, p in zip(product.dilation, kernel.shape[2:], product.padding, strict=True)
-    )
+    padding = tuple(d * (k - 1) - p for d, k, p in zip(product.dilation, kernel.shape[2:], product.padding, strict=True))
     size = e.codes.shape[2:]
     windows = Windows(tuple(size), tuple(kernel.shape[2:]), (1, 1), padding, tuple(product.dilation))  # type: ignore[arg-type]
     return _convolve(e, kernel, b.grid(), windows, None, row_bias)

@@ -40,8 +40,8 @@ def bench(
         Path | None,
         typer.Option(
             metavar="FILE|-",
-            help="Write one JSON document, or print it in place of the tables: an object with bitcycle, machine, settings, "
-            "steps, memory, kernels, products and overhead.",
+            help="Write one JSON document to a file, or print it (-) instead of the tables: an object with bitcycle, "
+            "machine, settings, steps, memory, kernels, products and overhead.",
         ),
     ] = None,
 ) -> None:
