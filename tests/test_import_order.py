@@ -25,7 +25,7 @@ LAYERS = (
     {"integrations"},
     {"experiments"},
     {"tasks"},
-    {"_study"},
+    {"_study", "_bench"},
     {"cli"},
 )
 """From low to high. Packages of one layer do not import each other."""

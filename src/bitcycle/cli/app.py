@@ -61,6 +61,7 @@ def application() -> typer.Typer:
     import typer
 
     from bitcycle.cli.advise import advise
+    from bitcycle.cli.bench import bench
     from bitcycle.cli.cost import cost
     from bitcycle.cli.data import data
     from bitcycle.cli.deficit import deficit
@@ -96,7 +97,7 @@ def application() -> typer.Typer:
     ) -> None:
         """Schedules for numerical precision during training."""
 
-    for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise):
+    for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise, bench):
         app.command()(command)
     app.add_typer(data, name="data")
     return app

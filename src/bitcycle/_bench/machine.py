@@ -1,0 +1,62 @@
+"""The machine that figures were taken on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from bitcycle._bench import peers
+from bitcycle.arithmetic.execution import resolve
+from bitcycle.kernels import native
+
+FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8")
+"""What decides how fast the kernels and the integer products are."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What decides how fast a step is."""
+
+    cpu: str
+    flags: tuple[str, ...]
+    """Those of :data:`FLAGS` that it has; empty if the system does not tell."""
+    vnni: bool
+    cores: int
+    python: str
+    torch: str
+    kernels: str
+    """``"native"`` or ``"reference"``."""
+    auto: str
+    """What ``execute="auto"`` means here."""
+    peers: dict[str, str | None]
+    """The versions of other libraries; None if they are not installed."""
+
+
+def this_machine() -> Machine:
+    """Describe this machine."""
+    info = Path("/proc/cpuinfo")
+    text = info.read_text() if info.exists() else ""
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    known = re.search(r"^flags\s*:\s*(.+)$", text, re.MULTILINE)
+    flags = known[1].split() if known else []
+    return Machine(
+        cpu=model[1].strip() if model else platform.processor() or platform.machine(),
+        flags=tuple(flag for flag in FLAGS if flag in flags),
+        vnni=torch.cpu._is_vnni_supported(),
+        cores=all_cores(),
+        python=platform.python_version(),
+        torch=torch.__version__,
+        kernels=native.current_kernels(),
+        auto=resolve("auto").value,
+        peers={peer.package: peers.version_of(peer) for peer in peers.PEERS.values() if peer.package != "torch"},
+    )
+
+
+def all_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,76 @@
+"""What ``bitcycle bench`` measures. Without torch, for the help and the completion of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bitcycle._support.names import nearest
+from bitcycle.schedules.base import positive
+
+MODELS: Mapping[str, str] = {
+    "resnet-20": "ResNet-20",
+    "transformer-256": "Transformer 256",
+    "transformer-512": "Transformer 512",
+    "lstm": "LSTM 200",
+    "gcn": "GCN 256",
+    "resnet-8": "ResNet-8",
+}
+"""The models, with the names that tables show."""
+
+QUICK_ROUNDS = 2
+FULL_ROUNDS = 15
+MOST_BITS = 16
+
+
+class Part(StrEnum):
+    """What can be measured."""
+
+    STEPS = "steps"
+    MEMORY = "memory"
+    KERNELS = "kernels"
+    OVERHEAD = "overhead"
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """What to measure.
+
+    Args:
+        models: Names of :data:`MODELS`.
+        threads: Numbers of threads; each is measured by itself.
+        forward: Bits of weights and activations.
+        backward: Bits of gradients.
+        rounds: Timed rounds; each runs everything that is compared once.
+        parts: What to measure.
+        quick: Measure small versions of everything, to see that it runs.
+
+    Raises:
+        ValueError: A value is out of range, or there is no such model.
+
+    Example:
+        >>> BenchSettings(models=("resnet",), threads=(1,))
+        Traceback (most recent call last):
+            ...
+        ValueError: unknown model 'resnet': did you mean 'resnet-8'?
+    """
+
+    models: tuple[str, ...]
+    threads: tuple[int, ...]
+    forward: int = 7
+    backward: int = 8
+    rounds: int = FULL_ROUNDS
+    parts: tuple[Part, ...] = tuple(Part)
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        for model in self.models:
+            if model not in MODELS:
+                raise ValueError(f"unknown model {model!r}: {nearest(model, MODELS)}")
+        for name, bits in (("forward", self.forward), ("backward", self.backward)):
+            if not 1 <= bits <= MOST_BITS:
+                raise ValueError(f"--{name} must be from 1 to {MOST_BITS} bits, got {bits}")
+        positive(self.rounds, "--rounds")
+        for threads in self.threads:
+            positive(threads, "--threads")

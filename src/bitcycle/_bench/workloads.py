@@ -1,0 +1,127 @@
+"""The models whose training steps are measured, each with a batch of random data and a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bitcycle.experiments.models.cifar_resnet import CifarResNet
+from bitcycle.experiments.models.graph_networks import GCN
+from bitcycle.experiments.models.language_models import LSTMLanguageModel
+
+
+class Workload(NamedTuple):
+    """A model, and the loss of a model of this kind on a fixed batch."""
+
+    model: nn.Module
+    loss: Callable[[nn.Module], Tensor]
+
+
+def make(name: str, quick: bool = False, of_linear_layers: bool = False) -> Workload:
+    """Return a model with its batch, always the same one.
+
+    Args:
+        name: The name of a model.
+        quick: Return a small version.
+        of_linear_layers: Return a Transformer whose projections are linear layers, see :class:`ProjectedAttention`.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if of_linear_layers and name in TRANSFORMERS:
+            return TRANSFORMERS[name](quick, ProjectedEncoderLayer)
+        return MAKERS[name](quick)
+
+
+def _images(depth: int, batch: int, channels: int, size: int) -> Workload:
+    images, labels = torch.randn(batch, channels, size, size), torch.randint(0, 10, (batch,))
+    return Workload(CifarResNet(depth, 10, channels), lambda model: F.cross_entropy(model(images), labels))
+
+
+def _resnet_20(quick: bool) -> Workload:
+    return _images(8, 2, 3, 8) if quick else _images(20, 64, 3, 32)
+
+
+def _resnet_8(quick: bool) -> Workload:
+    return _images(8, 2 if quick else 128, 1, 8)
+
+
+def _lstm(quick: bool) -> Workload:
+    vocabulary, hidden, length, batch = (20, 8, 3, 2) if quick else (2000, 200, 35, 20)
+    tokens = torch.randint(0, vocabulary, (length + 1, batch))
+
+    def loss(model: nn.Module) -> Tensor:
+        logits, _ = model(tokens[:-1])
+        return F.cross_entropy(logits.flatten(0, 1), tokens[1:].flatten())
+
+    return Workload(LSTMLanguageModel(vocabulary, hidden, dropout=0.0), loss)
+
+
+def _gcn(quick: bool) -> Workload:
+    width, nodes, edges = (8, 20, 60) if quick else (256, 20_000, 100_000)
+    features, ends = torch.randn(nodes, width), torch.randint(0, nodes, (2, edges))
+    labels = torch.randint(0, width, (nodes,))
+    return Workload(
+        GCN(width, width, width, layers=2, dropout=0.0), lambda model: F.cross_entropy(model(features, ends), labels)
+    )
+
+
+class ProjectedAttention(nn.Module):
+    """Self-attention with linear layers as its projections: what ``nn.MultiheadAttention`` computes.
+
+    Libraries that replace linear layers do not reach the projections of ``nn.MultiheadAttention``.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        split = self.query_key_value(x).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = split.permute(2, 0, 3, 1, 4).unbind()
+        mixed = F.scaled_dot_product_attention(query, key, value)
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class ProjectedEncoderLayer(nn.Module):
+    """What ``nn.TransformerEncoderLayer`` computes, with :class:`ProjectedAttention`."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = ProjectedAttention(width, heads)
+        self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm1(x + self.attention(x))
+        return self.norm2(x + self.linear2(F.relu(self.linear1(x))))
+
+
+def _encoder_layer(width: int, heads: int) -> nn.Module:
+    return nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True)
+
+
+def _transformer(width: int, layers: int) -> Callable[..., Workload]:
+    def make_transformer(quick: bool, layer: Callable[[int, int], nn.Module] = _encoder_layer) -> Workload:
+        own_width, heads, batch, length = (16, 2, 2, 8) if quick else (width, 8, 8, 128)
+        x, wanted = torch.randn(2, batch, length, own_width)
+        model = nn.Sequential(*(layer(own_width, heads) for _ in range(1 if quick else layers)))
+        return Workload(model, lambda model: F.mse_loss(model(x), wanted))
+
+    return make_transformer
+
+
+TRANSFORMERS = {"transformer-256": _transformer(256, 4), "transformer-512": _transformer(512, 2)}
+MAKERS: Mapping[str, Callable[[bool], Workload]] = {
+    "resnet-20": _resnet_20,
+    **TRANSFORMERS,
+    "lstm": _lstm,
+    "gcn": _gcn,
+    "resnet-8": _resnet_8,
+}

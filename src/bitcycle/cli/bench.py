@@ -1,0 +1,100 @@
+"""``bitcycle bench``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bitcycle._bench.settings import FULL_ROUNDS, MODELS, QUICK_ROUNDS, BenchSettings, Part
+from bitcycle._study.exports import json_text
+from bitcycle.cli.parameters import completion
+
+if TYPE_CHECKING:
+    from bitcycle._bench.run import BenchResult
+
+
+def bench(
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"A model: {', '.join(MODELS)}; repeatable; default: all.", autocompletion=completion(MODELS)
+        ),
+    ] = None,
+    part: Annotated[list[Part] | None, typer.Option(help="What to measure; repeatable; default: everything.")] = None,
+    forward: Annotated[int, typer.Option(help="Bit-width of weights and activations.")] = 7,
+    backward: Annotated[int, typer.Option(help="Bit-width of the gradients.")] = 8,
+    rounds: Annotated[
+        int | None, typer.Option(help=f"Timed rounds; default: {FULL_ROUNDS}, with --quick {QUICK_ROUNDS}.")
+    ] = None,
+    threads: Annotated[
+        list[int] | None, typer.Option(help="Number of threads; repeatable; default: 1, and one per core.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure small versions of everything, to see that it runs.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables in Markdown.")] = False,
+    json: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|-",
+            help="Write one JSON document to a file, or print it (-) instead of the tables: an object with bitcycle, "
+            "machine, settings, steps, memory, kernels, products and overhead.",
+        ),
+    ] = None,
+) -> None:
+    """Measure training steps against FP32 and other libraries: time, memory, kernels and overhead."""
+    to_stdout = json == Path("-")
+    if to_stdout and markdown:
+        raise ValueError("--json - and --markdown both print to stdout: give --json a file")
+    if json is not None and not to_stdout and not json.parent.is_dir():
+        raise ValueError(f"--json {json}: there is no folder {json.parent}")
+    settings = BenchSettings(
+        models=tuple(dict.fromkeys(models or MODELS)),
+        threads=tuple(dict.fromkeys(threads or _one_and_all())),
+        forward=forward,
+        backward=backward,
+        rounds=(QUICK_ROUNDS if quick else FULL_ROUNDS) if rounds is None else rounds,
+        parts=tuple(dict.fromkeys(part or Part)),
+        quick=quick,
+    )
+    result = _with_progress(settings)
+    if json is not None:
+        document = json_text(result.as_dict())
+        if to_stdout:
+            print(document)
+            return
+        json.write_text(document + "\n", encoding="utf-8")
+    from bitcycle._bench.tables import as_markdown, as_text
+
+    print(as_markdown(result) if markdown else as_text(result))
+    if json is not None:
+        print(f"written: {json}", file=sys.stderr)
+
+
+def _one_and_all() -> tuple[int, int]:
+    from bitcycle._bench.machine import all_cores
+
+    return 1, all_cores()
+
+
+def _with_progress(settings: BenchSettings) -> BenchResult:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from bitcycle._bench.run import bench as run
+
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    console = Console(stderr=True)
+    # The bar would move between two stages only, and refreshing it takes time that is being measured.
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal, auto_refresh=False
+    ) as progress:
+        bar = progress.add_task("", total=None)
+
+        def report(done: int, total: int, name: str) -> None:
+            progress.update(bar, completed=done, total=total, description=name, refresh=True)
+
+        return run(settings, report)
