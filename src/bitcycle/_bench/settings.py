@@ -15,6 +15,7 @@ MODELS: Mapping[str, str] = {
     "transformer-512": "Transformer 512",
     "lstm": "LSTM 200",
     "gcn": "GCN 256",
+    "gcn-sparse": "GCN 256, sparse",
     "resnet-8": "ResNet-8",
 }
 """The models, with the names that tables show."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -69,6 +70,23 @@ def _gcn(quick: bool) -> Workload:
     )
 
 
+def _sparse_gcn(quick: bool) -> Workload:
+    """Return the same network with a normalised sparse matrix as its graph, which aggregates by one sparse product."""
+    width, nodes, edges = (8, 20, 60) if quick else (256, 20_000, 100_000)
+    features, labels = torch.randn(nodes, width), torch.randint(0, width, (nodes,))
+    ends = torch.cat([torch.randint(0, nodes, (2, edges)), torch.arange(nodes).expand(2, -1)], dim=1)
+    root_of_degree = torch.bincount(ends[0], minlength=nodes).sqrt()
+    weights = 1 / (root_of_degree[ends[0]] * root_of_degree[ends[1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse matrices a beta
+        adjacency = torch.sparse_coo_tensor(ends, weights, (nodes, nodes)).coalesce().to_sparse_csr()
+    model = GCN(width, width, width, layers=2, dropout=0.0)
+    for module in model.modules():
+        if hasattr(module, "normalize"):
+            module.normalize = False
+    return Workload(model, lambda model: F.cross_entropy(model(features, adjacency), labels))
+
+
 class ProjectedAttention(nn.Module):
     """Self-attention with linear layers as its projections: what ``nn.MultiheadAttention`` computes.
 
@@ -123,5 +141,6 @@ MAKERS: Mapping[str, Callable[[bool], Workload]] = {
     **TRANSFORMERS,
     "lstm": _lstm,
     "gcn": _gcn,
+    "gcn-sparse": _sparse_gcn,
     "resnet-8": _resnet_8,
 }
