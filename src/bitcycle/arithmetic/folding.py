@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bitcycle.arithmetic.operands import OperandSpec
 from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
+from bitcycle.kernels.images import has_channels_last
 
 
 def folds_a(product: Product, spec: OperandSpec) -> bool:
@@ -46,11 +47,18 @@ def fold_b(
     if not isinstance(product, ConvolutionProduct):
         return grad_output * scale.flatten(), grad_output.matmul(middle.flatten())
     by_channel = (1, -1, *(1 for _ in b_shape[2:]))
-    sums = torch.einsum("nc...,c->n...", grad_output, middle.flatten())
+    sums = _sum_channels(grad_output, middle.flatten())
     geometry = zip(a_shape[2:], b_shape[2:], product.stride, product.padding, product.dilation, strict=True)
     for dim, (size, kernel, stride, padding, dilation) in enumerate(geometry, 1):
         sums = _spread(sums, dim, size, kernel, stride, padding, dilation)
     return grad_output * scale.view(by_channel), sums.flatten()
+
+
+def _sum_channels(x: Tensor, weights: Tensor) -> Tensor:
+    """Return the weighted sum of the channels of (images, channels, ...), without a copy in either memory layout."""
+    if has_channels_last(x):
+        return x.permute(0, 2, 3, 1).matmul(weights)
+    return weights.matmul(x.flatten(2)).view(len(x), *x.shape[2:])
 
 
 def _spread(x: Tensor, dim: int, size: int, kernel: int, stride: int, padding: int, dilation: int) -> Tensor:
