@@ -23,6 +23,8 @@ from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
 
 FEWEST_CHANNELS = 16
 """Weight gradients of fewer input channels are not faster in integers."""
+UNFOLDED = 2**20
+"""Bytes of unfolded codes that are multiplied at once; they should stay in the cache."""
 SMALLEST_FASTER = 25_000_000
 """Products with fewer multiply-accumulates are not faster in integers."""
 
@@ -100,13 +102,11 @@ def weight_gradient(
     out_channels, in_channels = b_shape[:2]
     images, positions = len(a_codes), windows.output[0] * windows.output[1]
     e_rows = e_codes.permute(0, 2, 3, 1).reshape(images * positions, out_channels)
-    most = max(MOST_TERMS // positions, 1)  # images in one integer sum
-    sums = None
-    for first in range(0, images, most):
-        rows = windows.unfold(a_codes[first : first + most])
-        part = multiply_codes(e_rows[first * positions : (first + most) * positions].t(), rows)
-        sums = part.float() if sums is None else sums + part
-    assert sums is not None
+    at_once = max(UNFOLDED // (positions * b_shape[1:].numel()), 1)  # images; one sum has at most MOST_TERMS terms
+    sums = torch.zeros(out_channels, b_shape[1:].numel(), dtype=torch.float64)
+    for first in range(0, images, at_once):
+        rows = windows.unfold(a_codes[first : first + at_once])
+        sums += multiply_codes(e_rows[first * positions : (first + at_once) * positions].t(), rows)
     # Sums over the positions inside the image, for each element of the kernel.
     e_inside, a_inside, counts = _inside(windows, (1, 1))
     e_sums = e_inside @ column_sums(e_rows.view(images, -1)).view(positions, out_channels).double()
@@ -115,7 +115,7 @@ def weight_gradient(
     s_e, s_a = e_grid.scale.double(), a_grid.scale.double()
     z_e, z_a = e_grid.stored_zero().double(), a_grid.stored_zero().double()
     corrections = (s_e * z_a * e_sums.t()).unsqueeze(2) + (z_e * s_a * a_sums + z_e * z_a * images * counts)
-    taps = sums.view(out_channels, -1, in_channels) * (s_e * s_a).float() + corrections.float()
+    taps = (sums.view(out_channels, -1, in_channels) * (s_e * s_a) + corrections).float()
     return taps.view(out_channels, *b_shape[2:], in_channels).permute(0, 3, 1, 2).contiguous()
 
 

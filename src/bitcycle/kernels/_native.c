@@ -406,19 +406,20 @@ typedef struct {
 } combination;
 
 /* out = s_p s_q S + s_p r z_q + z_p u + bias + row_bias, see integer_sums.py. */
-INLINE void combine_any(const combination *c, int64_t first, int64_t last, float *to, int many, int with_bias,
-                        int floats)
+INLINE void combine_rows(const combination *c, int64_t first, int64_t last, float *to, int many, int with_bias,
+                         int floats, int64_t columns)
 {
     const float *restrict q_scale = c->q_scale, *restrict q_zero = c->q_zero, *restrict bias = c->bias;
     float q_scale0 = q_scale[0], q_zero0 = q_zero[0];
-    int64_t columns = c->columns;
+    int64_t in_period = first % c->period;
     for (int64_t row = first; row < last; row++) {
         int64_t grid = c->p_grids > 1 ? row : 0;
         float p_scale = c->p_scale[grid], p_zero = c->p_zero[grid] + p_scale * c->p_offset;
         float p_term = p_scale * (float)c->by_row[row], row_bias = c->row_bias ? c->row_bias[row] : 0.0f;
-        const float *restrict u = c->u + c->kinds[row % c->period] * columns;
+        const float *restrict u = c->u + c->kinds[in_period] * columns;
         const int32_t *sums = c->sums + row * columns;
         float *out = to + (row - first) * columns;
+#pragma GCC ivdep /* the result is the sums themselves, or elsewhere */
         for (int64_t i = 0; i < columns; i++) {
             float sum = floats ? ((const float *)sums)[i] : (float)sums[i];
             float value = sum * (many ? q_scale[i] : q_scale0) * p_scale;
@@ -427,7 +428,20 @@ INLINE void combine_any(const combination *c, int64_t first, int64_t last, float
             value = value + row_bias;
             out[i] = with_bias ? value + bias[i] : value;
         }
+        in_period = in_period + 1 == c->period ? 0 : in_period + 1;
     }
+}
+
+/* Short rows need loops of a known length to be fast, as above. */
+INLINE void combine_any(const combination *c, int64_t first, int64_t last, float *to, int many, int with_bias,
+                        int floats)
+{
+    if (c->columns == 16)
+        combine_rows(c, first, last, to, many, with_bias, floats, 16);
+    else if (c->columns == 32)
+        combine_rows(c, first, last, to, many, with_bias, floats, 32);
+    else
+        combine_rows(c, first, last, to, many, with_bias, floats, c->columns);
 }
 
 #define COMBINE(name, many, with_bias, floats)                                                                        \
