@@ -1,8 +1,8 @@
 """Other libraries that train on a few bits, each as it is meant to be used.
 
-They do less than bitcycle, and none has a schedule. Brevitas and quantisation-aware training (QAT) round the forward pass
-alone and leave gradients in full precision. Int8 training always has 8 bits, with one grid per row. The operands of
-attention products stay in full precision.
+They do less than bitcycle, and none has a schedule. Brevitas and quantisation-aware training (QAT) round the forward
+pass alone and leave gradients in full precision. Int8 training always has 8 bits, with one grid per row. The operands
+of attention products stay in full precision.
 """
 
 from __future__ import annotations
