@@ -85,6 +85,7 @@ def test_a_plan_written_down_is_the_same_plan(tmp_path_factory, name, data, seed
         ("task = 'image'\nbits = 8", "bits must be a pair such as .* got 8"),
         ("task = 'image'\nbits = [8, 3]", "in this order, got 8 and 3"),
         ("task = 'image'\nseeds = 0", "seeds must be an integer of 1 or more, got 0"),
+        ("task = 'image'\nseeds = 1000000000", "seeds must be from 1 to 100000"),
         ("task = 'image'\nsteps = 'many'", "steps must be an integer of 1 or more, got 'many'"),
         ("task = 'image'\npart = 3", r"parts must be written as \[\[part\]\] tables"),
         ("task = 'image'\noptions = 3", "options must be a table"),

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.plan import Plan, StudyPart
+from bitcycle._study.plan import MAX_SEEDS, Plan, StudyPart
 from bitcycle._support.names import nearest
 from bitcycle._support.text import shown
 from bitcycle.experiments.data.official import located
@@ -281,7 +281,7 @@ def seeds_of(value: Any) -> tuple[int, ...]:
     """
     if isinstance(value, list):
         return tuple(_integer(each, "a seed", 0, MOST_SEED) for each in value)
-    return tuple(range(_integer(value, "seeds", 1)))
+    return tuple(range(_integer(value, "seeds", 1, MAX_SEEDS)))
 
 
 def _bit_pairs(value: Any) -> tuple[tuple[int, int], ...]:
