@@ -82,8 +82,8 @@ def _sparse_gcn(quick: bool) -> Workload:
         adjacency = torch.sparse_coo_tensor(ends, weights, (nodes, nodes)).coalesce().to_sparse_csr()
     model = GCN(width, width, width, layers=2, dropout=0.0)
     for module in model.modules():
-        if hasattr(module, "normalize"):
-            module.normalize = False
+        if "normalize" in vars(module):
+            vars(module)["normalize"] = False
     return Workload(model, lambda model: F.cross_entropy(model(features, adjacency), labels))
 
 
