@@ -19,7 +19,7 @@ from bitcycle.arithmetic import integer_convolution, integer_linear
 from bitcycle.arithmetic.execution import EXACT_WIDTH, Execution, Means, Reason
 from bitcycle.arithmetic.folding import add_to_rows, fold_a, fold_b, folds_a, folds_b
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
-from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid
+from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid, share_weight, shared_weight
 from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
 from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, Settings, Site, read
 from bitcycle.kernels import native
@@ -119,6 +119,7 @@ class _QuantizedProduct(torch.autograd.Function):
         saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
         ctx.save_for_backward(*_parts(saved[0]), *_parts(saved[1]))
         ctx.product, ctx.settings, ctx.control, ctx.means = product, settings, control, means
+        ctx.weight = on_grid_b  # other products may share it until backward
         ctx.grids = [None if operand is None else (operand.bits, operand.offset) for operand in saved]
         ctx.specs = a_spec, b_spec
         ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
@@ -128,6 +129,7 @@ class _QuantizedProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_order()
+        ctx.weight = None
         saved = ctx.saved_tensors
         a = _restored(saved[:3], ctx.grids[0], ctx.a_dtype)
         b = _restored(saved[3:], ctx.grids[1], ctx.b_dtype)
@@ -180,10 +182,17 @@ def _forward(
     on_grid_a = put_on_grid(
         a, bits, a_spec, values=wanted["values"], codes=wanted["codes"] or save_a, signed=not by_channel
     )
-    on_grid_b = put_on_grid(b, bits, b_spec, values=wanted["values"], codes=wanted["codes"] or save_b)
     if by_channel:
         _put_channels_last(on_grid_a)
-        _put_channels_last(on_grid_b)
+    shared = shared_weight(b, bits, b_spec, by_channel) if save_b and isinstance(bits, int) else None
+    if shared is not None:
+        on_grid_b = shared
+    else:
+        on_grid_b = put_on_grid(b, bits, b_spec, values=wanted["values"], codes=wanted["codes"] or save_b)
+        if by_channel:
+            _put_channels_last(on_grid_b)
+        if save_b and isinstance(bits, int):
+            share_weight(b, on_grid_b, bits, b_spec, by_channel)
     if in_integers and on_grid_a.in_bytes and on_grid_b.in_bytes:
         out = IN_INTEGERS[type(product)].output(product, on_grid_a, on_grid_b, bias)
     else:

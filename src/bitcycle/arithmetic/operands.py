@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import ReferenceType, ref
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from bitcycle.kernels.integer_sums import Grid
 from bitcycle.kernels.rounding import (
@@ -37,7 +39,7 @@ class OperandSpec(NamedTuple):
 PER_TENSOR = OperandSpec()
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Operand:
     """A tensor on its grid.
 
@@ -117,3 +119,37 @@ def put_on_grid(
             return Operand(encoded.codes, encoded.scale, encoded.zero, bits, offset, x.dtype)
     rounded, stored, scale, zero = encode(x, bits, spec.dims, noise, offset)
     return Operand(stored, scale, zero, bits, offset, x.dtype, rounded)
+
+
+class _Use(NamedTuple):
+    """What a weight was rounded for. Another use of the same weight, unchanged, can share the result."""
+
+    version: int
+    address: int
+    bits: Width
+    dims: Dims
+    by_channel: bool
+
+
+_IN_USE = WeakIdKeyDictionary()  # from parameters to (_Use, weak reference to the operand)
+
+
+def shared_weight(weight: Tensor, bits: Width, spec: OperandSpec, by_channel: bool) -> Operand | None:
+    """Return the codes of a parameter that another product has rounded, if its backward pass is still to come.
+
+    A layer that is called several times in one forward pass, or a weight that several layers share, is rounded once.
+    """
+    found: tuple[_Use, ReferenceType[Operand]] | None = _IN_USE.get(weight)
+    if found is None or found[0] != _use(weight, bits, spec, by_channel):
+        return None
+    return found[1]()
+
+
+def share_weight(weight: Tensor, operand: Operand, bits: Width, spec: OperandSpec, by_channel: bool) -> None:
+    """Let other products use the codes of a parameter, as long as the caller keeps the operand."""
+    if isinstance(weight, nn.Parameter) and operand.in_bytes:
+        _IN_USE[weight] = (_use(weight, bits, spec, by_channel), ref(operand))
+
+
+def _use(weight: Tensor, bits: Width, spec: OperandSpec, by_channel: bool) -> _Use:
+    return _Use(weight._version, weight.data_ptr(), bits, spec.dims, by_channel)

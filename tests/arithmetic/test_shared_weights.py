@@ -1,0 +1,94 @@
+"""A weight that several products use is rounded once, and never used after it has changed."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import bitcycle as bc
+from bitcycle.arithmetic import functions
+
+
+@pytest.fixture
+def rounded(monkeypatch):
+    """The shapes of all operands that are rounded."""
+    shapes = []
+    put_on_grid = functions.put_on_grid
+
+    def watched(x, *arguments, **keywords):
+        shapes.append(tuple(x.shape))
+        return put_on_grid(x, *arguments, **keywords)
+
+    monkeypatch.setattr(functions, "put_on_grid", watched)
+    return shapes
+
+
+def converted(layer=None):
+    torch.manual_seed(0)
+    layer = bc.quantize(nn.Linear(6, 6) if layer is None else layer)
+    bc.set_bits(layer, forward=4, backward=8)
+    return layer
+
+
+def batch():
+    return torch.randn(5, 6, requires_grad=True)
+
+
+def test_a_layer_that_is_called_three_times_rounds_its_weight_once(rounded):
+    layer = converted()
+    layer(layer(layer(batch()))).sum().backward()
+    assert rounded.count((6, 6)) == 1
+
+
+def test_two_layers_that_share_a_weight_round_it_once(rounded):
+    first, second = nn.Linear(6, 6), nn.Linear(6, 6)
+    second.weight = first.weight
+    model = converted(nn.Sequential(first, second))
+    model(batch())
+    assert rounded.count((6, 6)) == 1
+
+
+def test_sharing_changes_no_result():
+    layer = converted()
+    others = [copy.deepcopy(layer) for _ in range(3)]
+    x = batch()
+    out = layer(layer(layer(x)))
+    expected = others[2](others[1](others[0](x)))
+    assert torch.equal(out, expected)
+    bc.set_bits(layer, backward=None)
+    for other in others:
+        bc.set_bits(other, backward=None)
+    out.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(layer.weight.grad, sum(other.weight.grad for other in others))
+
+
+def test_a_weight_that_has_changed_is_rounded_again():
+    layer, x = converted(), batch()
+    kept = layer(x)
+    with torch.no_grad():
+        layer.weight.mul_(2)
+    assert torch.equal(layer(x), copy.deepcopy(layer)(x))
+    assert not torch.equal(layer(x), kept)
+    layer.weight.data = layer.weight.data + 1
+    assert torch.equal(layer(x), copy.deepcopy(layer)(x))
+
+
+def test_other_bits_round_again():
+    layer, x = converted(), batch()
+    kept = layer(x)
+    bc.set_bits(layer, forward=2)
+    assert torch.equal(layer(x), copy.deepcopy(layer)(x))
+    assert not torch.equal(layer(x), kept)
+
+
+def test_after_backward_nothing_is_shared(rounded):
+    """An optimiser may change a weight in ways that leave no trace on it."""
+    layer, x = converted(), batch()
+    kept = layer(x)
+    kept.sum().backward()
+    layer.weight.data.mul_(2)
+    rounded.clear()
+    assert torch.equal(layer(x), copy.deepcopy(layer)(x))
+    assert (6, 6) in rounded
