@@ -9,6 +9,8 @@ import bitcycle as bc
 from bitcycle.kernels.noise import mix, rank_key, site_key, uniform
 from bitcycle.kernels.rounding import round_to_grid
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 LIKE = torch.empty(100_000)
 
 
