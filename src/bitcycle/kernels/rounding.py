@@ -164,7 +164,7 @@ def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
     else:  # width 0 gets a valid grid here; has_a_grid discards it at the end
         levels = torch.exp2(bits.clamp(min=1).to(low.dtype)) - 1
     difference = high - low  # not a number in a tensor of infinities, which has no grid
-    return torch.where(difference == 0, 1, difference / levels), low
+    return torch.where(difference == 0, 1, difference / levels), low + 0.0  # no negative zero
 
 
 def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None) -> Tensor:
