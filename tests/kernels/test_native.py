@@ -500,9 +500,9 @@ def test_the_choice_of_kernels(monkeypatch):
 @pytest.mark.parametrize("name", [name for name in dir(native._extension) if not name.startswith("_")])
 def test_wrong_arguments_of_the_extension_are_refused(name):
     function = getattr(native._extension, name)
-    with pytest.raises(TypeError, match="expected .* integers, got 0"):
+    with pytest.raises(TypeError, match="expected .* integers, got 0") as refusal:
         function()
-    count = int(str(pytest.raises(TypeError, function).value).split()[1])
+    count = int(str(refusal.value).split()[1])
     with pytest.raises(TypeError, match="integer"):
         function(*["x"] * count)
     with pytest.raises(OverflowError):
