@@ -137,7 +137,7 @@ def tensors_with_dims(draw):
 # ------------------------------------------------------------------------------------------------- rounding
 
 
-@settings(max_examples=250)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(tensors_with_dims(), st.integers(1, 16), st.none() | keys | edge_keys, threads)
 def test_round_to_grid(x_dims, bits, key, count):
     x, dims = x_dims
@@ -145,7 +145,7 @@ def test_round_to_grid(x_dims, bits, key, count):
     assert_same(got, expected)
 
 
-@settings(max_examples=120)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(tensors_with_dims(), st.integers(1, 16), st.none() | keys, st.integers(0, 255), threads)
 def test_encode_and_decode(x_dims, bits, key, offset, count):
     x, dims = x_dims
@@ -164,7 +164,7 @@ def test_encode_and_decode(x_dims, bits, key, offset, count):
         assert_same_grid(got.zero, expected.zero)
 
 
-@settings(max_examples=120)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(tensors_with_dims(), st.integers(1, 8), st.none() | keys, st.integers(0, 255), threads)
 def test_codes_without_values(x_dims, bits, key, offset, count):
     x, dims = x_dims
@@ -292,7 +292,7 @@ def test_equals_a_plain_computation(kernels, x_dims, bits, key):
 # ---------------------------------------------------------------------------------------------------- noise
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(tensors(special=False), keys | edge_keys)
 def test_noise(x, key):
     got, expected = both(lambda: noise_of(x, key))
@@ -353,7 +353,8 @@ def test_long_sums_of_the_largest_codes(dtype):
 def combinations(draw):
     """The arguments of ``combine`` for random sums of codes: of one kind of row, or of images with several."""
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
-    images, pixels, columns = draw(st.integers(1, 4)), draw(st.integers(1, 37)), draw(st.integers(1, 37))
+    images, pixels = draw(st.integers(1, 4)), draw(st.integers(1, 37) | st.sampled_from([64, 256, 261]))
+    columns = draw(st.integers(1, 37) | st.sampled_from([64, 130]))
     kinds = draw(st.integers(1, min(pixels, 5)))
     rows = images * pixels
 
@@ -379,7 +380,7 @@ def combinations(draw):
     }
 
 
-@settings(max_examples=120)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(combinations(), threads)
 def test_combination_of_sums(arguments, count):
     def compute():
@@ -453,7 +454,7 @@ def windows(draw):
     return result
 
 
-@settings(max_examples=120)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(windows(), st.integers(0, 3), st.sampled_from([1, 3, 16, 17, 40]), threads, st.integers(0, 2**20))
 def test_windows(windows, images, channels, count, seed):
     generator = torch.Generator().manual_seed(seed)
