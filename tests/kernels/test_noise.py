@@ -1,13 +1,20 @@
 """Noise: uniform, unbiased, reproducible, independent."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import bitcycle as bc
-from bitcycle.kernels.noise import mix, rank_key, site_key, uniform
+from bitcycle.kernels.noise import mix, noise_key, noise_of, rank_key, site_key, uniform
 from bitcycle.kernels.rounding import round_to_grid
+from tests.kernels.layouts import LAYOUTS, in_layout
+
+pytestmark = pytest.mark.usefixtures("kernels")
 
 LIKE = torch.empty(100_000)
 
@@ -117,3 +124,41 @@ def test_nearest_rounding_draws_nothing():
     bc.set_bits(model, forward=4, backward=3)
     x = torch.randn(5, 6)
     assert torch.equal(gradients(model, x)[0], gradients(model, x)[0])
+
+
+def hashed(indices, key):
+    """The noise of elements by their indices alone: the formula of noise.py in unsigned 32-bit integers of numpy."""
+    one = np.uint32
+    with np.errstate(over="ignore"):
+        x = indices.astype(np.uint32) + one(key[0])
+        x = (x ^ (x >> one(16))) * one(0x7FEB352D)
+        x = (x ^ (x >> one(15)) ^ one(key[1])) * one(0x846CA68B)
+        x = (x ^ (x >> one(16))) * one(0xC2B2AE35)
+    return (x >> one(16)).astype(np.uint16).view(np.int16)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.data())
+def test_any_slice_of_the_noise_follows_from_its_indices(shape, data):
+    """Also if the tensor is split over threads, ranks or devices."""
+    key = data.draw(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)))
+    noise = noise_of(torch.empty(shape), key)
+    indices = np.arange(noise.numel()).reshape(shape)
+    part = tuple(slice(data.draw(st.integers(0, n - 1)), None, data.draw(st.integers(1, 3))) for n in shape)
+    assert (noise[part].numpy() == hashed(indices[part], key)).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_noise_does_not_depend_on_the_memory_layout(layout):
+    x = torch.zeros(3, 5, 7, 4)
+    expected = noise_of(x, (11, 12))
+    for order in itertools.permutations(range(4)):
+        assert torch.equal(noise_of(in_layout(x, layout, list(order)), (11, 12)), expected)
+
+
+def test_noise_is_the_same_in_every_type_and_on_every_release():
+    """Fixed numbers: a training that goes on with another release draws the noise that it would have drawn."""
+    expected = hashed(np.arange(5), noise_key(1, 2, 3)).tolist()
+    assert noise_key(1, 2, 3) == (1671398724, 144828724)
+    assert expected == [-4914, 8110, -25982, -8903, -3745]
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert uniform(torch.empty(5, dtype=dtype), 1, 2, 3).tolist() == expected

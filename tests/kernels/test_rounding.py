@@ -11,6 +11,8 @@ from hypothesis.extra import numpy as hnp
 from bitcycle.kernels.noise import uniform
 from bitcycle.kernels.rounding import check_width, decode, encode, round_to_grid
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 widths = st.integers(1, 16)
 shapes = hnp.array_shapes(max_dims=4, max_side=6)
 values = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)

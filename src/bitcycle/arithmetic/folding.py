@@ -27,7 +27,8 @@ def folds_a(product: Product, spec: OperandSpec) -> bool:
 def folds_b(product: Product, spec: OperandSpec) -> bool:
     """Return whether the input gradient sums over scales of operand ``b``: those of output channels."""
     if isinstance(product, ConvolutionProduct):
-        return not product.transposed and product.groups == 1 and spec.dims is not None and 0 not in spec.dims
+        by_channel = tuple(range(1, len(product.stride) + 2))
+        return not product.transposed and product.groups == 1 and spec.dims == by_channel
     return isinstance(product, LinearProduct) and spec.dims in ((1,), (-1,))
 
 

@@ -222,6 +222,8 @@ def _uses_channels_last(product: Product, means: Means, a: Tensor, b: Tensor, bi
         return False
     if any(reason is None for reason in means):
         return True
+    if product.has_windows_of_padding(b.shape):
+        return False
     out_pixels = a.shape[2:].numel() // math.prod(product.stride)
     return a.dim() == 4 and native.takes(a) and len(a) * out_pixels * b.numel() >= LARGE
 

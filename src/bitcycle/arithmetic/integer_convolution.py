@@ -44,7 +44,7 @@ def means(
         reason = Reason.ROUNDED_BEFORE
     if reason is None and (a.device.type != "cpu" or a.dim() != 4 or product.transposed or product.groups > 1):
         reason = Reason.GEOMETRY
-    if reason is None and b[0].numel() > MOST_TERMS:
+    if reason is None and (b[0].numel() > MOST_TERMS or product.has_windows_of_padding(b.shape)):
         reason = Reason.GEOMETRY
     if reason is not None:
         return Means.simulated(reason)
@@ -56,10 +56,7 @@ def means(
         return Means.simulated(Reason.GEOMETRY)
     if how is Execution.FASTEST and len(a) * positions * b.numel() < SMALLEST_FASTER:
         return Means.simulated(Reason.SMALL)
-    sides = zip(product.padding, product.dilation, b.shape[2:], strict=True)
-    input_gradient = None if all(p <= d * (k - 1) for p, d, k in sides) else Reason.GEOMETRY
-    if b_spec.dims is not None and not fold:
-        input_gradient = Reason.GRANULARITY
+    input_gradient = Reason.GRANULARITY if b_spec.dims is not None and not fold else None
     few = how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS
     return Means(None, input_gradient, Reason.SMALL if few else None)
 

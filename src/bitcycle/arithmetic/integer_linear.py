@@ -96,6 +96,8 @@ def bias_gradient(product: LinearProduct, e: Operand) -> Tensor:
 
 def multiply_codes(p: Tensor, q: Tensor) -> Tensor:
     """Multiply two matrices of signed bytes, with sums in 32 bits."""
+    # With a single row or column torch takes the strides of a transposed matrix for those of its rows.
+    p, q = (x.reshape(-1).view(x.shape) if 1 in x.shape else x for x in (p, q))
     if p.device.type != "cuda":
         return torch._int_mm(p, q)
     # CUDA needs more than 16 rows, and sizes that are multiples of 8.

@@ -101,6 +101,11 @@ class ConvolutionProduct:
         # Each output position (input position, if transposed) meets a whole kernel. Padding counts like the rest.
         return (a if self.transposed else out).numel() * b[1:].numel()
 
+    def has_windows_of_padding(self, b_shape: torch.Size) -> bool:
+        """Return whether some windows lie wholly in the padding. oneDNN can crash on them with the channels last."""
+        sides = zip(self.padding, self.dilation, b_shape[2:], strict=True)
+        return any(padding > dilation * (kernel - 1) for padding, dilation, kernel in sides)
+
     def _backward(self, grad_output: Tensor, a: Tensor, b: Tensor, wanted: int) -> Tensor:
         mask = [wanted == 0, wanted == 1, False]
         gradient = torch.ops.aten.convolution_backward(grad_output, a, b, None, *self._geometry(), mask)[wanted]

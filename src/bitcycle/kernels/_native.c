@@ -23,6 +23,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #define SMALLEST 1.17549435e-38f /* the smallest normal number: a smaller scale cannot divide */
+#define NO_STEP 0x1p-100f /* the scale of a constant, see rounding.py */
 #define TILE 256          /* columns that are rounded together, and rows or columns that are transposed together */
 #define BLOCK 16384       /* elements of one grid that a thread handles at a time */
 
@@ -99,7 +100,7 @@ static int grid_of(int32_t low, int32_t high, float levels, float *scale, float 
         *scale = *zero = NAN;
         return 0;
     }
-    *scale = lo == hi ? (isfinite(lo) ? 1.0f : NAN) : (hi - lo) / levels;
+    *scale = lo == hi ? (isfinite(lo) ? NO_STEP : NAN) : (hi - lo) / levels;
     *zero = lo + 0.0f; /* no negative zero */
     return isfinite(*scale) && *scale >= SMALLEST;
 }

@@ -84,7 +84,8 @@ class Windows:
                 for i in range(k1)
                 for j in range(k2)
             ]
-            return torch.stack([part[:, :down, :across] for part in parts], 3).view(images * down * across, -1)
+            parts = [part[:, :down, :across] for part in parts]
+            return torch.stack(parts, 3).view(images * down * across, k1 * k2 * channels)
         out = codes.new_empty(images * down * across, k1 * k2 * channels)
         run(codes.data_ptr(), out.data_ptr(), images, *self._geometry(channels), native.threads(out.numel()))
         return out

@@ -102,6 +102,8 @@ def encode(
         if plane:
             shared, inner = shared // x.shape[1], x.shape[1]
         shape: tuple[int, ...] = ()
+    elif not dims or x.dim() == 0:
+        return None
     else:
         if not x.is_contiguous() and (noise is not None or not _is_dense(x)):
             x = x.contiguous()
@@ -130,7 +132,7 @@ def encode(
 
 def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int) -> Tensor | None:
     """Recover the values of codes; None if their layout is not one for the kernels."""
-    if not _is_dense(codes):
+    if codes.numel() == 0 or not _is_dense(codes):
         return None
     if scale.dim() == 0:
         outer, shared, inner = 1, codes.numel(), 1

@@ -38,6 +38,8 @@ BYTE_BITS = 8
 """The largest width whose codes fit in a byte."""
 OFFSET = 128
 """Codes 0..255 are stored as signed bytes, less this offset unless another one is given."""
+NO_STEP = 2.0**-100
+"""The scale of a constant tensor, whose codes are 0: so small that its product with an offset changes no sum."""
 
 
 class Encoded(NamedTuple):
@@ -164,7 +166,7 @@ def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
     else:  # width 0 gets a valid grid here; has_a_grid discards it at the end
         levels = torch.exp2(bits.clamp(min=1).to(low.dtype)) - 1
     difference = high - low  # not a number in a tensor of infinities, which has no grid
-    return torch.where(difference == 0, 1, difference / levels), low
+    return torch.where(difference == 0, NO_STEP, difference / levels), low + 0.0  # no negative zero
 
 
 def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None) -> Tensor:

@@ -1,0 +1,510 @@
+"""The native kernels are equal to the torch reference, bit for bit, and both to a plain computation with numpy."""
+
+import math
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from bitcycle.kernels import native
+from bitcycle.kernels.images import Windows, to_channels_last, to_contiguous
+from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
+from bitcycle.kernels.noise import noise_key, noise_of, uniform
+from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, round_to_grid
+from tests.kernels.layouts import LAYOUTS, in_layout
+
+pytestmark = pytest.mark.skipif(
+    native._extension is None,
+    reason="the native kernels are not installed: bitcycle was installed without a C compiler",
+)
+
+
+@contextmanager
+def using(name, threads=1, parallel=native.PARALLEL):
+    """Compute with the native kernels or the reference; with several threads from ``parallel`` elements on."""
+    before, smallest = torch.get_num_threads(), native.PARALLEL
+    native.choose_kernels(name)
+    torch.set_num_threads(threads)
+    native.PARALLEL = parallel
+    try:
+        yield
+    finally:
+        native.PARALLEL = smallest
+        torch.set_num_threads(before)
+        native.choose_kernels()
+
+
+def both(compute, threads=1, parallel=native.PARALLEL):
+    """Return what the native kernels compute, and what the reference does."""
+    with using("native", threads, parallel):
+        got = compute()
+    with using("reference"):
+        expected = compute()
+    return got, expected
+
+
+def assert_same(got, expected, layout=False):
+    """Compare all bits: of negative zeros and of what is not a number too."""
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    if layout:
+        assert got.stride() == expected.stride()
+    if got.is_floating_point():
+        bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[got.element_size()]
+        got, expected = got.contiguous().view(bits), expected.contiguous().view(bits)
+    assert torch.equal(got, expected)
+
+
+def assert_same_grid(got, expected):
+    """Compare scales or zeros: nobody sees the sign of a zero or of what is not a number in them."""
+    assert got.shape == expected.shape
+    assert torch.equal(got.nan_to_num(9e9) + 0.0, expected.nan_to_num(9e9) + 0.0)
+    assert torch.equal(got.isnan(), expected.isnan())
+
+
+def from_bits(*patterns):
+    return torch.tensor(patterns, dtype=torch.int64).to(torch.int32).view(torch.float32)
+
+
+NANS = from_bits(0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF)  # of both signs, quiet and signalling
+SPECIAL = torch.cat(
+    [
+        NANS,
+        torch.tensor([math.inf, -math.inf, 0.0, -0.0, 1e-45, -1e-45, 1e-40, -1e-38, 1.17549435e-38, 3.4e38, -3.4e38]),
+    ]
+)
+KINDS = {
+    "ordinary": lambda x: x,
+    "small": lambda x: x * 1e-20,
+    "tiny": lambda x: x * 1e-39,
+    "huge": lambda x: x * 1e38,
+    "around a grid that overflows": lambda x: x.sign() * 3e38,
+    "far from zero": lambda x: x * 1e-3 + 1e4,
+    "constant": lambda x: torch.full_like(x, 0.7),
+    "zeros of both signs": lambda x: x * 0.0,
+    "whole numbers": lambda x: (x * 4).round(),
+    "halves": lambda x: (x * 4).round() / 2,
+}
+shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple) | st.sampled_from(
+    [
+        (1,),
+        (17,),
+        (3, 67),
+        (67, 3),
+        (2, 5, 33),
+        (2, 18, 3, 5),
+        (1, 16, 1, 1),
+        (2, 1, 4, 4),
+        (3, 4, 5, 0),
+        (300, 3),
+        (2, 300),
+    ]
+)
+keys = st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+edge_keys = st.sampled_from([(0, 0), (2**32 - 1, 2**32 - 1), (2**32 - 3, 0), (2**31, 2**31)])
+threads = st.sampled_from([1, 2, 3])
+
+
+@st.composite
+def tensors(draw, special=True):
+    """A tensor of single precision of any kind and layout."""
+    shape = draw(shapes)
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
+    x = KINDS[draw(st.sampled_from(sorted(KINDS)))](torch.randn(shape, generator=generator))
+    if special and x.numel() > 0 and draw(st.booleans()):
+        flat = x.view(-1)
+        for place in draw(st.lists(st.integers(0, x.numel() - 1), max_size=3)):
+            flat[place] = SPECIAL[draw(st.integers(0, len(SPECIAL) - 1))]
+    order = draw(st.permutations(range(x.dim())))
+    return in_layout(x, draw(st.sampled_from(LAYOUTS)), list(order))
+
+
+@st.composite
+def tensors_with_dims(draw):
+    """A tensor, and which of its dimensions share a grid: all of them, or any subset, counted from either end."""
+    x = draw(tensors())
+    if draw(st.booleans()):
+        return x, None
+    if x.dim() == 0:
+        return x, draw(st.sampled_from([(), (0,), (-1,)]))  # as torch's own reductions allow
+    chosen = draw(st.sets(st.integers(0, x.dim() - 1)))
+    return x, tuple(d - x.dim() if draw(st.booleans()) else d for d in chosen)
+
+
+# ------------------------------------------------------------------------------------------------- rounding
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(tensors_with_dims(), st.integers(1, 16), st.none() | keys | edge_keys, threads)
+def test_round_to_grid(x_dims, bits, key, count):
+    x, dims = x_dims
+    got, expected = both(lambda: round_to_grid(x, bits, dims, key), count, parallel=1)
+    assert_same(got, expected)
+
+
+@settings(max_examples=2 * settings.default.max_examples)
+@given(tensors_with_dims(), st.integers(1, 16), st.none() | keys, st.integers(0, 255), threads)
+def test_encode_and_decode(x_dims, bits, key, offset, count):
+    x, dims = x_dims
+
+    def there_and_back():
+        encoded = encode(x, bits, dims, key, offset)
+        return encoded, decode(encoded.codes, encoded.scale, encoded.zero, torch.float32, offset)
+
+    (got, decoded), (expected, expected_decoded) = both(there_and_back, count, parallel=1)
+    assert_same(got.values, expected.values)
+    assert_same(got.codes, expected.codes)
+    assert_same(decoded, expected_decoded)
+    assert_same(decoded, got.values)
+    if x.numel() > 0:
+        assert_same_grid(got.scale, expected.scale)
+        assert_same_grid(got.zero, expected.zero)
+
+
+@settings(max_examples=2 * settings.default.max_examples)
+@given(tensors_with_dims(), st.integers(1, 8), st.none() | keys, st.integers(0, 255), threads)
+def test_codes_without_values(x_dims, bits, key, offset, count):
+    x, dims = x_dims
+    assume(x.numel() > 0)
+    got, expected = both(lambda: encode_in_bytes(x, bits, dims, key, offset), count, parallel=1)
+    assert (got is None) is (expected is None)
+    if got is not None:
+        assert_same(got.codes, expected.codes)
+        assert got.codes is got.values
+        assert_same_grid(got.scale, expected.scale)
+        assert_same_grid(got.zero, expected.zero)
+
+
+@given(st.data(), shapes, st.integers(0, 255), threads)
+def test_decode_of_any_codes(data, shape, offset, count):
+    """Codes and grids that no encoding returned, in layouts that may differ from one another."""
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**20)))
+    codes = torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8)
+    codes = in_layout(codes, data.draw(st.sampled_from(LAYOUTS)), data.draw(st.permutations(range(len(shape)))))
+    grid = () if not shape or data.draw(st.booleans()) else tuple(data.draw(st.sampled_from((1, n))) for n in shape)
+    order = list(data.draw(st.permutations(range(len(grid)))))
+    scale, zero = (
+        in_layout(torch.randn(grid, generator=generator), data.draw(st.sampled_from(LAYOUTS)), order) for _ in range(2)
+    )
+    got, expected = both(lambda: decode(codes, scale, zero, torch.float32, offset), count, parallel=1)
+    assert_same(got, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_types_go_to_the_reference(dtype):
+    x = torch.randn(5, 7, generator=torch.Generator().manual_seed(0)).to(dtype)
+    for dims in (None, (1,), (0,)):
+        with using("native"):
+            assert not native.takes(x)
+        got, expected = both(lambda dims=dims: encode(x, 5, dims, (1, 2)))
+        for part, wanted in zip(got, expected, strict=True):
+            assert_same(part, wanted)
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+@pytest.mark.parametrize("key", [None, (123, 456)])
+def test_large_tensors_on_one_and_two_threads(name, key):
+    """Above the size from which on there are several threads, and with blocks that do not divide it."""
+    x = KINDS[name](torch.randn(3, 7, 61, 53, generator=torch.Generator().manual_seed(1)))
+    assert x.numel() > native.PARALLEL
+    for layout in ("contiguous", "channels last"):
+        laid_out = in_layout(x, layout)
+        for dims in (None, (1, 2, 3), (0, 2, 3), (3,), (0,)):
+            results = [both(lambda: encode(laid_out, 8, dims, key), count) for count in (1, 2)]  # noqa: B023
+            for got, expected in results:
+                assert_same(got.values, expected.values)
+                assert_same(got.codes, expected.codes)
+
+
+@pytest.mark.parametrize("special", range(len(SPECIAL)))
+@pytest.mark.parametrize("dims", [None, (0,), (1,), (0, 1)])
+def test_special_values_at_every_place(special, dims):
+    """First, in the middle and last, so that neither the vectors nor the rest of a loop may miss them."""
+    for place in (0, 7, 31, 32, 68):
+        for noise in (None, (1, 2)):
+            x = torch.linspace(-1, 2, 69).view(3, 23).clone()
+            x.view(-1)[place] = SPECIAL[special]
+            got, expected = both(lambda x=x, noise=noise: round_to_grid(x, 3, dims, noise))
+            assert_same(got, expected)
+            if not SPECIAL[special].isfinite() and dims in (None, (0, 1)):
+                assert_same(got, x)
+
+
+# Of both signs: the maximum alone would miss a negative one, the minimum a positive one.
+@pytest.mark.parametrize("nan", range(len(NANS)))
+def test_what_is_not_a_number_keeps_its_bits(nan):
+    x = torch.linspace(-1, 2, 69)
+    x[5] = NANS[nan]
+    got, expected = both(lambda: round_to_grid(x, 4))
+    assert_same(got, x)
+    assert_same(expected, x)
+
+
+def plain_hash(index, key):
+    """The noise of elements by their indices, in unbounded Python integers: the formula of noise.py."""
+    mask = 2**32 - 1
+    x = (int(index) + key[0]) & mask
+    x = (x ^ (x >> 16)) * 0x7FEB352D & mask
+    x = (x ^ (x >> 15) ^ key[1]) * 0x846CA68B & mask
+    x = (x ^ (x >> 16)) * 0xC2B2AE35 & mask
+    upper = x >> 16
+    return upper - 65536 if upper >= 32768 else upper
+
+
+def plain_rounding(x, bits, axes, noise):
+    """Rounding to a grid with numpy, one operation after the other in single precision."""
+    one = np.float32
+    low, high = x.min(axis=axes, keepdims=True), x.max(axis=axes, keepdims=True)
+    levels = one(2**bits - 1)
+    scale = np.where(low == high, one(1), (high - low) / levels)
+    t = (x - low) / scale
+    if noise is not None:
+        t = t + (noise.astype(np.float32) + one(0.5)) * one(2.0**-16)
+    codes = np.rint(t)
+    codes = codes if noise is None else np.clip(codes, one(0), levels)
+    assert codes.dtype == scale.dtype == np.float32
+    return codes * scale + low, codes
+
+
+@pytest.mark.parametrize("kernels", native.CHOICES)
+@given(tensors_with_dims(), st.integers(1, 16), st.none() | keys)
+def test_equals_a_plain_computation(kernels, x_dims, bits, key):
+    """Values and codes, for tensors that have a grid."""
+    x, dims = x_dims
+    assume(x.numel() > 0)
+    plain = x.contiguous().numpy()
+    axes = tuple(d % x.dim() for d in dims) if dims and x.dim() else None
+    with np.errstate(all="ignore"):
+        span = plain.max(axis=axes) - plain.min(axis=axes)
+    assume(np.isfinite(span).all() and ((span == 0) | (span > 1e-32)).all())
+    noise = None if key is None else np.array([plain_hash(i, key) for i in range(x.numel())]).reshape(plain.shape)
+    values, codes = plain_rounding(plain, bits, axes, noise)
+    with using(kernels):
+        encoded = encode(x, bits, dims, key)
+    assert (encoded.values.contiguous().numpy() == values).all()
+    if bits <= 8:
+        assert (encoded.codes.contiguous().numpy() == codes - 128).all()
+
+
+# ---------------------------------------------------------------------------------------------------- noise
+
+
+@settings(max_examples=2 * settings.default.max_examples)
+@given(tensors(special=False), keys | edge_keys)
+def test_noise(x, key):
+    got, expected = both(lambda: noise_of(x, key))
+    assert_same(got, expected, layout=True)
+    flat = got.contiguous().view(-1)
+    for index in {0, x.numel() // 2, x.numel() - 1} if x.numel() else ():
+        assert flat[index] == plain_hash(index, key)
+
+
+@given(st.lists(st.integers(-(2**63), 2**64), max_size=5))
+def test_noise_of_numbers(numbers):
+    x = torch.empty(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    got, expected = both(lambda: uniform(x, *numbers))
+    assert_same(got, expected, layout=True)
+    assert_same(got, noise_of(x, noise_key(*numbers)))
+
+
+def test_rounding_draws_the_noise_of_its_key():
+    """A key and the tensor of its noise give the same, in all layouts."""
+    x = torch.randn(2, 18, 5, 7, generator=torch.Generator().manual_seed(0))
+    for layout in LAYOUTS:
+        laid_out = in_layout(x, layout, [2, 0, 3, 1])
+        for dims in (None, (1, 2, 3), (0,)):
+            for kernels in native.CHOICES:
+                with using(kernels):
+                    by_key = round_to_grid(laid_out, 4, dims, (9, 8))
+                    by_tensor = round_to_grid(laid_out, 4, dims, noise_of(laid_out, (9, 8)))
+                assert_same(by_key, by_tensor)
+
+
+# ------------------------------------------------------------------------------------------------------ sums
+
+sizes = st.integers(0, 40) | st.sampled_from([16, 32, 64, 65, 127, 128, 300])
+
+
+@given(sizes, sizes, st.sampled_from([torch.int8, torch.uint8]), st.booleans(), threads, st.integers(0, 2**20))
+def test_sums_of_rows_and_columns(rows, columns, dtype, transposed, count, seed):
+    low = 0 if dtype is torch.uint8 else -128
+    generator = torch.Generator().manual_seed(seed)
+    codes = torch.randint(low, low + 256, (rows, columns), generator=generator).to(dtype)
+    codes = codes.t() if transposed else codes
+    for function, axis in ((row_sums, 1), (column_sums, 0)):
+        got, expected = both(lambda f=function: f(codes), count, parallel=1)
+        assert_same(got, expected)
+        assert (got.numpy() == codes.numpy().astype(np.int64).sum(axis)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+def test_long_sums_of_the_largest_codes(dtype):
+    codes = torch.full((2, 200_001), -128 if dtype is torch.int8 else 255, dtype=dtype)
+    for matrix in (codes, codes.t().contiguous()):
+        for function in (row_sums, column_sums):
+            got, expected = both(lambda f=function, m=matrix: f(m), 2)
+            assert_same(got, expected)
+
+
+@st.composite
+def combinations(draw):
+    """The arguments of ``combine`` for random sums of codes: of one kind of row, or of images with several."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
+    images, pixels = draw(st.integers(1, 4)), draw(st.integers(1, 37) | st.sampled_from([64, 256, 261]))
+    columns = draw(st.integers(1, 37) | st.sampled_from([64, 130]))
+    kinds = draw(st.integers(1, min(pixels, 5)))
+    rows = images * pixels
+
+    def integers(*shape, most=2**31 - 1):
+        return torch.randint(-most - 1, most + 1, shape, generator=generator).to(torch.int32)
+
+    def grid(count):
+        offset = draw(st.sampled_from([0, 1, 8, 128]))
+        return Grid(torch.rand(count, generator=generator) + 0.01, torch.randn(count, generator=generator), offset)
+
+    sums = integers(rows, columns) if draw(st.booleans()) else integers(rows, columns, most=2**20).float()
+    return {
+        "sums": sums,
+        "p": grid(draw(st.sampled_from([1, rows]))),
+        "q": grid(draw(st.sampled_from([1, columns]))),
+        "by_row": integers(rows, most=2**24),
+        "by_column": integers(kinds, columns, most=2**24),
+        "terms": integers(kinds, most=2**17).abs(),
+        "bias": torch.randn(columns, generator=generator) if draw(st.booleans()) else None,
+        "row_bias": torch.randn(rows, generator=generator) if draw(st.booleans()) else None,
+        "kinds": None if kinds == 1 else torch.randint(0, kinds, (pixels,), generator=generator).to(torch.int32),
+        "pixels": pixels if draw(st.booleans()) else 0,
+    }
+
+
+@settings(max_examples=2 * settings.default.max_examples)
+@given(combinations(), threads)
+def test_combination_of_sums(arguments, count):
+    def compute():
+        return combine(**{**arguments, "sums": arguments["sums"].clone()})
+
+    got, expected = both(compute, count, parallel=1)
+    assert_same(got, expected)
+    assert got.is_contiguous()
+    exact = plain_combination(**arguments)
+    largest = exact.abs().max()
+    torch.testing.assert_close(got.double(), exact, rtol=0, atol=2e-6 * float(largest))
+
+
+def plain_combination(sums, p, q, by_row, by_column, terms, bias, row_bias, kinds, pixels):
+    """The formula of integer_sums.py in double precision."""
+    s_p, s_q = p.scale.double().view(-1, 1), q.scale.double().view(1, -1)
+    z_p = p.zero.double().view(-1, 1) + s_p * p.offset
+    z_q = q.zero.double().view(1, -1) + s_q * q.offset
+    period = 1 if kinds is None else len(kinds)
+    kind = torch.zeros(len(sums), dtype=torch.long) if kinds is None else kinds.long().repeat(len(sums) // period)
+    c, k = by_column.double()[kind], terms.double()[kind].view(-1, 1)
+    out = s_p * s_q * sums.double() + s_p * z_q * by_row.double().view(-1, 1) + z_p * (s_q * c + k * z_q)
+    out = out if bias is None else out + bias.double()
+    out = out if row_bias is None else out + row_bias.double().view(-1, 1)
+    return out.view(-1, pixels, out.shape[1]).transpose(1, 2) if pixels else out
+
+
+# ---------------------------------------------------------------------------------------------------- images
+
+image_shapes = st.tuples(
+    st.integers(0, 3), st.sampled_from([0, 1, 3, 4, 5, 15, 16, 17, 32, 33]), st.integers(0, 9), st.integers(0, 9)
+)
+image_types = st.sampled_from([torch.int8, torch.uint8, torch.float32, torch.int32, torch.float64, torch.int16])
+
+
+@given(image_shapes, image_types, st.sampled_from(LAYOUTS), st.permutations(range(4)), threads, st.integers(0, 2**20))
+def test_layouts_of_images(shape, dtype, layout, order, count, seed):
+    x = torch.randint(0, 100, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    x = in_layout(x, layout, list(order))
+    for function, target in ((to_channels_last, torch.channels_last), (to_contiguous, torch.contiguous_format)):
+        got, expected = both(lambda f=function: f(x), count, parallel=1)
+        assert_same(got, expected)
+        assert_same(got, x)
+        assert got.is_contiguous(memory_format=target)
+
+
+def test_large_images_on_one_and_two_threads():
+    x = torch.randn(3, 37, 41, 29, generator=torch.Generator().manual_seed(0))
+    assert x.numel() > native.PARALLEL
+    for each in (x, (x * 10).to(torch.int8)):
+        for count in (1, 2):
+            with using("native", count):
+                last = to_channels_last(each)
+                assert last.is_contiguous(memory_format=torch.channels_last)
+                assert_same(last, each)
+                back = to_contiguous(last)
+                assert back.is_contiguous()
+                assert_same(back, each)
+
+
+pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
+
+
+@st.composite
+def windows(draw):
+    size = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    kernel, stride, dilation = draw(pairs), draw(pairs), draw(pairs)
+    padding = draw(st.integers(0, 6)), draw(st.integers(0, 6))  # also larger than the kernel and than the image
+    result = Windows(size, kernel, stride, padding, dilation)
+    assume(min(result.output) >= 1)
+    return result
+
+
+@settings(max_examples=2 * settings.default.max_examples)
+@given(windows(), st.integers(0, 3), st.sampled_from([1, 3, 16, 17, 40]), threads, st.integers(0, 2**20))
+def test_windows(windows, images, channels, count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    codes = torch.randint(-128, 128, (images, channels, *windows.size), generator=generator, dtype=torch.int8)
+    last = codes.contiguous(memory_format=torch.channels_last)
+    got, expected = both(lambda: windows.unfold(last), count, parallel=1)
+    assert_same(got, expected)
+    columns = F.unfold(codes.double(), windows.kernel, windows.dilation, windows.padding, windows.stride)
+    rows = columns.unflatten(1, (channels, -1)).permute(0, 3, 2, 1).reshape(got.shape)
+    assert (got.double() == rows).all()
+
+    map = torch.randint(-(2**20), 2**20, (images, *windows.size), generator=generator).to(torch.int32)
+    got, expected = both(lambda: windows.sums(map), count, parallel=1)
+    assert_same(got, expected)
+    columns = F.unfold(map.double().unsqueeze(1), windows.kernel, windows.dilation, windows.padding, windows.stride)
+    assert (got.double() == columns.sum(1).flatten()).all()
+
+
+# ------------------------------------------------------------------------------------------------ the choice
+
+
+def test_the_choice_of_kernels(monkeypatch):
+    try:
+        assert native.choose_kernels("reference") == native.current_kernels() == "reference"
+        assert not native.takes(torch.zeros(1))
+        assert native.choose_kernels("native") == native.current_kernels() == "native"
+        monkeypatch.setenv(native.VARIABLE, "reference")
+        assert native.choose_kernels() == "reference"
+        monkeypatch.setenv(native.VARIABLE, "")
+        assert native.choose_kernels() == "native"
+        monkeypatch.setenv(native.VARIABLE, "fast")
+        with pytest.raises(ValueError, match="BITCYCLE_KERNELS must be native or reference, got 'fast'"):
+            native.choose_kernels()
+        with pytest.raises(ValueError, match="must be native or reference, got 'c'"):
+            native.choose_kernels("c")
+        monkeypatch.setattr(native, "_extension", None)
+        with pytest.raises(ValueError, match="the native kernels are not installed: install bitcycle again"):
+            native.choose_kernels("native")
+    finally:
+        monkeypatch.undo()
+        native.choose_kernels()
+
+
+@pytest.mark.parametrize("name", [name for name in dir(native._extension) if not name.startswith("_")])
+def test_wrong_arguments_of_the_extension_are_refused(name):
+    function = getattr(native._extension, name)
+    with pytest.raises(TypeError, match="expected .* integers, got 0") as refusal:
+        function()
+    count = int(str(refusal.value).split()[1])
+    with pytest.raises(TypeError, match="integer"):
+        function(*["x"] * count)
+    with pytest.raises(OverflowError):
+        function(*[2**70] * count)
