@@ -16,7 +16,7 @@ from bitcycle.schedules import schedule
 
 SITES = 2000
 QUICK_SITES = 20
-_NEVER = 10**9
+_NEVER = 100_000
 
 
 @dataclass(frozen=True)
