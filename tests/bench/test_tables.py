@@ -74,7 +74,7 @@ def test_text_and_markdown_hold_the_same_cells():
 
 def test_kernels_are_the_ones_that_were_in_use_afterwards():
     before = native.current_kernels()
-    rows = time_kernels(2**10, rounds=1)
+    rows = time_kernels(2**14, rounds=1)
     assert native.current_kernels() == before
     assert {row.kernels for row in rows} == {"torch", "reference", before}
     assert [row.ratio.median for row in rows if row.operation == "copy"] == [1]

@@ -19,12 +19,12 @@ ROW = 512
 """The length of the rows of the tensors that are rounded."""
 SIZES = (2**16, 2**22)
 """Elements: what fits in the caches of a core, and what does not."""
-QUICK_SIZES = (2**10,)
+QUICK_SIZES = (2**14,)
 SHAPES = ((4096, 768, 768), (1024, 256, 1024), (1024, 128, 512))
 """Rows, inputs and outputs of a linear layer."""
 QUICK_SHAPES = ((32, 16, 24),)
-TARGET = 2**22
-"""Elements that are computed in one turn, so that it is long enough for the clock."""
+ELEMENTS_PER_TURN = 2**18
+"""A call on fewer elements is repeated within its turn, so that the turn is long enough for the clock."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def time_kernels(elements: int, rounds: int) -> list[KernelTime]:
     for kernels in available:
         calls |= {f"{kernels}: {name}": _with_kernels(kernels, call) for name, call in operations.items()}
     with one_thread():
-        seconds = time_in_turns(calls, rounds, repeats=max(1, TARGET // elements // 16))
+        seconds = time_in_turns(calls, rounds, repeats=max(1, ELEMENTS_PER_TURN // elements))
     return [
         KernelTime(
             name.partition(": ")[2] or COPY,

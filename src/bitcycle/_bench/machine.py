@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import torch
 
 from bitcycle._bench import peers
+from bitcycle._bench.settings import all_cores
 from bitcycle.arithmetic.execution import resolve
 from bitcycle.kernels import native
 
@@ -55,8 +55,3 @@ def this_machine() -> Machine:
         auto=resolve("auto").value,
         peers={peer.package: peers.version_of(peer) for peer in peers.PEERS.values() if peer.package != "torch"},
     )
-
-
-def all_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

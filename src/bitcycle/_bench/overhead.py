@@ -16,7 +16,7 @@ from bitcycle.schedules import schedule
 
 SITES = 2000
 QUICK_SITES = 20
-_NEVER = 100_000
+WARM_UP = 2
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,16 @@ def time_bits(sites: int, rounds: int) -> list[Overhead]:
     """Time what changes the bits of a model with this number of sites."""
     model = quantize(nn.Sequential(*(nn.Linear(1, 1) for _ in range(sites))))
     widths = cycle((3, 4))
-    scheduler = PrecisionScheduler(model, schedule(lambda step, total: 3 + step % 2), _NEVER, backward_bits=8)
+    steps = WARM_UP + rounds + 1
+    scheduler = PrecisionScheduler(model, schedule(lambda step, total: 3 + step % 2), steps, backward_bits=8)
     constant = quantize(nn.Sequential(*(nn.Linear(1, 1) for _ in range(sites))))
-    static = PrecisionScheduler(constant, "static:7", _NEVER, backward_bits=8)
+    static = PrecisionScheduler(constant, "static:7", steps, backward_bits=8)
     calls: dict[str, Call] = {
         f"set_bits, {sites:,} sites": lambda: set_bits(model, forward=next(widths), backward=8),
         f"scheduler step, {sites:,} sites, new bits": scheduler.step,
         f"scheduler step, {sites:,} sites, same bits": static.step,
     }
-    return [Overhead(what, Spread.of(times)) for what, times in time_in_turns(calls, rounds).items()]
+    return [Overhead(what, Spread.of(times)) for what, times in time_in_turns(calls, rounds, WARM_UP).items()]
 
 
 def time_start_up(rounds: int) -> list[Overhead]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -75,3 +76,8 @@ class BenchSettings:
         positive(self.rounds, "--rounds")
         for threads in self.threads:
             positive(threads, "--threads")
+
+
+def all_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -84,14 +84,14 @@ def _settings(result: BenchResult) -> str:
     settings = result.settings
     told = (
         f"bitcycle {result.bitcycle}: {settings.forward} bits forward, {settings.backward} bits backward, "
-        f"{settings.rounds} rounds; medians, with quartiles in parentheses."
+        f"{settings.rounds} round{'s' if settings.rounds > 1 else ''}; medians, with quartiles in parentheses."
     )
     quick = ["Small versions of everything (--quick): the figures mean nothing."] if settings.quick else []
     return "\n".join([told, *quick, _machine(result.machine)])
 
 
 def _machine(machine: Machine) -> str:
-    instructions = [*machine.flags, "VNNI" if machine.vnni else "no VNNI"]
+    instructions = [*machine.flags, *([] if machine.vnni else ["no VNNI"])] or ["VNNI"]
     cores = f"{machine.cores} core{'s' if machine.cores > 1 else ''}"
     libraries = {"Python": machine.python, "torch": machine.torch, **machine.peers}
     installed = [f"{name} {version}" for name, version in libraries.items() if version]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitcycle._bench.settings import FULL_ROUNDS, MODELS, QUICK_ROUNDS, BenchSettings, Part
+from bitcycle._bench.settings import FULL_ROUNDS, MODELS, QUICK_ROUNDS, BenchSettings, Part, all_cores
 from bitcycle._study.exports import json_text
 from bitcycle.cli.parameters import completion
 
@@ -53,7 +53,7 @@ def bench(
         raise ValueError(f"--json {json}: there is no folder {json.parent}")
     settings = BenchSettings(
         models=tuple(dict.fromkeys(models or MODELS)),
-        threads=tuple(dict.fromkeys(threads or _one_and_all())),
+        threads=tuple(dict.fromkeys(threads or (1, all_cores()))),
         forward=forward,
         backward=backward,
         rounds=(QUICK_ROUNDS if quick else FULL_ROUNDS) if rounds is None else rounds,
@@ -72,12 +72,6 @@ def bench(
     print(as_markdown(result) if markdown else as_text(result))
     if json is not None:
         print(f"written: {json}", file=sys.stderr)
-
-
-def _one_and_all() -> tuple[int, int]:
-    from bitcycle._bench.machine import all_cores
-
-    return 1, all_cores()
 
 
 def _with_progress(settings: BenchSettings) -> BenchResult:
