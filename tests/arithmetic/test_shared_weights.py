@@ -7,20 +7,20 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic import functions
+from bitcycle.arithmetic import quantized_product
 
 
 @pytest.fixture
 def rounded(monkeypatch):
     """The shapes of all operands that are rounded."""
     shapes = []
-    put_on_grid = functions.put_on_grid
+    put_on_grid = quantized_product.put_on_grid
 
     def watched(x, *arguments, **keywords):
         shapes.append(tuple(x.shape))
         return put_on_grid(x, *arguments, **keywords)
 
-    monkeypatch.setattr(functions, "put_on_grid", watched)
+    monkeypatch.setattr(quantized_product, "put_on_grid", watched)
     return shapes
 
 

@@ -1,34 +1,22 @@
-"""Quantised products as autograd functions.
+"""What a site does to tensors: multiply them, or round an operand or a gradient on its way.
 
-Forward: both operands are rounded to nearest at the site's bits, then multiplied. Backward: grad_output is rounded once
-to the backward bits and serves the input gradient and the weight gradient. Rounding has a straight-through gradient.
-
-With ``Recipe(fold_scales=True)``, a gradient product that sums over several scales rounds a grad_output of its own, see
-:mod:`bitcycle.arithmetic.folding`.
+Rounding has a straight-through gradient. Observers see every operand and every product.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic import integer_convolution, integer_linear
-from bitcycle.arithmetic.execution import EXACT_WIDTH, Execution, Means, Reason
-from bitcycle.arithmetic.folding import add_to_rows, fold_a, fold_b, folds_a, folds_b
+from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
-from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid, share_weight, shared_weight
-from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
-from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, Settings, Site, read
-from bitcycle.kernels import native
-from bitcycle.kernels.images import has_channels_last, to_channels_last, to_contiguous
-from bitcycle.kernels.noise import NoiseKey, noise_key, noise_of, rank_key
-from bitcycle.kernels.rounding import BYTE_BITS, Dims, Noise, Width, round_to_grid
-
-IN_INTEGERS: dict[type, Any] = {LinearProduct: integer_linear, ConvolutionProduct: integer_convolution}
-"""The modules that compute products in integers."""
+from bitcycle.arithmetic.operands import OperandSpec
+from bitcycle.arithmetic.products import Product
+from bitcycle.arithmetic.quantized_product import quantized_product
+from bitcycle.arithmetic.site import Site
+from bitcycle.kernels.rounding import Dims, Width, round_to_grid
 
 
 def multiply(
@@ -45,37 +33,12 @@ def multiply(
     """Compute a site's product of ``a`` and ``b`` at its current bits, with a quantised backward."""
     bits = site.width(training)
     if not current_observers():
-        return _multiply(site, product, a, b, bias, bits, a_spec, b_spec)
+        return quantized_product(site, product, a, b, bias, bits, a_spec, b_spec)
     with computing(site):
         _report_rounding(site, "a", a, a_spec, bits)
         _report_rounding(site, "b", b, b_spec, bits)
-        out = _multiply(site, product, a, b, bias, bits, a_spec, b_spec)
+        out = quantized_product(site, product, a, b, bias, bits, a_spec, b_spec)
     return report_product(site, product, a, b, out)
-
-
-def _multiply(
-    site: Site,
-    product: Product,
-    a: Tensor,
-    b: Tensor,
-    bias: Tensor | None,
-    bits: Width,
-    a_spec: OperandSpec,
-    b_spec: OperandSpec,
-) -> Tensor:
-    settings = site.settings
-    if not torch.is_grad_enabled():
-        means = means_of(product, a, b, a_spec, b_spec, bits, settings)
-        site.means = means
-        by_channel = _uses_channels_last(product, means, a, b, bits)
-        return _forward(product, means, a, b, bias, bits, a_spec, b_spec, by_channel, False, False)[0]
-    if torch.compiler.is_compiling():
-        means = _COMPILED
-    else:
-        means = site.means = means_of(product, a, b, a_spec, b_spec, bits, settings)
-    out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, a_spec, b_spec, settings, means)
-    assert isinstance(out, Tensor)
-    return out
 
 
 def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: str) -> Tensor:
@@ -92,285 +55,6 @@ def round_grad_output(site: Site, output: Tensor) -> Tensor:
     out = _RoundGradOutput.apply(output, site.control, site.settings.stochastic)
     assert isinstance(out, Tensor)
     return out
-
-
-class _QuantizedProduct(torch.autograd.Function):
-    """A product that saves its operands for backward as codes: one byte per element for up to 8 bits."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        a: Tensor,
-        b: Tensor,
-        bias: Tensor | None,
-        control: Tensor,
-        bits: Width,
-        product: Product,
-        a_spec: OperandSpec,
-        b_spec: OperandSpec,
-        settings: Settings,
-        means: Means,
-    ) -> Tensor:
-        a_needs_grad, b_needs_grad = ctx.needs_input_grad[:2]
-        ctx.by_channel = _uses_channels_last(product, means, a, b, bits)
-        out, on_grid_a, on_grid_b = _forward(
-            product, means, a, b, bias, bits, a_spec, b_spec, ctx.by_channel, b_needs_grad, a_needs_grad
-        )
-        saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
-        ctx.save_for_backward(*_parts(saved[0]), *_parts(saved[1]))
-        ctx.product, ctx.settings, ctx.control, ctx.means = product, settings, control, means
-        ctx.weight = on_grid_b  # other products may share it until backward
-        ctx.grids = [None if operand is None else (operand.bits, operand.offset) for operand in saved]
-        ctx.specs = a_spec, b_spec
-        ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
-        ctx.a_has_channels_last = has_channels_last(a)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_order()
-        ctx.weight = None
-        saved = ctx.saved_tensors
-        a = _restored(saved[:3], ctx.grids[0], ctx.a_dtype)
-        b = _restored(saved[3:], ctx.grids[1], ctx.b_dtype)
-        grad_a, grad_b, grad_bias = _Backward(ctx, grad_output).gradients(a, b, ctx.needs_input_grad[2])
-        return grad_a, grad_b, grad_bias, None, None, None, None, None, None, None
-
-
-_COMPILED = Means.simulated(Reason.NOT_ASKED)
-
-
-def means_of(
-    product: Product,
-    a: Tensor,
-    b: Tensor,
-    a_spec: OperandSpec,
-    b_spec: OperandSpec,
-    bits: Width,
-    settings: Settings,
-) -> Means:
-    """Return how the three products of a site are computed."""
-    if settings.execution is Execution.SIMULATED or not isinstance(bits, int):
-        return _COMPILED
-    if bits == 0:
-        return Means.simulated(Reason.FULL_PRECISION)
-    if bits > EXACT_WIDTH:
-        return Means.simulated(Reason.WIDTH)
-    integers = IN_INTEGERS.get(type(product))
-    if integers is None:
-        return Means.simulated(Reason.KIND)
-    means: Means = integers.means(product, a, b, a_spec, b_spec, settings.fold, settings.execution)
-    return means
-
-
-def _forward(
-    product: Product,
-    means: Means,
-    a: Tensor,
-    b: Tensor,
-    bias: Tensor | None,
-    bits: Width,
-    a_spec: OperandSpec,
-    b_spec: OperandSpec,
-    by_channel: bool,
-    save_a: bool,
-    save_b: bool,
-) -> tuple[Tensor, Operand, Operand]:
-    """Compute the product. Return it with its operands, which have codes if they are to be saved."""
-    in_integers = means.output is None
-    wanted = {"values": not in_integers and not by_channel, "codes": in_integers or by_channel}
-    on_grid_a = put_on_grid(
-        a, bits, a_spec, values=wanted["values"], codes=wanted["codes"] or save_a, signed=not by_channel
-    )
-    if by_channel:
-        _put_channels_last(on_grid_a)
-    shared = shared_weight(b, bits, b_spec, by_channel) if save_b and isinstance(bits, int) else None
-    if shared is not None:
-        on_grid_b = shared
-    else:
-        on_grid_b = put_on_grid(b, bits, b_spec, values=wanted["values"], codes=wanted["codes"] or save_b)
-        if by_channel:
-            _put_channels_last(on_grid_b)
-        if save_b and isinstance(bits, int):
-            share_weight(b, on_grid_b, bits, b_spec, by_channel)
-    if in_integers and on_grid_a.in_bytes and on_grid_b.in_bytes:
-        out = IN_INTEGERS[type(product)].output(product, on_grid_a, on_grid_b, bias)
-    else:
-        out = _output(product, on_grid_a.values(), on_grid_b.values(), bias)
-    on_grid_a.known_values = on_grid_b.known_values = None
-    return _in_layout(out, by_channel, has_channels_last(a)), on_grid_a, on_grid_b
-
-
-def _output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
-    device = a.device.type
-    if a.dtype is not torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-        a, b, bias = a.to(dtype), b.to(dtype), bias if bias is None else bias.to(dtype)
-    return product.output(a, b, bias)
-
-
-LARGE = 25_000_000
-"""Convolutions with this many multiply-accumulates or more gain by another memory layout."""
-
-
-def _uses_channels_last(product: Product, means: Means, a: Tensor, b: Tensor, bits: Width) -> bool:
-    """Return whether a product of images is computed with the channels last in memory.
-
-    Integer products need that layout. Large products are faster in it on the CPU.
-    """
-    if not isinstance(product, ConvolutionProduct) or not isinstance(bits, int) or not 0 < bits <= BYTE_BITS:
-        return False
-    if any(reason is None for reason in means):
-        return True
-    if product.has_windows_of_padding(b.shape):
-        return False
-    out_pixels = a.shape[2:].numel() // math.prod(product.stride)
-    return a.dim() == 4 and native.takes(a) and len(a) * out_pixels * b.numel() >= LARGE
-
-
-def _in_layout(images: Tensor, by_channel: bool, channels_last: bool) -> Tensor:
-    """Return a result that was computed with channels last in the memory layout that torch would give it."""
-    if not by_channel:
-        return images
-    return to_channels_last(images) if channels_last else to_contiguous(images)
-
-
-def _put_channels_last(operand: Operand) -> None:
-    if operand.in_bytes:
-        operand.codes = to_channels_last(operand.codes)
-        operand.known_values = None
-    elif operand.known_values is not None and operand.codes.dim() == 4:
-        operand.codes = operand.known_values = to_channels_last(operand.known_values)
-
-
-def _parts(operand: Operand | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    return (None, None, None) if operand is None else (operand.codes, operand.scale, operand.zero)
-
-
-def _restored(saved: tuple[Any, ...], grid: tuple[Width, int] | None, dtype: torch.dtype) -> Operand | None:
-    if grid is None:
-        return None
-    codes, scale, zero = saved
-    return Operand(codes, scale, zero, *grid, dtype)
-
-
-class _Backward:
-    """The gradients of one product for one grad_output."""
-
-    def __init__(self, ctx: Any, grad_output: Tensor) -> None:
-        self.product, self.settings, self.control, self.ctx = ctx.product, ctx.settings, ctx.control, ctx
-        self.means: Means = ctx.means
-        self.grad_output = grad_output
-        self.bits = read(ctx.control, BACKWARD)
-        self.in_integers = isinstance(self.bits, int) and 0 < self.bits <= EXACT_WIDTH
-        self.by_channel = ctx.by_channel and self.in_integers
-        self.rounded: Operand | None = None
-
-    def gradients(self, a: Operand | None, b: Operand | None, of_bias: bool) -> tuple[Tensor | None, ...]:
-        """Return the gradients of both operands and of the bias, as far as they are needed."""
-        a_spec, b_spec = self.ctx.specs
-        fold_a = a is not None and self._folds(a, folds_a(self.product, a_spec))
-        fold_b = b is not None and self._folds(b, folds_b(self.product, b_spec))
-        in_a = b is not None and self._is_integer(b, self.means.input_gradient)
-        in_b = a is not None and self._is_integer(a, self.means.weight_gradient)
-        plain = [(b, fold_b, in_a), (a, fold_a, in_b)]
-        wants_plain = any(operand is not None and not folded for operand, folded, _ in plain)
-        if wants_plain or (of_bias and not (fold_a or fold_b)):
-            wants_values = any(operand is not None and not folded and not integer for operand, folded, integer in plain)
-            no_product = a is None and b is None
-            self.rounded = self._round(
-                self.grad_output,
-                values=wants_values or no_product,
-                codes=any(not folded and integer for _, folded, integer in plain),
-            )
-        simulated = not (fold_a or fold_b or in_a or in_b)
-        grad_a: Tensor | None
-        grad_b: Tensor | None
-        if simulated and a is not None and b is not None and isinstance(self.product, ConvolutionProduct):
-            grad_a, grad_b = self._both_gradients(a, b)
-        else:
-            grad_a = None if b is None else self._input_gradient(b, fold_b, in_a)
-            grad_b = None if a is None else self._weight_gradient(a, fold_a, in_b)
-        return grad_a, grad_b, self._bias_gradient(fold_a or fold_b) if of_bias else None
-
-    def _folds(self, operand: Operand, scales_along_sum: bool) -> bool:
-        is_rounded = not isinstance(operand.bits, int) or operand.bits > 0
-        rounds = not isinstance(self.bits, int) or self.bits > 0
-        return self.settings.fold and scales_along_sum and is_rounded and rounds
-
-    def _is_integer(self, operand: Operand, reason: Reason | None) -> bool:
-        return reason is None and self.in_integers and operand.in_bytes
-
-    def _round(self, grad_output: Tensor, values: bool, codes: bool) -> Operand:
-        """Put grad_output on its grid, one for the tensor, with the next noise of the site."""
-        bits = self.bits
-        noise = next_noise(grad_output, self.control, self.settings.stochastic, bits)
-        by_channel = self.by_channel and (codes or not has_channels_last(grad_output))
-        rounded = put_on_grid(
-            grad_output,
-            bits,
-            noise=noise,
-            values=values and not by_channel,
-            codes=codes or by_channel,
-            signed=not self.by_channel,
-        )
-        if by_channel:
-            _put_channels_last(rounded)
-        return rounded
-
-    def _both_gradients(self, a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
-        assert self.rounded is not None
-        e = self.rounded.values()
-        grad_a, grad_b = self.product.both_gradients(e, a.values().to(e.dtype), b.values().to(e.dtype))
-        grad_a = _in_layout(grad_a, self.ctx.by_channel, self.ctx.a_has_channels_last)
-        return grad_a.to(self.ctx.a_dtype), grad_b.to(self.ctx.b_dtype)
-
-    def _input_gradient(self, b: Operand, folded: bool, in_integers: bool) -> Tensor:
-        product, shape = self.product, self.ctx.a_shape
-        row_bias = None
-        if folded:
-            b, scale, middle = b.with_unit_scale()
-            scaled, row_bias = fold_b(product, self.grad_output, scale, middle, shape, self.ctx.b_shape)
-            e = self._round(scaled, not in_integers, in_integers)
-        else:
-            assert self.rounded is not None
-            e = self.rounded
-        if in_integers and e.in_bytes:
-            gradient = IN_INTEGERS[type(product)].input_gradient(product, e, b, shape, row_bias)
-        else:
-            values = e.values()
-            gradient = product.input_gradient(values, b.values().to(values.dtype), shape)
-            gradient = gradient if row_bias is None else add_to_rows(product, gradient, row_bias)
-        return _in_layout(gradient, self.ctx.by_channel, self.ctx.a_has_channels_last).to(self.ctx.a_dtype)
-
-    def _weight_gradient(self, a: Operand, folded: bool, in_integers: bool) -> Tensor:
-        product, shape = self.product, self.ctx.b_shape
-        row_bias = None
-        if folded:
-            a, scale, middle = a.with_unit_scale()
-            scaled, row_bias = fold_a(self.grad_output, scale, middle)
-            e = self._round(scaled, not in_integers, in_integers)
-        else:
-            assert self.rounded is not None
-            e = self.rounded
-        if in_integers and e.in_bytes:
-            gradient = IN_INTEGERS[type(product)].weight_gradient(product, e, a, shape, row_bias)
-        else:
-            values = e.values()
-            gradient = product.weight_gradient(values, a.values().to(values.dtype), shape)
-            gradient = gradient if row_bias is None else gradient + row_bias.unsqueeze(1)
-        return gradient.to(self.ctx.b_dtype)
-
-    def _bias_gradient(self, folded: bool) -> Tensor:
-        """Sum grad_output: as it is rounded for both products, or unrounded if each product rounds its own."""
-        if self.rounded is None or folded:
-            gradient = self.product.bias_gradient(self.grad_output)
-        elif self.rounded.known_values is None and self.rounded.in_bytes:
-            gradient = IN_INTEGERS[type(self.product)].bias_gradient(self.product, self.rounded)
-        else:
-            gradient = self.product.bias_gradient(self.rounded.values())
-        assert isinstance(gradient, Tensor)
-        return gradient
 
 
 class _RoundOperand(torch.autograd.Function):
@@ -393,49 +77,7 @@ class _RoundGradOutput(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
         refuse_second_order()
-        return _rounded_grad_output(grad_output, ctx.control, ctx.stochastic), None, None
-
-
-def _rounded_grad_output(grad_output: Tensor, control: Tensor, stochastic: bool) -> Tensor:
-    """Round grad_output to the backward bits, with one grid for the tensor."""
-    bits = read(control, BACKWARD)
-    if isinstance(bits, int) and bits == 0:
-        return grad_output
-    return round_to_grid(grad_output, bits, None, next_noise(grad_output, control, stochastic, bits))
-
-
-def next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:
-    """Return the noise of the next draw of a site: a key, or a tensor in a compiled graph."""
-    if not stochastic or (isinstance(bits, int) and bits == 0):
-        return None
-    return _draw_op(grad_output, control) if torch.compiler.is_compiling() else _next_key(control)
-
-
-def _next_key(control: Tensor) -> NoiseKey:
-    numbers = control.numpy()
-    draw = int(numbers[DRAWS])
-    numbers[DRAWS] = draw + 1
-    return noise_key(int(numbers[KEY]), int(numbers[STEP]), draw, *rank_key())
-
-
-@torch.library.custom_op("bitcycle::draw_noise", mutates_args=("control",))
-def _draw_op(grad_output: Tensor, control: Tensor) -> Tensor:
-    """Draw the same noise as one opaque operation of a compiled graph."""
-    return noise_of(grad_output, _next_key(control))
-
-
-@_draw_op.register_fake
-def _(grad_output: Tensor, control: Tensor) -> Tensor:
-    return torch.empty_like(grad_output, dtype=torch.int16)
-
-
-def refuse_second_order() -> None:
-    """Raise an error in a backward pass that would be differentiated itself."""
-    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        raise RuntimeError(
-            "gradients of gradients (create_graph=True) are not defined through a quantised product: "
-            "set full precision first, bc.set_bits(model, forward=None, backward=None)"
-        )
+        return rounded_grad_output(grad_output, ctx.control, ctx.stochastic), None, None
 
 
 def _report_rounding(site: Site, operand: str, x: Tensor, spec: OperandSpec, bits: Width) -> None:

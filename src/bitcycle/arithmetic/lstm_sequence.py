@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.functions import next_noise, refuse_second_order
+from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid
 from bitcycle.arithmetic.site import BACKWARD, Settings, Site, read
 from bitcycle.kernels.rounding import Width

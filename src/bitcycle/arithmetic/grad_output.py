@@ -1,0 +1,52 @@
+"""What every backward pass of a site does: round grad_output to the backward bits, with the next noise of the site."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, read
+from bitcycle.kernels.noise import NoiseKey, noise_key, noise_of, rank_key
+from bitcycle.kernels.rounding import Noise, Width, round_to_grid
+
+
+def rounded_grad_output(grad_output: Tensor, control: Tensor, stochastic: bool) -> Tensor:
+    """Round grad_output to the backward bits, with one grid for the tensor."""
+    bits = read(control, BACKWARD)
+    if isinstance(bits, int) and bits == 0:
+        return grad_output
+    return round_to_grid(grad_output, bits, None, next_noise(grad_output, control, stochastic, bits))
+
+
+def next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:
+    """Return the noise of the next draw of a site: a key, or a tensor in a compiled graph."""
+    if not stochastic or (isinstance(bits, int) and bits == 0):
+        return None
+    return _draw_op(grad_output, control) if torch.compiler.is_compiling() else _next_key(control)
+
+
+def _next_key(control: Tensor) -> NoiseKey:
+    numbers = control.numpy()
+    draw = int(numbers[DRAWS])
+    numbers[DRAWS] = draw + 1
+    return noise_key(int(numbers[KEY]), int(numbers[STEP]), draw, *rank_key())
+
+
+@torch.library.custom_op("bitcycle::draw_noise", mutates_args=("control",))
+def _draw_op(grad_output: Tensor, control: Tensor) -> Tensor:
+    """Draw the same noise as one opaque operation of a compiled graph."""
+    return noise_of(grad_output, _next_key(control))
+
+
+@_draw_op.register_fake
+def _(grad_output: Tensor, control: Tensor) -> Tensor:
+    return torch.empty_like(grad_output, dtype=torch.int16)
+
+
+def refuse_second_order() -> None:
+    """Raise an error in a backward pass that would be differentiated itself."""
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        raise RuntimeError(
+            "gradients of gradients (create_graph=True) are not defined through a quantised product: "
+            "set full precision first, bc.set_bits(model, forward=None, backward=None)"
+        )
