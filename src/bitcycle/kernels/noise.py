@@ -68,14 +68,14 @@ def noise_of(like: Tensor, key: NoiseKey) -> Tensor:
     out = torch.empty_like(like, dtype=torch.int16)
     if like.is_meta or native.draw(out, key):
         return out
-    index = torch.arange(like.numel(), device=like.device).view(like.shape)
-    x = (index + key[0]) & _MASK32
-    x = _multiply(x ^ (x >> 16), 0x7FEB352D)
-    x = _multiply(x ^ (x >> 15) ^ key[1], 0x846CA68B)
-    x = _multiply(x ^ (x >> 16), 0xC2B2AE35)
-    return out.copy_((x >> 16 ^ 0x8000) - 0x8000)  # the upper half, as a signed number
+    # Products of 32-bit integers wrap around. A right shift copies the sign, so its upper bits are cleared.
+    x = torch.arange(like.numel(), device=like.device).to(torch.int32).add_(_signed(key[0]))
+    for shift, added, factor in ((16, 0, 0x7FEB352D), (15, key[1], 0x846CA68B), (16, 0, 0xC2B2AE35)):
+        x ^= (x >> shift).bitwise_and_((1 << 32 - shift) - 1)
+        x = (x ^ _signed(added) if added else x).mul_(_signed(factor))
+    return out.copy_((x >> 16).view(like.shape))  # the upper half
 
 
-def _multiply(x: Tensor, factor: int) -> Tensor:
-    """Multiply 32-bit numbers modulo 2^32, in two parts that stay below 2^63."""
-    return (x * (factor & 0xFFFF) + ((x * (factor >> 16) & 0xFFFF) << 16)) & _MASK32
+def _signed(number: int) -> int:
+    """Return a 32-bit number as a signed one."""
+    return number - (1 << 32) if number >= 1 << 31 else number
