@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test fuzz chaos coverage lint clean
+.PHONY: install demo test sanitize fuzz chaos coverage lint clean
 
 install: .venv/.installed
 
@@ -31,6 +31,10 @@ SEED ?= 0
 FIRST ?= 0
 chaos: install
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --first $(FIRST)
+
+# The native kernels under gcc's address and undefined-behaviour sanitizers, over the tests that call them.
+sanitize: install
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m tests.kernels.sanitize
 
 # Line coverage of the core by its own tests. Measuring doubles their time, so properties are checked on few examples.
 CORE := schedules kernels arithmetic nn conversion _cost advice
