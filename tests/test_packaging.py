@@ -64,3 +64,7 @@ def test_installation_without_a_compiler(tmp_path):
         [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert output.split(maxsplit=2) == [str(target / "bitcycle" / "__init__.py"), "reference", "[0.0, 1.0, 3.0]\n"]
+    version = subprocess.run(
+        [sys.executable, "-m", "bitcycle", "--version"], env=environment, cwd=tmp_path, capture_output=True, text=True
+    ).stdout
+    assert version.splitlines()[1] == "native kernels: not installed (no C compiler was found)"
