@@ -284,7 +284,14 @@ class _State:
         checkpoint = load_checkpoint(folder, self.run.as_dict())
         if checkpoint is None:
             return
-        self.execution = resolve(checkpoint.get("execution", Execution.SIMULATED.value))  # before 0.2, all simulated
+        began = checkpoint.get("execution", Execution.SIMULATED.value)  # before 0.2, all runs were simulated
+        try:
+            self.execution = resolve(began)
+        except ValueError:
+            raise ValueError(
+                f"the run in {folder} began with the execution {began!r}, which this machine does not have: continue it "
+                "where it began, or choose another folder"
+            ) from None
         set_execution(self.model, self.execution)
         try:
             own = {name: checkpoint["own"][name] for name in OWN}
