@@ -289,8 +289,8 @@ class _State:
             self.execution = resolve(began)
         except ValueError:
             raise ValueError(
-                f"the run in {folder} began with the execution {began!r}, which this machine does not have: continue it "
-                "where it began, or choose another folder"
+                f"the run in {folder} began with the execution {began!r}, which this machine does not have: "
+                "continue it where it began, or choose another folder"
             ) from None
         set_execution(self.model, self.execution)
         try:
