@@ -18,7 +18,7 @@ MOST = base.MOST_STEPS
 REFUSED = {
     "RR:3-8:name=1": "profile rex has no parameter 'name'",
     "RR:3-8:cls=1": "no parameter 'cls'",
-    "RR:3-8:constant=0.5:constant=0.5": "sets 'constant' twice",
+    "RR:3-8:constant=0.5:constant=0.5": "sets constant twice",
     "static:17": "bits must be from 1 to 16, got 17",
     f"static:{2**64 + 8}": "bits must be from 1 to 16, got 18446744073709551624",
     "static:" + "9" * 5000: "bits must be an integer, got '999",

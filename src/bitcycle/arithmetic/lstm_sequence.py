@@ -121,8 +121,9 @@ class _LSTMSequence(torch.autograd.Function):
             noise = next_noise(grad_gates[t], ctx.control, ctx.settings.stochastic, bits)
             error = put_on_grid(grad_gates[t], bits, noise=noise, codes=False).values()
             rounded[t] = error
-            torch.mm(error, weight, out=grad_h)
             grad_c.mul_(forget[t])
+            if t > 0 or ctx.needs_input_grad[1]:
+                torch.mm(error, weight, out=grad_h)
         grad_weight = None
         if ctx.needs_input_grad[3]:
             on_grid = zip(saved[::3], saved[1::3], saved[2::3], ctx.grids, strict=True)

@@ -14,6 +14,7 @@ import hashlib
 import io
 import logging
 import os
+import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,7 +118,7 @@ def _read(path: Path) -> dict[str, Any]:
 
     Raises:
         DamagedError: If it is not what was written.
-        ValueError: If it has an unknown format.
+        ValueError: If it has an unknown format, or carries code.
     """
     import torch
 
@@ -129,6 +130,11 @@ def _read(path: Path) -> dict[str, Any]:
     except Exception as error:
         if checked and isinstance(error, OSError):
             raise
+        if _is_foreign(path, error):
+            raise ValueError(
+                f"{path} is not a readable checkpoint: it is a plain pickle or names code to run; move it away "
+                "to start from scratch"
+            ) from None
         raise DamagedError(str(error).partition("\n")[0]) from error
     known = content.get("format") if isinstance(content, dict) else None
     if known == FORMAT and not checked:
@@ -138,6 +144,13 @@ def _read(path: Path) -> dict[str, Any]:
     if not (isinstance(content.get("run"), dict) and isinstance(content.get("state"), dict)):
         raise ValueError(f"{path} has no run or no state, so it is not a checkpoint of a run: choose another folder")
     return _from_format_1(content) if known == 1 else content
+
+
+def _is_foreign(path: Path, error: Exception) -> bool:
+    """Return whether a file that cannot be read was never a checkpoint, which no accident explains."""
+    with path.open("rb") as file:
+        is_plain_pickle = file.read(1) == pickle.PROTO
+    return is_plain_pickle or (isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error))
 
 
 def _has_digest(path: Path) -> bool:

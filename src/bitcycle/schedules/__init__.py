@@ -12,11 +12,11 @@ To extend the schedules, register a growth curve with :func:`profile`, or pass a
 >>> [s(step, 1000) for step in (0, 250, 499)], str(s)
 ([3, 4, 8], 'quadratic-repeated:3-8:cycles=2')
 
->>> def warm(step, total):  # any function (step, total) -> bits, with None for full precision
+>>> def full_then_6(step, total):  # any function (step, total) -> bits, with None for full precision
 ...     return None if step < total // 10 else 6
->>> s = schedule(warm)
->>> [s(step, 1000) for step in (0, 100)], str(s), schedule("delay(0.5, call:warm)").limits(1000)
-([None, 6], 'call:warm', (6, None))
+>>> s = schedule(full_then_6)
+>>> [s(step, 1000) for step in (0, 100)], str(s), schedule("delay(0.5, call:full_then_6)").limits(1000)
+([None, 6], 'call:full_then_6', (6, None))
 
 For a family of schedules with its own parameters, subclass :class:`Schedule`.
 """

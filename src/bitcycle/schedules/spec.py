@@ -230,7 +230,7 @@ def _cyclic(name: str, fields: list[str], text: str, open_parts: _Open) -> Sched
     settings: dict[str, str] = {}
     for key, value in (_setting(each, text) for each in fields):
         if key in settings:
-            raise ValueError(f"{shown(text)} sets {shown(key)} twice")
+            raise ValueError(f"{shown(text)} sets {shown(key).strip(chr(39))} twice")
         settings[key] = value
     if single:
         if "cycles" in settings:
