@@ -112,6 +112,21 @@ def test_the_meter_equals_the_prediction_exactly():
     assert meter.passes == steps
 
 
+@pytest.mark.parametrize("evaluate_at", ["max", "current"])
+def test_the_saving_of_a_meter_equals_the_prediction(evaluate_at):
+    torch.manual_seed(0)
+    model, steps = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), 24
+    bc.quantize(model, bc.Recipe(evaluate_at=evaluate_at), keep="2")
+    predicted = bc.cost(model, torch.zeros(5, 6)).saving("RR:3-8:cycles=3", steps, backward_bits=6)
+    with Meter(model) as meter:
+        assert meter.saving == 0
+        train(model, meter, bc.PrecisionScheduler(model, "RR:3-8:cycles=3", steps, 6), [5] * steps)
+    assert meter.saving == predicted > 0
+    with Meter(model) as resumed:
+        resumed.load_state_dict(meter.state_dict())
+    assert resumed.saving == predicted
+
+
 def test_changing_batch_sizes_and_an_early_stop():
     model, sizes = small_model(), [16, 16, 5, 16, 9]
     s = bc.schedule("linear-rise:3-8")

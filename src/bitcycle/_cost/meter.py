@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 from bitcycle._cost.cost import Cost
 from bitcycle._cost.counting import cost
+from bitcycle.arithmetic.site import EVALUATE, Site
 from bitcycle.conversion.sites import named_sites
 from bitcycle.conversion.tracing import CallArguments
-from bitcycle.schedules.base import FULL_WIDTH, width_of
+from bitcycle.schedules import Bits
+from bitcycle.schedules.base import width_of
 
 
 class Meter:
@@ -26,6 +28,8 @@ class Meter:
 
     Attributes:
         bitops: BitOps so far.
+        baseline: BitOps of the same passes if the forward bits of each site were its evaluation bits. Under a
+            :class:`~bitcycle.PrecisionScheduler` these are q_max, whatever the recipe evaluates at.
         passes: Training passes so far.
         uncounted: Products that no rule can count; ``bitops`` does not include them.
 
@@ -41,6 +45,7 @@ class Meter:
 
     def __init__(self, model: nn.Module) -> None:
         self.bitops = 0
+        self.baseline = 0
         self.passes = 0
         self.uncounted: set[str] = set()
         self._model: nn.Module = getattr(model, "_orig_mod", model)
@@ -51,6 +56,11 @@ class Meter:
 
     def __repr__(self) -> str:
         return f"Meter(bitops={self.bitops}, passes={self.passes})"
+
+    @property
+    def saving(self) -> float:
+        """Share of :attr:`baseline` that is saved so far: ``1 - bitops / baseline``; 0 before the first pass."""
+        return 1 - self.bitops / self.baseline if self.baseline else 0.0
 
     def close(self) -> None:
         """Stop counting and remove the hook from the model."""
@@ -79,7 +89,7 @@ class Meter:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the totals, for a checkpoint."""
-        return {"bitops": self.bitops, "passes": self.passes}
+        return {"bitops": self.bitops, "baseline": self.baseline, "passes": self.passes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the totals from a checkpoint.
@@ -88,6 +98,7 @@ class Meter:
             state: What :meth:`state_dict` returned.
         """
         self.bitops, self.passes = int(state["bitops"]), int(state["passes"])
+        self.baseline = int(state.get("baseline", 0))  # the state of a meter before 0.2 has none
 
     def _before(self, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         if self._busy or not self._model.training or not torch.is_grad_enabled():
@@ -95,7 +106,9 @@ class Meter:
         shapes = _shapes((arguments, keywords))
         if shapes not in self._costs:
             self._costs[shapes] = self._count(arguments, keywords)
-        self.bitops += self._price(self._costs[shapes])
+        counted, sites = self._costs[shapes], self._sites.items()
+        self.bitops += _price(counted, {name: (site.forward_bits, site.backward_bits) for name, site in sites})
+        self.baseline += _price(counted, {name: (_evaluation_bits(site), site.backward_bits) for name, site in sites})
         self.passes += 1
 
     def _count(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Cost:
@@ -108,15 +121,15 @@ class Meter:
         self._sites = named_sites(self._model)  # counting may have discovered some
         return counted
 
-    def _price(self, counted: Cost) -> int:
-        """Return the BitOps of one pass at the current bits of each site."""
-        widths = {
-            name: (width_of(site.forward_bits), width_of(site.backward_bits)) for name, site in self._sites.items()
-        }
-        total = 0
-        for row in counted.rows:
-            total += row.bitops(*widths.get(row.name, (FULL_WIDTH, FULL_WIDTH)))
-        return total
+
+def _price(counted: Cost, bits: dict[str, tuple[Bits, Bits]]) -> int:
+    """Return the BitOps of one pass at the given forward and backward bits of each site."""
+    return sum(row.bitops(*map(width_of, bits.get(row.name, (None, None)))) for row in counted.rows)
+
+
+def _evaluation_bits(site: Site) -> Bits:
+    """Return the evaluation bits that were set, which a recipe that evaluates at the current bits does not use."""
+    return int(site.control[EVALUATE]) or None
 
 
 def _shapes(nest: Any) -> Any:
