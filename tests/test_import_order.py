@@ -17,6 +17,7 @@ LAYERS = (
     {"_support"},
     {"schedules"},
     {"kernels"},
+    {"grids"},
     {"arithmetic"},
     {"nn"},
     {"conversion"},

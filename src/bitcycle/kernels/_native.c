@@ -93,12 +93,16 @@ CLONED static void range_columns(const float *restrict x, int64_t n, int32_t *re
 }
 
 /* The grid of a range. Returns whether there is one: not for a range that is infinite, not a number, or tiny. */
-static int grid_of(int32_t low, int32_t high, float levels, float *scale, float *zero)
+static int grid_of(int32_t low, int32_t high, float levels, int symmetric, float *scale, float *zero)
 {
     float lo = unordered(low), hi = unordered(high);
     if (lo != lo || hi != hi) {
         *scale = *zero = NAN;
         return 0;
+    }
+    if (symmetric) {
+        hi = -lo > hi ? -lo : hi;
+        lo = 0.0f;
     }
     *scale = lo == hi ? (isfinite(lo) ? NO_STEP : NAN) : (hi - lo) / levels;
     *zero = lo + 0.0f; /* no negative zero */
@@ -108,8 +112,8 @@ static int grid_of(int32_t low, int32_t high, float levels, float *scale, float 
 /* ---------------------------------------------------------------------------------------------- rounding */
 
 INLINE void round_any(const float *restrict x, int64_t n, const float *scales, const float *zeros, int columns,
-                      float levels, int noisy, uint32_t first, uint32_t step, uint32_t key1, uint32_t key2,
-                      float *restrict values, int8_t *restrict codes, int32_t offset)
+                      float lowest, float levels, int noisy, uint32_t first, uint32_t step, uint32_t key1,
+                      uint32_t key2, float *restrict values, int8_t *restrict codes, int32_t offset)
 {
     float scale = scales[0], zero = zeros[0];
     for (int64_t i = 0; i < n; i++) {
@@ -119,7 +123,7 @@ INLINE void round_any(const float *restrict x, int64_t n, const float *scales, c
             t += noise(first + (uint32_t)i * step, key1, key2);
         t = rintf(t);
         if (noisy) {
-            t = t < 0.0f ? 0.0f : t;
+            t = t < lowest ? lowest : t;
             t = t > levels ? levels : t;
         }
         if (codes)
@@ -131,10 +135,10 @@ INLINE void round_any(const float *restrict x, int64_t n, const float *scales, c
 
 #define ROUND(name, columns, noisy, with_values, with_codes)                                                          \
     CLONED static void name(const float *restrict x, int64_t n, const float *restrict s, const float *restrict z,    \
-                            float levels, uint32_t first, uint32_t step, uint32_t k1, uint32_t k2,                    \
+                            float lowest, float levels, uint32_t first, uint32_t step, uint32_t k1, uint32_t k2,      \
                             float *restrict values, int8_t *restrict codes, int32_t offset)                           \
     {                                                                                                                 \
-        round_any(x, n, s, z, columns, levels, noisy, first, step, k1, k2, with_values ? values : NULL,               \
+        round_any(x, n, s, z, columns, lowest, levels, noisy, first, step, k1, k2, with_values ? values : NULL,       \
                   with_codes ? codes : NULL, offset);                                                                 \
     }
 ROUND(nearest_values, 0, 0, 1, 0)
@@ -147,8 +151,8 @@ ROUND(columns_values, 1, 0, 1, 0)
 ROUND(columns_codes, 1, 0, 0, 1)
 ROUND(columns_both, 1, 0, 1, 1)
 
-typedef void (*rounder)(const float *, int64_t, const float *, const float *, float, uint32_t, uint32_t, uint32_t,
-                        uint32_t, float *, int8_t *, int32_t);
+typedef void (*rounder)(const float *, int64_t, const float *, const float *, float, float, uint32_t, uint32_t,
+                        uint32_t, uint32_t, float *, int8_t *, int32_t);
 
 static rounder choose(int columns, int noisy, int values, int codes)
 {
@@ -163,7 +167,7 @@ static rounder choose(int columns, int noisy, int values, int codes)
 typedef struct {
     const float *x;
     int64_t outer, shared, inner;
-    float levels;
+    float lowest, levels; /* the smallest and the largest code; the smallest is 0 unless the grid is symmetric */
     int noisy;
     uint32_t key1, key2;
     int64_t plane; /* 0, or the pixels of an image whose channels are the last dimension in memory */
@@ -179,7 +183,7 @@ static void round_run(const encoding *e, rounder round, int64_t at, int64_t n, c
     float *values = e->values ? e->values + at : NULL;
     int8_t *codes = e->codes ? e->codes + at : NULL;
     if (!e->noisy || e->plane == 0) {
-        round(e->x + at, n, scale, zero, e->levels, (uint32_t)at, 1, e->key1, e->key2, values, codes,
+        round(e->x + at, n, scale, zero, e->lowest, e->levels, (uint32_t)at, 1, e->key1, e->key2, values, codes,
               e->offset);
         return;
     }
@@ -189,8 +193,8 @@ static void round_run(const encoding *e, rounder round, int64_t at, int64_t n, c
         int64_t pixel = (at + done) / channels, channel = (at + done) % channels;
         int64_t run = channels - channel < n - done ? channels - channel : n - done;
         int64_t first = (pixel / e->plane * channels + channel) * e->plane + pixel % e->plane;
-        round(e->x + at + done, run, scale, zero, e->levels, (uint32_t)first, (uint32_t)e->plane, e->key1, e->key2,
-              values ? values + done : NULL, codes ? codes + done : NULL, e->offset);
+        round(e->x + at + done, run, scale, zero, e->lowest, e->levels, (uint32_t)first, (uint32_t)e->plane, e->key1,
+              e->key2, values ? values + done : NULL, codes ? codes + done : NULL, e->offset);
         done += run;
     }
 }
@@ -209,7 +213,7 @@ static int64_t encode_whole(const encoding *e, int64_t n)
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(min : low) reduction(max : high)
     for (int64_t b = 0; b < blocks; b++)
         range_run(e->x + b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, &low, &high);
-    if (!grid_of(low, high, e->levels, e->scale, e->zero)) {
+    if (!grid_of(low, high, e->levels, e->lowest < 0, e->scale, e->zero)) {
         pass_through(e, 0, n);
         return 1;
     }
@@ -230,7 +234,7 @@ static int64_t encode_rows(const encoding *e)
         int32_t low = INT32_MAX, high = INT32_MIN;
         int64_t at = row * e->shared;
         range_run(e->x + at, e->shared, &low, &high);
-        if (grid_of(low, high, e->levels, e->scale + row, e->zero + row)) {
+        if (grid_of(low, high, e->levels, e->lowest < 0, e->scale + row, e->zero + row)) {
             round_run(e, round, at, e->shared, e->scale + row, e->zero + row);
         } else {
             pass_through(e, at, e->shared);
@@ -260,7 +264,7 @@ static int64_t encode_columns(const encoding *e)
         for (int64_t j = 0; j < e->shared; j++)
             range_columns(e->x + at + j * e->inner, width, low, high);
         for (int64_t i = 0; i < width; i++) {
-            has_grid[i] = (char)grid_of(low[i], high[i], e->levels, scale + i, zero + i);
+            has_grid[i] = (char)grid_of(low[i], high[i], e->levels, e->lowest < 0, scale + i, zero + i);
             missing += !has_grid[i];
         }
         without += missing;
@@ -269,13 +273,13 @@ static int64_t encode_columns(const encoding *e)
         for (int64_t j = 0; j < e->shared; j++) {
             int64_t line = at + j * e->inner;
             if (!missing) {
-                round(e->x + line, width, scale, zero, e->levels, 0, 0, 0, 0, e->values ? e->values + line : NULL,
-                      e->codes ? e->codes + line : NULL, e->offset);
+                round(e->x + line, width, scale, zero, e->lowest, e->levels, 0, 0, 0, 0,
+                      e->values ? e->values + line : NULL, e->codes ? e->codes + line : NULL, e->offset);
                 continue;
             }
             for (int64_t i = 0; i < width; i++)
                 if (has_grid[i])
-                    nearest_values(e->x + line + i, 1, scale + i, zero + i, e->levels, 0, 0, 0, 0,
+                    nearest_values(e->x + line + i, 1, scale + i, zero + i, e->lowest, e->levels, 0, 0, 0, 0,
                                    e->values + line + i, NULL, 0);
                 else
                     e->values[line + i] = e->x[line + i];
@@ -287,33 +291,35 @@ static int64_t encode_columns(const encoding *e)
 /* --------------------------------------------------------------------------------------- codes to values */
 
 INLINE void decode_any(const int8_t *restrict codes, int64_t n, const float *scales, const float *zeros, int columns,
-                       int32_t offset, float *restrict values)
+                       int32_t offset, float origin, float *restrict values)
 {
     float scale = scales[0], zero = zeros[0];
-    for (int64_t i = 0; i < n; i++)
-        values[i] = (float)(uint8_t)(codes[i] + offset) * (columns ? scales[i] : scale) + (columns ? zeros[i] : zero);
+    for (int64_t i = 0; i < n; i++) {
+        float code = (float)(uint8_t)(codes[i] + offset) - origin;
+        values[i] = code * (columns ? scales[i] : scale) + (columns ? zeros[i] : zero);
+    }
 }
 
 CLONED static void decode_run(const int8_t *restrict codes, int64_t n, const float *restrict scale,
-                              const float *restrict zero, int32_t offset, float *restrict values)
+                              const float *restrict zero, int32_t offset, float origin, float *restrict values)
 {
-    decode_any(codes, n, scale, zero, 0, offset, values);
+    decode_any(codes, n, scale, zero, 0, offset, origin, values);
 }
 
 CLONED static void decode_columns(const int8_t *restrict codes, int64_t n, const float *restrict scale,
-                                  const float *restrict zero, int32_t offset, float *restrict values)
+                                  const float *restrict zero, int32_t offset, float origin, float *restrict values)
 {
-    decode_any(codes, n, scale, zero, 1, offset, values);
+    decode_any(codes, n, scale, zero, 1, offset, origin, values);
 }
 
 static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64_t inner, const float *scale,
-                       const float *zero, int32_t offset, float *values, int threads)
+                       const float *zero, int32_t offset, float origin, float *values, int threads)
 {
     if (inner > 1) {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (int64_t line = 0; line < outer * shared; line++) {
             int64_t grid = line / shared * inner;
-            decode_columns(codes + line * inner, inner, scale + grid, zero + grid, offset, values + line * inner);
+            decode_columns(codes + line * inner, inner, scale + grid, zero + grid, offset, origin, values + line * inner);
         }
         return;
     }
@@ -322,7 +328,7 @@ static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64
     for (int64_t task = 0; task < outer * blocks; task++) {
         int64_t row = task / blocks, first = task % blocks * BLOCK;
         int64_t n = shared - first < BLOCK ? shared - first : BLOCK, at = row * shared + first;
-        decode_run(codes + at, n, scale + row, zero + row, offset, values + at);
+        decode_run(codes + at, n, scale + row, zero + row, offset, origin, values + at);
     }
 }
 
@@ -652,6 +658,186 @@ static void sum_windows(const int32_t *map, const geometry *g, int32_t *out, int
     }
 }
 
+/* -------------------------------------------------------------------------------- floating-point formats */
+
+/* Values are rounded to a floating-point format after a division by the scale of their block, see float_rounding.py. A
+ * tensor is seen as (outer, along, inner); a block is `block` consecutive values along the second index. */
+
+enum { SCALED, POWERS_OF_TWO, TWO_LEVELS }; /* how the scale of a block follows from its largest magnitude */
+
+typedef struct {
+    int32_t mantissa, smallest; /* bits of the mantissa, and the exponent of the smallest normal number */
+    float largest;
+} format;
+
+static const format e4m3 = {3, -6, 448.0f};
+
+typedef struct {
+    const float *x;
+    float *values;
+    int64_t outer, along, inner, block;
+    int scaling;
+    format to;
+    float tensor; /* TWO_LEVELS: the scale of the whole tensor */
+    int noisy;
+    uint32_t key1, key2;
+    int threads;
+} formatting;
+
+INLINE float power_of_two(int32_t exponent)
+{
+    uint32_t i = exponent < -126 ? 1u << 22 : (uint32_t)(exponent + 127) << 23; /* the smallest one is 2^-127 */
+    float x;
+    memcpy(&x, &i, 4);
+    return x;
+}
+
+INLINE int32_t exponent_of(float x)
+{
+    int32_t i;
+    memcpy(&i, &x, 4);
+    return ((i >> 23) & 255) - 127;
+}
+
+/* To the nearest number of a format, ties to even, or with noise added in units of its last place. Saturates. */
+INLINE float to_format(float x, format f, float noise)
+{
+    int32_t exponent = exponent_of(x);
+    exponent = exponent < f.smallest ? f.smallest : exponent;
+    float t = rintf(x * power_of_two(f.mantissa - exponent) + noise) * power_of_two(exponent - f.mantissa);
+    t = t < -f.largest ? -f.largest : t;
+    return t > f.largest ? f.largest : t;
+}
+
+/* A scale that is not a number leaves the values as they are, a scale of 0 makes them 0. */
+INLINE void format_any(const float *restrict x, int64_t n, const float *scales, int columns, format f, int noisy,
+                       uint32_t first, uint32_t key1, uint32_t key2, float *restrict values)
+{
+    float scale = scales[0];
+    for (int64_t i = 0; i < n; i++) {
+        float s = columns ? scales[i] : scale;
+        float rounded = to_format(x[i] / (s == 0.0f ? 1.0f : s), f, noisy ? noise(first + (uint32_t)i, key1, key2) : 0.0f);
+        values[i] = s != s ? x[i] : rounded * s;
+    }
+}
+
+#define FORMAT(name, columns, noisy)                                                                                  \
+    CLONED static void name(const float *restrict x, int64_t n, const float *restrict scales, const format *f,        \
+                            uint32_t first, uint32_t k1, uint32_t k2, float *restrict values)                         \
+    {                                                                                                                 \
+        format_any(x, n, scales, columns, *f, noisy, first, k1, k2, values);                                          \
+    }
+FORMAT(format_nearest, 0, 0)
+FORMAT(format_noisy, 0, 1)
+FORMAT(format_columns_nearest, 1, 0)
+FORMAT(format_columns_noisy, 1, 1)
+
+/* Magnitudes as integers in the same order, with NaN above infinity. */
+CLONED static void largest_run(const float *restrict x, int64_t n, int32_t *largest)
+{
+    int32_t most = *largest;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t k;
+        memcpy(&k, x + i, 4);
+        k &= 0x7FFFFFFF;
+        most = k > most ? k : most;
+    }
+    *largest = most;
+}
+
+CLONED static void largest_columns(const float *restrict x, int64_t n, int32_t *restrict largest)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int32_t k;
+        memcpy(&k, x + i, 4);
+        k &= 0x7FFFFFFF;
+        largest[i] = k > largest[i] ? k : largest[i];
+    }
+}
+
+static float scale_of(const formatting *w, int32_t largest)
+{
+    float magnitude = unordered(largest), scale;
+    if (!isfinite(magnitude))
+        return NAN;
+    switch (w->scaling) {
+    case POWERS_OF_TWO: {
+        int32_t exponent = exponent_of(magnitude) - exponent_of(w->to.largest);
+        return power_of_two(exponent < -127 ? -127 : exponent);
+    }
+    case TWO_LEVELS:
+        return to_format(magnitude / w->to.largest / w->tensor, e4m3, 0.0f) * w->tensor;
+    default:
+        scale = magnitude / w->to.largest;
+        return scale >= SMALLEST ? scale : NAN;
+    }
+}
+
+/* The largest magnitude of everything, in blocks over the threads. */
+static int32_t largest_of(const float *x, int64_t n, int threads)
+{
+    int64_t blocks = (n + BLOCK - 1) / BLOCK;
+    int32_t most = 0;
+#pragma omp parallel for num_threads(threads) if (threads > 1) reduction(max : most)
+    for (int64_t b = 0; b < blocks; b++)
+        largest_run(x + b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, &most);
+    return most;
+}
+
+static void format_whole(const formatting *w)
+{
+    int64_t n = w->along, blocks = (n + BLOCK - 1) / BLOCK;
+    float scale = scale_of(w, largest_of(w->x, n, w->threads));
+#pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
+    for (int64_t b = 0; b < blocks; b++) {
+        int64_t at = b * BLOCK;
+        (w->noisy ? format_noisy : format_nearest)(w->x + at, b + 1 < blocks ? BLOCK : n - at, &scale, &w->to,
+                                                   (uint32_t)at, w->key1, w->key2, w->values + at);
+    }
+}
+
+/* Blocks of consecutive elements. */
+static void format_rows(const formatting *w)
+{
+    int64_t blocks = (w->along + w->block - 1) / w->block;
+#pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
+    for (int64_t row = 0; row < w->outer; row++)
+        for (int64_t b = 0; b < blocks; b++) {
+            int64_t at = row * w->along + b * w->block;
+            int64_t n = b + 1 < blocks ? w->block : w->along - b * w->block;
+            int32_t most = 0;
+            largest_run(w->x + at, n, &most);
+            float scale = scale_of(w, most);
+            (w->noisy ? format_noisy : format_nearest)(w->x + at, n, &scale, &w->to, (uint32_t)at, w->key1, w->key2,
+                                                       w->values + at);
+        }
+}
+
+/* Blocks whose elements lie apart by `inner`. */
+static void format_columns(const formatting *w)
+{
+    int64_t tiles = (w->inner + TILE - 1) / TILE, blocks = (w->along + w->block - 1) / w->block;
+#pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
+    for (int64_t task = 0; task < w->outer * blocks * tiles; task++) {
+        int64_t tile = task % tiles * TILE, b = task / tiles % blocks, outer = task / tiles / blocks;
+        int64_t width = w->inner - tile < TILE ? w->inner - tile : TILE;
+        int64_t lines = b + 1 < blocks ? w->block : w->along - b * w->block;
+        int64_t at = (outer * w->along + b * w->block) * w->inner + tile;
+        int32_t most[TILE] = {0};
+        float scales[TILE];
+        for (int64_t j = 0; j < lines; j++)
+            largest_columns(w->x + at + j * w->inner, width, most);
+        for (int64_t i = 0; i < width; i++)
+            scales[i] = scale_of(w, most[i]);
+        for (int64_t j = 0; j < lines; j++) {
+            int64_t line = at + j * w->inner;
+            (w->noisy ? format_columns_noisy : format_columns_nearest)(w->x + line, width, scales, &w->to,
+                                                                       (uint32_t)line, w->key1, w->key2,
+                                                                       w->values + line);
+        }
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------ Python */
 
 /* Every argument is an integer; addresses are those of tensors that the caller keeps alive, 0 means none. */
@@ -673,12 +859,12 @@ static int integers(PyObject *const *arguments, Py_ssize_t given, Py_ssize_t exp
 
 static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[15], without;
-    if (!integers(arguments, given, 15, a))
+    int64_t a[16], without;
+    if (!integers(arguments, given, 16, a))
         return NULL;
-    encoding e = {ADDRESS(const float, a[0]), a[1], a[2], a[3], (float)((INT64_C(1) << a[4]) - 1), a[5] != 0,
-                  (uint32_t)a[6], (uint32_t)a[7], a[8], ADDRESS(float, a[9]), ADDRESS(float, a[10]),
-                  ADDRESS(float, a[11]), ADDRESS(int8_t, a[12]), (int32_t)a[13], (int)a[14]};
+    encoding e = {ADDRESS(const float, a[0]), a[1], a[2], a[3], (float)a[4], (float)a[5], a[6] != 0,
+                  (uint32_t)a[7], (uint32_t)a[8], a[9], ADDRESS(float, a[10]), ADDRESS(float, a[11]),
+                  ADDRESS(float, a[12]), ADDRESS(int8_t, a[13]), (int32_t)a[14], (int)a[15]};
     Py_BEGIN_ALLOW_THREADS
     if (e.outer == 1 && (e.inner == 1 || e.plane > 0))
         without = encode_whole(&e, e.shared * e.inner);
@@ -690,12 +876,36 @@ static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_
 
 static PyObject *py_decode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[9];
-    if (!integers(arguments, given, 9, a))
+    int64_t a[10];
+    if (!integers(arguments, given, 10, a))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     decode_all(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3], ADDRESS(const float, a[4]), ADDRESS(const float, a[5]),
-               (int32_t)a[6], ADDRESS(float, a[7]), (int)a[8]);
+               (int32_t)a[6], (float)a[7], ADDRESS(float, a[8]), (int)a[9]);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_round_float(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[14];
+    if (!integers(arguments, given, 14, a))
+        return NULL;
+    formatting w = {ADDRESS(const float, a[0]), ADDRESS(float, a[1]), a[2], a[3], a[4], a[5], (int)a[6],
+                    {(int32_t)a[7], (int32_t)a[8], (float)a[9] / 2.0f}, 1.0f, a[10] != 0, (uint32_t)a[11],
+                    (uint32_t)a[12], (int)a[13]}; /* the largest number of a format is passed as its double */
+    int64_t n = w.outer * w.along * w.inner;
+    Py_BEGIN_ALLOW_THREADS
+    if (w.scaling == TWO_LEVELS) {
+        float scale = unordered(largest_of(w.x, n, w.threads)) / (e4m3.largest * w.to.largest);
+        w.tensor = isfinite(scale) && scale >= SMALLEST ? scale : NAN;
+    }
+    if (w.outer == 1 && w.inner == 1 && w.block >= w.along)
+        format_whole(&w);
+    else if (w.inner == 1)
+        format_rows(&w);
+    else
+        format_columns(&w);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -827,6 +1037,7 @@ static PyObject *py_sum_windows(PyObject *self, PyObject *const *arguments, Py_s
 static PyMethodDef functions[] = {
     FUNCTION(encode, "Round to a grid; return the number of grids that do not exist."),
     FUNCTION(decode, "Recover values from codes."),
+    FUNCTION(round_float, "Round to a floating-point format with a scale for each block."),
     FUNCTION(draw, "Draw 16-bit noise."),
     FUNCTION(sum_codes, "Sum codes by row and by column."),
     FUNCTION(combine, "Turn integer sums into floating-point products."),

@@ -89,6 +89,7 @@ def encode(
     offset: int,
     values: bool,
     codes: bool,
+    symmetric: bool = False,
 ) -> Rounded | None:
     """Round a tensor to its grid; None if its layout is not one for the kernels."""
     plane = 0
@@ -121,16 +122,18 @@ def encode(
     rounded = torch.empty_like(x) if values else None
     stored = torch.empty_like(x, dtype=torch.int8) if codes else None
     key1, key2 = (0, 0) if noise is None else noise
+    origin = 1 << bits - 1 if symmetric else 0
+    lowest, highest = (1 - origin, origin - 1) if symmetric else (0, (1 << bits) - 1)
     without = _library.encode(
-        x.data_ptr(), outer, shared, inner, bits, noise is not None, key1, key2, plane,
+        x.data_ptr(), outer, shared, inner, lowest, highest, noise is not None, key1, key2, plane,
         scale.data_ptr(), zero.data_ptr(),
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
-        offset, threads(x.numel()),
+        offset - origin, threads(x.numel()),
     )  # fmt: skip
     return Rounded(rounded, stored, scale, zero, without)
 
 
-def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int) -> Tensor | None:
+def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int, origin: int = 0) -> Tensor | None:
     """Recover the values of codes; None if their layout is not one for the kernels."""
     if codes.numel() == 0 or not _is_dense(codes):
         return None
@@ -149,10 +152,50 @@ def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int) -> Tensor | 
             return None
     values = torch.empty_like(codes, dtype=torch.float32)
     _library.decode(
-        codes.data_ptr(), outer, shared, inner, scale.data_ptr(), zero.data_ptr(), offset,
+        codes.data_ptr(), outer, shared, inner, scale.data_ptr(), zero.data_ptr(), offset, origin,
         values.data_ptr(), threads(codes.numel()),
     )  # fmt: skip
     return values
+
+
+def round_float(
+    x: Tensor,
+    dims: tuple[int, ...] | None,
+    block: int | None,
+    scaling: int,
+    format: tuple[Any, Any, Any],
+    noise: tuple[int, int] | None,
+) -> Tensor | None:
+    """Round a tensor to a floating-point format; None if its layout is not one for the kernels.
+
+    Args:
+        x: The tensor.
+        dims: The dimensions that blocks run along. None means all of them.
+        block: The number of values in a block. None means that all values along these dimensions are one block.
+        scaling: How the scale of a block follows from its values, one of the numbers in the C file.
+        format: Bits of the mantissa, exponent of the smallest normal number, and the largest number.
+        noise: The key of the noise of stochastic rounding; by default values are rounded to nearest.
+    """
+    if x.dim() == 0 or dims == ():
+        return None
+    several = block is not None and (dims is None or len(dims) > 1)
+    if not x.is_contiguous() and (noise is not None or several or not _is_dense(x)):
+        x = x.contiguous()  # noise, and blocks over several dimensions, follow the order of the dimensions
+    if dims is None:
+        outer, along, inner = 1, x.numel(), 1
+    else:
+        split = _split(x, dims)
+        if split is None:
+            return None
+        outer, along, inner = split
+    out = torch.empty_like(x)
+    mantissa, smallest, largest = format
+    key1, key2 = (0, 0) if noise is None else noise
+    _library.round_float(
+        x.data_ptr(), out.data_ptr(), outer, along, inner, along if block is None else block, scaling,
+        mantissa, smallest, int(2 * largest), noise is not None, key1, key2, threads(x.numel()),
+    )  # fmt: skip
+    return out
 
 
 def draw(out: Tensor, key: tuple[int, int]) -> bool:

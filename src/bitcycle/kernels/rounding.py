@@ -4,6 +4,13 @@ A grid of ``bits`` bits is affine and spans the range of its tensor:
 
     scale = (max - min) / (2^bits - 1)        code = round((x - min) / scale)        value = code * scale + min
 
+A symmetric grid of ``bits`` bits, from 2 on, has zero among its values:
+
+    scale = max|x| / (2^(bits - 1) - 1)       code = round(x / scale) + 2^(bits - 1)
+                                              value = (code - 2^(bits - 1)) * scale
+
+Both are ``value = (code - origin) * scale + zero``: the origin of the first is 0, the zero of the second is 0.
+
 Rounding to nearest rounds half to even. Stochastic rounding computes ``round(t + u)`` with ``u`` uniform in
 (-1/2, 1/2), which is unbiased. The noise is given as 16-bit integers ``n`` with ``u = (n + 1/2) / 2^16``, or as the key
 it is drawn from, see :mod:`bitcycle.kernels.noise`. ``dims`` are the dimensions that share one grid; ``None`` means the
@@ -51,22 +58,37 @@ class Encoded(NamedTuple):
     zero: Tensor
 
 
-def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None) -> Tensor:
+def origin_of(bits: int, symmetric: bool) -> int:
+    """Return the code whose value is the zero point of a grid."""
+    return 1 << bits - 1 if symmetric else 0
+
+
+def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None, *, symmetric: bool = False) -> Tensor:
     """Round ``x`` to its grid: to nearest, or stochastically if noise is given.
 
     >>> round_to_grid(torch.tensor([0.0, 0.2, 0.7, 3.0]), bits=2)
     tensor([0., 0., 1., 3.])
+    >>> round_to_grid(torch.tensor([0.0, 0.2, 2.7, 3.0]), bits=2, symmetric=True)
+    tensor([0., 0., 3., 3.])
     """
     if _is_unchanged(x, bits):
         return x
     if isinstance(bits, int) and not isinstance(noise, Tensor) and native.takes(x):
-        rounded = native.encode(x, bits, dims, noise, 0, values=True, codes=False)
+        rounded = native.encode(x, bits, dims, noise, 0, values=True, codes=False, symmetric=symmetric)
         if rounded is not None:
             return rounded.values
-    return _round(x, bits, dims, noise, in_codes=False).values
+    return _round(x, bits, dims, noise, False, 0, symmetric).values
 
 
-def encode(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None, offset: int = OFFSET) -> Encoded:
+def encode(
+    x: Tensor,
+    bits: Width,
+    dims: Dims = None,
+    noise: Noise = None,
+    offset: int = OFFSET,
+    *,
+    symmetric: bool = False,
+) -> Encoded:
     """Round ``x`` and return the values with their codes: one byte per element for up to 8 bits.
 
     A compiled graph stores values in place of codes, and so does the CPU where some values have no grid. Other devices
@@ -75,39 +97,47 @@ def encode(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None, offse
     if _is_unchanged(x, bits):
         return Encoded(x, x, x, x)
     if isinstance(bits, int) and not isinstance(noise, Tensor) and native.takes(x):
-        rounded = native.encode(x, bits, dims, noise, offset, values=True, codes=bits <= BYTE_BITS)
+        rounded = native.encode(x, bits, dims, noise, offset, True, bits <= BYTE_BITS, symmetric)
         if rounded is not None:
             stored = rounded.values if rounded.codes is None or rounded.without_grid else rounded.codes
             return Encoded(rounded.values, stored, rounded.scale, rounded.zero)
-    return _round(x, bits, dims, noise, in_codes=True, offset=offset)
+    return _round(x, bits, dims, noise, True, offset, symmetric)
 
 
 def encode_in_bytes(
-    x: Tensor, bits: int, dims: Dims = None, noise: Noise = None, offset: int = OFFSET
+    x: Tensor,
+    bits: int,
+    dims: Dims = None,
+    noise: Noise = None,
+    offset: int = OFFSET,
+    *,
+    symmetric: bool = False,
 ) -> Encoded | None:
     """Round ``x`` to codes of one byte, without their values; None if some values have no grid.
 
     The ``values`` of the result are its codes. Only for the CPU and for widths of 1 to 8 bits.
     """
     if not isinstance(noise, Tensor) and native.takes(x) and x.numel() > 0:
-        rounded = native.encode(x, bits, dims, noise, offset, values=False, codes=True)
+        rounded = native.encode(x, bits, dims, noise, offset, False, True, symmetric)
         if rounded is not None:
             codes = rounded.codes
             return None if rounded.without_grid else Encoded(codes, codes, rounded.scale, rounded.zero)
-    encoded = encode(x, bits, dims, noise, offset)
+    encoded = encode(x, bits, dims, noise, offset, symmetric=symmetric)
     return encoded._replace(values=encoded.codes) if encoded.codes.dtype is torch.int8 else None
 
 
-def _round(x: Tensor, bits: Width, dims: Dims, noise: Noise, in_codes: bool, offset: int = OFFSET) -> Encoded:
-    scale, zero = _grid(x, bits, dims)
-    codes = _codes(x, scale, zero, bits, noise_of(x, noise) if isinstance(noise, tuple) else noise)
+def _round(x: Tensor, bits: Width, dims: Dims, noise: Noise, in_codes: bool, offset: int, symmetric: bool) -> Encoded:
+    scale, zero = _grid(x, bits, dims, symmetric)
+    codes = _codes(x, scale, zero, bits, noise_of(x, noise) if isinstance(noise, tuple) else noise, symmetric)
     all_on_grid = _all_have_a_grid(scale, bits)
     in_bytes = in_codes and isinstance(bits, int) and bits <= BYTE_BITS and (all_on_grid or scale.device.type != "cpu")
     stored = None
     if in_bytes:
+        assert isinstance(bits, int)
         # Shifting the codes in place and back is exact for integers, and cheaper than a second tensor.
-        stored = _in_bytes(codes.sub_(offset))
-        codes.add_(offset)
+        shift = offset - origin_of(bits, symmetric)
+        stored = _in_bytes(codes.sub_(shift))
+        codes.add_(shift)
     values = codes.mul_(scale).add_(zero).to(x.dtype)
     if not all_on_grid:
         values = torch.where(has_a_grid(scale, bits), values, x)
@@ -119,15 +149,17 @@ def _in_bytes(numbers: Tensor) -> Tensor:
     return numbers.to(torch.int16).to(torch.int8)
 
 
-def decode(codes: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype, offset: int = OFFSET) -> Tensor:
-    """Recover the values that :func:`encode` returned with the same offset."""
+def decode(
+    codes: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype, offset: int = OFFSET, origin: int = 0
+) -> Tensor:
+    """Recover the values that :func:`encode` returned with the same offset, for the origin of the grid."""
     if codes.dtype is not torch.int8:
         return codes
     if native.takes(scale) and dtype is torch.float32:
-        values = native.decode(codes, scale, zero, offset)
+        values = native.decode(codes, scale, zero, offset, origin)
         if values is not None:
             return values
-    return (codes + offset).view(torch.uint8).to(scale.dtype).mul_(scale).add_(zero).to(dtype)
+    return (codes + offset).view(torch.uint8).to(scale.dtype).sub_(origin).mul_(scale).add_(zero).to(dtype)
 
 
 def check_width(bits: object, what: str = "bits") -> int | None:
@@ -147,13 +179,18 @@ def check_width(bits: object, what: str = "bits") -> int | None:
     return width
 
 
-def _is_unchanged(x: Tensor, bits: Width) -> bool:
+def check_floating(x: Tensor) -> None:
+    """Raise a TypeError if a tensor has no floating-point values."""
     if not x.is_floating_point():
         raise TypeError(f"a quantised product needs floating-point operands, got {x.dtype}")
+
+
+def _is_unchanged(x: Tensor, bits: Width) -> bool:
+    check_floating(x)
     return (isinstance(bits, int) and bits == 0) or x.numel() == 0
 
 
-def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
+def _grid(x: Tensor, bits: Width, dims: Dims, symmetric: bool) -> tuple[Tensor, Tensor]:
     if dims is None:
         low, high = torch.aminmax(x)
     elif len(dims) == 1:
@@ -161,23 +198,32 @@ def _grid(x: Tensor, bits: Width, dims: Dims) -> tuple[Tensor, Tensor]:
     else:
         low, high = torch.amin(x, dims, keepdim=True), torch.amax(x, dims, keepdim=True)
     low, high = low.to(_grid_dtype(x.dtype)), high.to(_grid_dtype(x.dtype))
-    if isinstance(bits, int):
-        levels: int | Tensor = 2**bits - 1
-    else:  # width 0 gets a valid grid here; has_a_grid discards it at the end
-        levels = torch.exp2(bits.clamp(min=1).to(low.dtype)) - 1
+    if symmetric:
+        low, high = torch.zeros_like(low), torch.maximum(-low, high)
+    levels = _levels(bits, symmetric, low.dtype)
     difference = high - low  # not a number in a tensor of infinities, which has no grid
     return torch.where(difference == 0, NO_STEP, difference / levels), low + 0.0  # no negative zero
 
 
-def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None) -> Tensor:
-    """Return the codes as floating-point numbers, in a new tensor that the caller may change in place."""
+def _levels(bits: Width, symmetric: bool, dtype: torch.dtype) -> int | Tensor:
+    """Return the largest code, from the origin: ``2^bits - 1``, or ``2^(bits - 1) - 1`` if the grid is symmetric."""
+    sign = 1 if symmetric else 0
+    if isinstance(bits, int):
+        return 2 ** (bits - sign) - 1
+    # Width 0 gets a valid grid here; has_a_grid discards it at the end.
+    return torch.exp2(bits.clamp(min=1 + sign).to(dtype) - sign) - 1
+
+
+def _codes(x: Tensor, scale: Tensor, zero: Tensor, bits: Width, noise: Tensor | None, symmetric: bool) -> Tensor:
+    """Return the codes less the origin as floating-point numbers, in a new tensor that the caller may change."""
     codes = torch.sub(x.to(scale.dtype), zero).div_(scale)
     if noise is None:
         return codes.round_()
     codes.add_(noise.to(scale.dtype).add_(0.5).mul_(NOISE_STEP)).round_()
-    if isinstance(bits, int):
-        return codes.clamp_(0, 2**bits - 1)
-    return codes.clamp_(torch.zeros_like(scale), torch.exp2(bits.to(scale.dtype)) - 1)
+    highest = _levels(bits, symmetric, scale.dtype)
+    if isinstance(highest, int):
+        return codes.clamp_(-highest if symmetric else 0, highest)
+    return codes.clamp_(-highest if symmetric else torch.zeros_like(highest), highest)
 
 
 def has_a_grid(scale: Tensor, bits: Width) -> Tensor:
