@@ -167,4 +167,13 @@ class PrecisionScheduler:
 
     def _go_to(self, step: int) -> None:
         self.current_step = step
-        write_bits(self._sites, check_width(self.bits), self.backward_bits, self._q_max, step)
+        bits = check_width(self.bits)
+        write_bits(
+            self._sites,
+            bits,
+            bits,
+            self.backward_bits,
+            evaluate_weights=self._q_max,
+            evaluate_activations=self._q_max,
+            step=step,
+        )

@@ -14,6 +14,7 @@ from bitcycle._cost.cost import Cost, Row
 from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Site, observing
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.arithmetic.site import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, WEIGHTS
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.convert import convert_layer, convert_module, hide_nested_layers, restore_layer
 from bitcycle.conversion.sites import named_sites
@@ -169,7 +170,7 @@ def _in_full_precision(model: nn.Module) -> Iterator[None]:
     """Set all sites to full precision, and restore their bits afterwards."""
     controls = [(site.control, site.control.clone()) for site in named_sites(model).values()]
     for control, _ in controls:
-        control[:3] = 0
+        control[[WEIGHTS, ACTIVATIONS, BACKWARD, EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS]] = 0
     try:
         yield
     finally:

@@ -71,7 +71,7 @@ class Trials:
         for generator in self.generators:
             generator.manual_seed(number)
         for site in self.sites:
-            site.set(forward=level, backward=backward_bits)
+            site.set(forward=level, backward=backward_bits, strength=1.0)
             site.control[KEY] = mix(site.key, seed) >> 1
 
     def _order(self, seed: int) -> Iterator[Any]:
@@ -99,7 +99,7 @@ def _number(value: Any) -> float:
 
 
 def _check_bits(sites: list[Site], level: Bits) -> None:
-    if any(site.forward_bits != level for site in sites):
+    if any((site.weight_bits, site.activation_bits) != (level, level) for site in sites):
         raise ValueError("step(batch) must not set the bits, which the range test sets: leave precision.step() out")
 
 

@@ -3,6 +3,7 @@
 from bitcycle.arithmetic.functions import multiply, round_grad_output, round_operand
 from bitcycle.arithmetic.observers import Observer, computing, observing, report_product
 from bitcycle.arithmetic.operands import OperandSpec
+from bitcycle.arithmetic.precision import Role
 from bitcycle.arithmetic.products import (
     AggregationProduct,
     ComposedProduct,
@@ -25,6 +26,7 @@ __all__ = [
     "Observer",
     "OperandSpec",
     "Product",
+    "Role",
     "Site",
     "TrilinearProduct",
     "computing",

@@ -33,6 +33,8 @@ class Reason(Enum):
 
     NOT_ASKED = "simulated"
     FULL_PRECISION = "full precision"
+    ONE_FULL = "an operand in full precision"
+    STRENGTH = "strength below 1"
     WIDTH = "more than 8 bits"
     DTYPE = "not single precision"
     DEVICE = "only execute='integer' uses integers on this device"

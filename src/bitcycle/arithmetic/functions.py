@@ -12,11 +12,12 @@ from torch import Tensor
 
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
-from bitcycle.arithmetic.operands import OperandSpec
+from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
+from bitcycle.arithmetic.precision import Precision, Role, Strength, role_of
 from bitcycle.arithmetic.products import Product
 from bitcycle.arithmetic.quantized_product import quantized_product
 from bitcycle.arithmetic.site import Site
-from bitcycle.kernels.rounding import Dims, Width, round_to_grid
+from bitcycle.kernels.rounding import Dims, Width
 
 
 def multiply(
@@ -31,21 +32,33 @@ def multiply(
     training: bool,
 ) -> Tensor:
     """Compute a site's product of ``a`` and ``b`` at its current bits, with a quantised backward."""
-    bits = site.width(training)
+    roles = _role(a, a_spec), _role(b, b_spec)
+    a_spec, b_spec = a_spec._replace(role=roles[0]), b_spec._replace(role=roles[1])
+    slots = site.slots(training)
     if not current_observers():
-        return quantized_product(site, product, a, b, bias, bits, a_spec, b_spec)
+        return quantized_product(site, product, a, b, bias, slots, a_spec, b_spec)
     with computing(site):
-        _report_rounding(site, "a", a, a_spec, bits)
-        _report_rounding(site, "b", b, b_spec, bits)
-        out = quantized_product(site, product, a, b, bias, bits, a_spec, b_spec)
-    return report_product(site, product, a, b, out)
+        _report_rounding(site, "a", a, a_spec, site.precision(training))
+        _report_rounding(site, "b", b, b_spec, site.precision(training))
+        out = quantized_product(site, product, a, b, bias, slots, a_spec, b_spec)
+    return report_product(site, product, a, b, out, roles)
 
 
-def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: str) -> Tensor:
-    """Round an operand to the site's bits, with a straight-through gradient. Observers see it by its name."""
-    bits = site.width(training)
-    _report_rounding(site, operand, x, OperandSpec(dims), bits)
-    out = _RoundOperand.apply(x, bits, dims)
+def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: str, role: Role | None = None) -> Tensor:
+    """Round an operand to the site's bits, with a straight-through gradient. Observers see it by its name.
+
+    Args:
+        site: The site.
+        x: The operand.
+        dims: The dimensions that share one grid. ``None`` is one grid for the whole tensor.
+        training: Whether the bits are those of training.
+        operand: The name of the operand for observers.
+        role: What the operand is; by default a parameter or a view of one is a weight, and all else an activation.
+    """
+    spec = OperandSpec(dims, role=role)
+    precision = site.precision(training)
+    _report_rounding(site, operand, x, spec, precision)
+    out = _RoundOperand.apply(x, precision.width(_role(x, spec)), precision.strength, dims)
     assert isinstance(out, Tensor)
     return out
 
@@ -59,13 +72,13 @@ def round_grad_output(site: Site, output: Tensor) -> Tensor:
 
 class _RoundOperand(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, bits: Width, dims: Dims) -> Tensor:
-        values = round_to_grid(x, bits, dims)
+    def forward(ctx: Any, x: Tensor, bits: Width, strength: Strength, dims: Dims) -> Tensor:
+        values = put_on_grid(x, bits, OperandSpec(dims), strength=strength, codes=False).values()
         return values.view_as(values) if values is x else values
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
-        return grad_output, None, None
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
+        return grad_output, None, None, None
 
 
 class _RoundGradOutput(torch.autograd.Function):
@@ -80,11 +93,16 @@ class _RoundGradOutput(torch.autograd.Function):
         return rounded_grad_output(grad_output, ctx.control, ctx.stochastic), None, None
 
 
-def _report_rounding(site: Site, operand: str, x: Tensor, spec: OperandSpec, bits: Width) -> None:
+def _role(x: Tensor, spec: OperandSpec) -> Role:
+    return role_of(x) if spec.role is None else spec.role
+
+
+def _report_rounding(site: Site, operand: str, x: Tensor, spec: OperandSpec, precision: Precision) -> None:
     observers = current_observers()
     if spec.already_rounded or not observers:
         return
     with torch.no_grad():
-        after = round_to_grid(x, bits, spec.dims)
+        width = precision.width(_role(x, spec))
+        after = put_on_grid(x, width, spec, strength=precision.strength, codes=False).values()
     for observer in observers:
         observer.rounded(site, operand, x, after)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid
+from bitcycle.arithmetic.precision import Strength
 from bitcycle.arithmetic.site import BACKWARD, Settings, Site, read
 from bitcycle.kernels.rounding import Width
 
@@ -42,7 +43,8 @@ def lstm_sequence(
     Returns:
         The states after each step (steps, batch, hidden), and the last cell.
     """
-    out = _LSTMSequence.apply(gates, h, c, weight, bias, site.control, site.width(training), spec, site.settings)
+    _, bits, strength = site.precision(training)
+    out = _LSTMSequence.apply(gates, h, c, weight, bias, site.control, bits, strength, spec, site.settings)
     assert isinstance(out, tuple)
     return out
 
@@ -58,6 +60,7 @@ class _LSTMSequence(torch.autograd.Function):
         bias: Tensor | None,
         control: Tensor,
         bits: Width,
+        strength: Strength,
         spec: OperandSpec,
         settings: Settings,
     ) -> tuple[Tensor, Tensor]:
@@ -76,7 +79,7 @@ class _LSTMSequence(torch.autograd.Function):
         x, z, cell, tanh, out = (tensor.unbind() for tensor in (gates, activated, cells, tanh_cells, states))
         for t in range(steps):
             state = out[t - 1] if t else h
-            rounded = put_on_grid(state, bits, spec, codes=needs_grad)
+            rounded = put_on_grid(state, bits, spec, strength=strength, codes=needs_grad)
             torch.addmm(x[t], rounded.values(), columns, out=z[t])
             i_f[t].sigmoid_()
             g[t].tanh_()
@@ -132,4 +135,4 @@ class _LSTMSequence(torch.autograd.Function):
             grad_weight = rounded.flatten(0, 1).t().mm(rows)
         # grad_output of the site is rounded; the gradient that goes on to the product with the input is not.
         grad_bias = rounded.sum((0, 1)) if ctx.needs_input_grad[4] else None
-        return grad_gates, grad_h, grad_c, grad_weight, grad_bias, None, None, None, None
+        return grad_gates, grad_h, grad_c, grad_weight, grad_bias, None, None, None, None, None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from bitcycle.arithmetic.precision import Role, role_of
 from bitcycle.arithmetic.products import Counted
 
 if TYPE_CHECKING:
@@ -65,8 +66,27 @@ def computing(site: Site) -> Iterator[None]:
         yield
 
 
-def report_product(site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> Tensor:
-    """Report a product to the observers and return its output."""
-    for observer in current_observers():
+def report_product(
+    site: Site,
+    product: Counted,
+    a: Tensor,
+    b: Tensor | None,
+    out: Tensor,
+    roles: tuple[Role, Role] | None = None,
+) -> Tensor:
+    """Report a product to the observers and return its output.
+
+    Args:
+        site: The site.
+        product: Which product it is.
+        a: The first operand.
+        b: The second operand; None if it is not quantised.
+        out: The product.
+        roles: What both operands are; by default a parameter or a view of one is a weight, and all else an activation.
+    """
+    observers = current_observers()
+    if observers:
+        site.roles = (role_of(a), Role.ACTIVATION if b is None else role_of(b)) if roles is None else roles
+    for observer in observers:
         observer.multiplied(site, product, a, b, out)
     return out

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+from bitcycle.arithmetic.precision import Role, Strength, blend
 from bitcycle.kernels.integer_sums import Grid
 from bitcycle.kernels.rounding import (
     BYTE_BITS,
@@ -30,10 +31,12 @@ class OperandSpec(NamedTuple):
     Args:
         dims: The dimensions that share one grid. ``None`` is one grid for the whole tensor.
         already_rounded: The operand is on its grid, and is used as it is.
+        role: What the operand is; by default a parameter or a view of one is a weight, and all else an activation.
     """
 
     dims: Dims = None
     already_rounded: bool = False
+    role: Role | None = None
 
 
 PER_TENSOR = OperandSpec()
@@ -43,8 +46,8 @@ PER_TENSOR = OperandSpec()
 class Operand:
     """A tensor on its grid.
 
-    Codes are stored in bytes, less an offset. Where there are no such codes (more than 8 bits, full precision, values
-    without a grid, compiled graphs), ``codes`` are the values.
+    Codes are stored in bytes, less an offset. Where there are no such codes (more than 8 bits, full precision, a
+    strength below 1, values without a grid, compiled graphs), ``codes`` are the values.
     """
 
     codes: Tensor
@@ -92,6 +95,7 @@ def put_on_grid(
     spec: OperandSpec = PER_TENSOR,
     noise: Noise = None,
     *,
+    strength: Strength = 1.0,
     values: bool = True,
     codes: bool = True,
     signed: bool = True,
@@ -103,6 +107,7 @@ def put_on_grid(
         bits: The width; 0 is full precision.
         spec: How it is put on its grid.
         noise: For stochastic rounding; by default it is rounded to nearest.
+        strength: How far the values go from the tensor to its grid.
         values: Whether values are wanted at once.
         codes: Whether codes are wanted.
         signed: Store codes around 0, in signed bytes. Otherwise they are stored as they are, in unsigned bytes.
@@ -110,13 +115,17 @@ def put_on_grid(
     if spec.already_rounded or (isinstance(bits, int) and bits == 0):
         return Operand(x, x, x, 0, 0, x.dtype, x)
     if not codes:
-        rounded = round_to_grid(x, bits, spec.dims, noise)
+        rounded = blend(x, round_to_grid(x, bits, spec.dims, noise), strength)
         return Operand(rounded, rounded, rounded, bits, 0, x.dtype, rounded)
+    if isinstance(strength, Tensor) or strength != 1:
+        encoded = encode(x, bits, spec.dims, noise)
+        blended = blend(x, encoded.values, strength)
+        return Operand(blended, encoded.scale, encoded.zero, bits, 0, x.dtype, blended)
     offset = 2 ** (bits - 1) if signed and isinstance(bits, int) and bits <= BYTE_BITS else 0
     if not values and isinstance(bits, int) and bits <= BYTE_BITS:
-        encoded = encode_in_bytes(x, bits, spec.dims, noise, offset)
-        if encoded is not None:
-            return Operand(encoded.codes, encoded.scale, encoded.zero, bits, offset, x.dtype)
+        in_bytes = encode_in_bytes(x, bits, spec.dims, noise, offset)
+        if in_bytes is not None:
+            return Operand(in_bytes.codes, in_bytes.scale, in_bytes.zero, bits, offset, x.dtype)
     rounded, stored, scale, zero = encode(x, bits, spec.dims, noise, offset)
     return Operand(stored, scale, zero, bits, offset, x.dtype, rounded)
 

@@ -1,7 +1,8 @@
 """A quantised product as an autograd function.
 
-Forward: both operands are rounded to nearest at the site's bits, then multiplied. Backward: grad_output is rounded once
-to the backward bits and serves the input gradient and the weight gradient. With ``Recipe(fold_scales=True)``, a
+Forward: both operands are rounded to nearest, each to its own bits, then multiplied. Backward: grad_output is rounded
+once to the backward bits and serves the input gradient and the weight gradient. Its other operands are the values that
+the forward product used, whatever the bits and the strength are by then. With ``Recipe(fold_scales=True)``, a
 gradient product that sums over several scales rounds a grad_output of its own, see :mod:`bitcycle.arithmetic.folding`.
 
 Each of the three products is computed in integers or simulated, see :mod:`bitcycle.arithmetic.execution`.
@@ -10,7 +11,7 @@ Each of the three products is computed in integers or simulated, see :mod:`bitcy
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +21,9 @@ from bitcycle.arithmetic.execution import EXACT_WIDTH, Execution, Means, Reason
 from bitcycle.arithmetic.folding import add_to_rows, fold_a, fold_b, folds_a, folds_b
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid, share_weight, shared_weight
+from bitcycle.arithmetic.precision import Strength
 from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
-from bitcycle.arithmetic.site import BACKWARD, Settings, Site, read
+from bitcycle.arithmetic.site import BACKWARD, Settings, Site, Slots, read, read_precision
 from bitcycle.kernels import native
 from bitcycle.kernels.images import has_channels_last, to_channels_last, to_contiguous
 from bitcycle.kernels.rounding import BYTE_BITS, Width
@@ -30,28 +32,47 @@ IN_INTEGERS: dict[type, Any] = {LinearProduct: integer_linear, ConvolutionProduc
 """The modules that compute products in integers."""
 
 
+class Widths(NamedTuple):
+    """What the operands of a product are rounded to: their widths, and the strength of rounding."""
+
+    a: Width
+    b: Width
+    strength: Strength
+
+    @property
+    def both_in_bytes(self) -> bool:
+        """Whether the codes of both operands fit in bytes; False in a compiled graph."""
+        return self.strength_is_full and all(isinstance(bits, int) and 0 < bits <= BYTE_BITS for bits in self[:2])
+
+    @property
+    def strength_is_full(self) -> bool:
+        """Whether operands are on their grids; False if only a compiled graph could tell."""
+        return isinstance(self.strength, float) and self.strength == 1
+
+
 def quantized_product(
     site: Site,
     product: Product,
     a: Tensor,
     b: Tensor,
     bias: Tensor | None,
-    bits: Width,
+    slots: Slots,
     a_spec: OperandSpec,
     b_spec: OperandSpec,
 ) -> Tensor:
-    """Return the product of ``a`` and ``b`` at a site, rounded to ``bits`` and with a quantised backward."""
+    """Return the product of ``a`` and ``b`` at a site, each rounded to its width, with a quantised backward."""
     settings = site.settings
+    widths = _widths(site.control, slots, a_spec, b_spec)
     if not torch.is_grad_enabled():
-        means = means_of(product, a, b, a_spec, b_spec, bits, settings)
+        means = means_of(product, a, b, a_spec, b_spec, widths, settings)
         site.means = means
-        by_channel = _uses_channels_last(product, means, a, b, bits)
-        return _forward(product, means, a, b, bias, bits, a_spec, b_spec, by_channel, False, False)[0]
+        by_channel = _uses_channels_last(product, means, a, b, widths)
+        return _forward(product, means, a, b, bias, widths, a_spec, b_spec, by_channel, False, False)[0]
     if torch.compiler.is_compiling():
         means = _COMPILED
     else:
-        means = site.means = means_of(product, a, b, a_spec, b_spec, bits, settings)
-    out = _QuantizedProduct.apply(a, b, bias, site.control, bits, product, a_spec, b_spec, settings, means)
+        means = site.means = means_of(product, a, b, a_spec, b_spec, widths, settings)
+    out = _QuantizedProduct.apply(a, b, bias, site.control, slots, product, a_spec, b_spec, settings, means)
     assert isinstance(out, Tensor)
     return out
 
@@ -66,7 +87,7 @@ class _QuantizedProduct(torch.autograd.Function):
         b: Tensor,
         bias: Tensor | None,
         control: Tensor,
-        bits: Width,
+        slots: Slots,
         product: Product,
         a_spec: OperandSpec,
         b_spec: OperandSpec,
@@ -74,9 +95,10 @@ class _QuantizedProduct(torch.autograd.Function):
         means: Means,
     ) -> Tensor:
         a_needs_grad, b_needs_grad = ctx.needs_input_grad[:2]
-        ctx.by_channel = _uses_channels_last(product, means, a, b, bits)
+        widths = _widths(control, slots, a_spec, b_spec)
+        ctx.by_channel = _uses_channels_last(product, means, a, b, widths)
         out, on_grid_a, on_grid_b = _forward(
-            product, means, a, b, bias, bits, a_spec, b_spec, ctx.by_channel, b_needs_grad, a_needs_grad
+            product, means, a, b, bias, widths, a_spec, b_spec, ctx.by_channel, b_needs_grad, a_needs_grad
         )
         saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
         ctx.save_for_backward(*_parts(saved[0]), *_parts(saved[1]))
@@ -96,7 +118,14 @@ class _QuantizedProduct(torch.autograd.Function):
         a = _restored(saved[:3], ctx.grids[0], ctx.a_dtype)
         b = _restored(saved[3:], ctx.grids[1], ctx.b_dtype)
         grad_a, grad_b, grad_bias = _Backward(ctx, grad_output).gradients(a, b, ctx.needs_input_grad[2])
-        return grad_a, grad_b, grad_bias, None, None, None, None, None, None, None
+        return grad_a, grad_b, grad_bias, *(None for _ in range(7))
+
+
+def _widths(control: Tensor, slots: Slots, a_spec: OperandSpec, b_spec: OperandSpec) -> Widths:
+    precision = read_precision(control, slots)
+    assert a_spec.role is not None
+    assert b_spec.role is not None
+    return Widths(precision.width(a_spec.role), precision.width(b_spec.role), precision.strength)
 
 
 _COMPILED = Means.simulated(Reason.NOT_ASKED)
@@ -108,15 +137,17 @@ def means_of(
     b: Tensor,
     a_spec: OperandSpec,
     b_spec: OperandSpec,
-    bits: Width,
+    widths: Widths,
     settings: Settings,
 ) -> Means:
     """Return how the three products of a site are computed."""
-    if settings.execution is Execution.SIMULATED or not isinstance(bits, int):
+    if settings.execution is Execution.SIMULATED or not (isinstance(widths.a, int) and isinstance(widths.b, int)):
         return _COMPILED
-    if bits == 0:
-        return Means.simulated(Reason.FULL_PRECISION)
-    if bits > EXACT_WIDTH:
+    if widths.a == 0 or widths.b == 0:
+        return Means.simulated(Reason.FULL_PRECISION if widths.a == widths.b else Reason.ONE_FULL)
+    if not widths.strength_is_full:
+        return Means.simulated(Reason.STRENGTH)
+    if max(widths.a, widths.b) > EXACT_WIDTH:
         return Means.simulated(Reason.WIDTH)
     integers = IN_INTEGERS.get(type(product))
     if integers is None:
@@ -131,7 +162,7 @@ def _forward(
     a: Tensor,
     b: Tensor,
     bias: Tensor | None,
-    bits: Width,
+    widths: Widths,
     a_spec: OperandSpec,
     b_spec: OperandSpec,
     by_channel: bool,
@@ -140,21 +171,31 @@ def _forward(
 ) -> tuple[Tensor, Operand, Operand]:
     """Compute the product. Return it with its operands, which have codes if they are to be saved."""
     in_integers = means.output is None
-    wanted = {"values": not in_integers and not by_channel, "codes": in_integers or by_channel}
+    needs_codes = in_integers or by_channel
+    strength = widths.strength
     on_grid_a = put_on_grid(
-        a, bits, a_spec, values=wanted["values"], codes=wanted["codes"] or save_a, signed=not by_channel
+        a,
+        widths.a,
+        a_spec,
+        strength=strength,
+        values=not needs_codes,
+        codes=needs_codes or save_a,
+        signed=not by_channel,
     )
     if by_channel:
         _put_channels_last(on_grid_a)
-    shared = shared_weight(b, bits, b_spec, by_channel) if save_b and isinstance(bits, int) else None
+    shares = save_b and isinstance(widths.b, int) and widths.strength_is_full
+    shared = shared_weight(b, widths.b, b_spec, by_channel) if shares else None
     if shared is not None:
         on_grid_b = shared
     else:
-        on_grid_b = put_on_grid(b, bits, b_spec, values=wanted["values"], codes=wanted["codes"] or save_b)
+        on_grid_b = put_on_grid(
+            b, widths.b, b_spec, strength=strength, values=not needs_codes, codes=needs_codes or save_b
+        )
         if by_channel:
             _put_channels_last(on_grid_b)
-        if save_b and isinstance(bits, int):
-            share_weight(b, on_grid_b, bits, b_spec, by_channel)
+        if shares:
+            share_weight(b, on_grid_b, widths.b, b_spec, by_channel)
     if in_integers and on_grid_a.in_bytes and on_grid_b.in_bytes:
         out = IN_INTEGERS[type(product)].output(product, on_grid_a, on_grid_b, bias)
     else:
@@ -175,12 +216,12 @@ LARGE = 25_000_000
 """Convolutions with this many multiply-accumulates or more gain by another memory layout."""
 
 
-def _uses_channels_last(product: Product, means: Means, a: Tensor, b: Tensor, bits: Width) -> bool:
+def _uses_channels_last(product: Product, means: Means, a: Tensor, b: Tensor, widths: Widths) -> bool:
     """Return whether a product of images is computed with the channels last in memory.
 
     Integer products need that layout. Large products are faster in it on the CPU.
     """
-    if not isinstance(product, ConvolutionProduct) or not isinstance(bits, int) or not 0 < bits <= BYTE_BITS:
+    if not isinstance(product, ConvolutionProduct) or not widths.both_in_bytes:
         return False
     if any(reason is None for reason in means):
         return True

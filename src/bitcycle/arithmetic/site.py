@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.execution import Execution, Means
 from bitcycle.arithmetic.observers import current_observers
+from bitcycle.arithmetic.precision import FULL_STRENGTH, Precision, Role
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.noise import site_key
@@ -20,7 +22,20 @@ from bitcycle.kernels.rounding import Width
 
 # The numbers of a site are the elements of one small tensor that is changed in place. A compiled graph reads them at
 # each call, so a change never recompiles it. The tensor stays on the CPU, where reading it needs no device sync.
-FORWARD, BACKWARD, EVALUATE, STEP, DRAWS, ORIGIN, KEY = range(7)
+WEIGHTS, ACTIVATIONS, BACKWARD, STEP, DRAWS, ORIGIN, STRENGTH = range(7)
+EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS, EVALUATE_STRENGTH, KEY = range(7, 11)
+
+
+class Slots(NamedTuple):
+    """Where the precision of a forward pass is among the numbers of a site."""
+
+    weights: int
+    activations: int
+    strength: int
+
+
+TRAINING = Slots(WEIGHTS, ACTIVATIONS, STRENGTH)
+EVALUATION = Slots(EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS, EVALUATE_STRENGTH)
 
 
 class Origin(IntEnum):
@@ -32,7 +47,7 @@ class Origin(IntEnum):
 
 
 class Unchanged(Enum):
-    """The default of bits that a call does not change; ``None`` cannot be it, because it means full precision."""
+    """The default of what a call does not change; ``None`` cannot be it, because it means full precision."""
 
     UNCHANGED = "unchanged"
 
@@ -41,6 +56,25 @@ class Unchanged(Enum):
 
 
 UNCHANGED = Unchanged.UNCHANGED
+SetBits = int | Unchanged | None
+
+
+class Evaluation(NamedTuple):
+    """What the operands of a site are rounded to in evaluation mode."""
+
+    weights: int | None
+    activations: int | None
+    strength: float = 1.0
+
+    def saved(self) -> int | tuple[int | None, int | None, float] | None:
+        """Return it for the metadata of a checkpoint: one width if both are equal and the strength is 1."""
+        weights, activations, strength = self
+        return weights if weights == activations and strength == 1 else (weights, activations, strength)
+
+    @classmethod
+    def loaded(cls, saved: int | tuple[int | None, int | None, float] | None) -> Evaluation:
+        """Return it from the metadata of a checkpoint."""
+        return cls(*saved) if isinstance(saved, tuple) else cls(saved, saved)
 
 
 @dataclass(frozen=True)
@@ -94,6 +128,9 @@ class Site:
     >>> site.set(forward=4, backward=8)
     >>> site.forward_bits, site.backward_bits, site.evaluate_bits
     (4, 8, 4)
+    >>> site.set(activations=8)
+    >>> site.weight_bits, site.activation_bits
+    (4, 8)
     """
 
     def __init__(self, name: str, recipe: Recipe, skip: Skip | None = None) -> None:
@@ -104,9 +141,14 @@ class Site:
         self.settings = Settings(recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED)
         self.means: Means | None = None
         """How the site last computed its three products; None before it ran, or if it is no product of two operands."""
+        self.roles: tuple[Role, Role] | None = None
+        """What both operands of its product are; None before an observer has seen it."""
         self.followers: list[Site] = []
         """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.own_products`."""
-        self.control = torch.tensor([0, 0, 0, 0, 0, Origin.NEVER_SET, site_key(recipe.seed, name)], device="cpu")
+        self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
+        self.control[ORIGIN] = Origin.NEVER_SET
+        self.control[STRENGTH] = self.control[EVALUATE_STRENGTH] = FULL_STRENGTH
+        self.control[KEY] = site_key(recipe.seed, name)
         self.group = SiteGroup()
         self.join(self.group)
 
@@ -131,13 +173,14 @@ class Site:
         return _EXPECTED[self.execution]
 
     def set(
-        self,
-        forward: int | Unchanged | None = UNCHANGED,
-        backward: int | Unchanged | None = UNCHANGED,
-        evaluate: int | Unchanged | None = UNCHANGED,
+        self, forward: SetBits = UNCHANGED, backward: SetBits = UNCHANGED, evaluate: SetBits = UNCHANGED, **others: Any
     ) -> None:
-        """Set the bits of this site; see :func:`write_bits`."""
-        write_bits([self], forward, backward, evaluate)
+        """Set the bits of this site; see :func:`write_bits`. ``forward`` and ``evaluate`` set both operands."""
+        if forward is not UNCHANGED:
+            others |= {"weights": forward, "activations": forward}
+        if evaluate is not UNCHANGED:
+            others |= {"evaluate_weights": evaluate, "evaluate_activations": evaluate}
+        write_bits([self], backward=backward, **others)
 
     def begin_step(self, step: int) -> None:
         """Set the training step, from which the noise of this site is drawn."""
@@ -154,30 +197,54 @@ class Site:
         self.control[KEY] = site_key(self.recipe.seed, name)
 
     @property
+    def weight_bits(self) -> int | None:
+        return int(self.control[WEIGHTS]) or None
+
+    @property
+    def activation_bits(self) -> int | None:
+        return int(self.control[ACTIVATIONS]) or None
+
+    @property
     def forward_bits(self) -> int | None:
-        return int(self.control[FORWARD]) or None
+        """The larger of both widths; full precision is the largest."""
+        return larger(self.weight_bits, self.activation_bits)
 
     @property
     def backward_bits(self) -> int | None:
         return int(self.control[BACKWARD]) or None
 
     @property
+    def strength(self) -> float:
+        return int(self.control[STRENGTH]) / FULL_STRENGTH
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """What evaluation rounds to."""
+        weights, activations, strength = (int(self.control[slot]) for slot in self.slots(training=False))
+        return Evaluation(weights or None, activations or None, strength / FULL_STRENGTH)
+
+    @property
     def evaluate_bits(self) -> int | None:
-        return self.forward_bits if self.recipe.evaluate_at == "current" else int(self.control[EVALUATE]) or None
+        """The larger of both widths in evaluation; full precision is the largest."""
+        return larger(*self.evaluation[:2])
 
     @property
     def evaluation_was_set(self) -> bool:
         """Whether the evaluation bits were set or loaded, full precision included."""
         return int(self.control[ORIGIN]) != Origin.NEVER_SET
 
-    def load_evaluation_bits(self, bits: int | None) -> None:
+    def load_evaluation(self, saved: Evaluation) -> None:
         """Take the evaluation bits of a checkpoint, unless bits of the model were set.
 
         With ``evaluate_at="current"`` they are the forward bits.
         """
         if self.group.origin() is Origin.SET:
             return
-        write_bits([self], bits if self.recipe.evaluate_at == "current" else UNCHANGED, UNCHANGED, bits)
+        weights, activations, strength = saved
+        if self.recipe.evaluate_at == "current":
+            write_bits([self], weights, activations, strength=strength)
+        else:
+            write_bits([self], evaluate_weights=weights, evaluate_activations=activations, evaluate_strength=strength)
         for each in (self, *self.followers):
             each.control[ORIGIN] = Origin.CHECKPOINT
 
@@ -192,33 +259,55 @@ class Site:
         numbers = self.control.numpy()
         if not training and numbers[ORIGIN] == Origin.NEVER_SET and self.skip is None:
             self.group.check_evaluation()
-        return bool(numbers[self._forward_slot(training)] == 0 and numbers[BACKWARD] == 0)
+        if numbers[BACKWARD] != 0:
+            return False
+        weights, activations, strength = self.slots(training)
+        return bool(numbers[strength] == 0 or (numbers[weights] == 0 and numbers[activations] == 0))
 
-    def width(self, training: bool) -> Width:
-        """Return the current width of the operands: an integer, or a tensor in a compiled graph."""
-        return read(self.control, self._forward_slot(training))
+    def precision(self, training: bool) -> Precision:
+        """Return the current precision of the operands; see :func:`read_precision`."""
+        return read_precision(self.control, self.slots(training))
 
-    def _forward_slot(self, training: bool) -> int:
-        return FORWARD if training or self.recipe.evaluate_at == "current" else EVALUATE
+    def slots(self, training: bool) -> Slots:
+        """Return where the precision of training or of evaluation is among the numbers of the site."""
+        return TRAINING if training or self.recipe.evaluate_at == "current" else EVALUATION
+
+
+def larger(first: int | None, second: int | None) -> int | None:
+    """Return the larger of two widths; full precision is the largest."""
+    return None if first is None or second is None else max(first, second)
 
 
 def write_bits(
     sites: Iterable[Site],
-    forward: int | Unchanged | None = UNCHANGED,
-    backward: int | Unchanged | None = UNCHANGED,
-    evaluate: int | Unchanged | None = UNCHANGED,
+    weights: SetBits = UNCHANGED,
+    activations: SetBits = UNCHANGED,
+    backward: SetBits = UNCHANGED,
+    *,
+    evaluate_weights: SetBits = UNCHANGED,
+    evaluate_activations: SetBits = UNCHANGED,
+    strength: float | Unchanged = UNCHANGED,
+    evaluate_strength: float | Unchanged = UNCHANGED,
     step: int | None = None,
 ) -> None:
     """Set the bits of sites, and the training step if one is given. Everything that sets bits calls this function.
 
-    Evaluation follows ``forward`` unless ``evaluate`` is given. A new step resets the count of draws.
+    Evaluation follows training unless its own bits are given. A new step resets the count of draws.
     """
-    if evaluate is UNCHANGED:
-        evaluate = forward
-    bits = {FORWARD: forward, BACKWARD: backward, EVALUATE: evaluate}
-    numbers = {slot: width or 0 for slot, width in bits.items() if not isinstance(width, Unchanged)}
-    if EVALUATE in numbers:
+    given = {
+        WEIGHTS: weights,
+        ACTIVATIONS: activations,
+        BACKWARD: backward,
+        EVALUATE_WEIGHTS: weights if evaluate_weights is UNCHANGED else evaluate_weights,
+        EVALUATE_ACTIVATIONS: activations if evaluate_activations is UNCHANGED else evaluate_activations,
+    }
+    numbers = {slot: width or 0 for slot, width in given.items() if not isinstance(width, Unchanged)}
+    if numbers.keys() & EVALUATION:
         numbers[ORIGIN] = Origin.SET
+    evaluate_strength = strength if evaluate_strength is UNCHANGED else evaluate_strength
+    for slot, share in ((STRENGTH, strength), (EVALUATE_STRENGTH, evaluate_strength)):
+        if not isinstance(share, Unchanged):
+            numbers[slot] = round(share * FULL_STRENGTH)
     if step is not None:
         numbers |= {STEP: step, DRAWS: 0}
     for site in sites:
@@ -233,6 +322,21 @@ def read(control: Tensor, slot: int) -> Width:
     if torch.compiler.is_compiling():
         return control[slot]
     return int(control.numpy()[slot])  # several times faster than indexing the tensor
+
+
+def read_precision(control: Tensor, slots: Slots) -> Precision:
+    """Return a precision of a site, of numbers in eager code and of tensors in a compiled graph.
+
+    With strength 0, both widths are those of full precision.
+    """
+    weights, activations, strength = slots
+    if torch.compiler.is_compiling():
+        on = control[strength] > 0
+        return Precision(control[weights] * on, control[activations] * on, control[strength] * (1 / FULL_STRENGTH))
+    numbers = control.numpy()
+    if numbers[strength] == 0:
+        return Precision(0, 0, 0.0)
+    return Precision(int(numbers[weights]), int(numbers[activations]), int(numbers[strength]) / FULL_STRENGTH)
 
 
 def _level_of_caller() -> int:

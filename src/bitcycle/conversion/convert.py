@@ -11,8 +11,9 @@ from torch import nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.execution import Execution, resolve
+from bitcycle.arithmetic.precision import check_strength
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.arithmetic.site import UNCHANGED, SiteGroup, Unchanged, write_bits
+from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
@@ -150,10 +151,13 @@ def restore(model: M) -> M:
 
 def set_bits(
     model: nn.Module,
-    forward: int | Unchanged | None = UNCHANGED,
-    backward: int | Unchanged | None = UNCHANGED,
+    forward: SetBits = UNCHANGED,
+    backward: SetBits = UNCHANGED,
     *,
-    evaluate: int | Unchanged | None = UNCHANGED,
+    weights: SetBits = UNCHANGED,
+    activations: SetBits = UNCHANGED,
+    evaluate: SetBits = UNCHANGED,
+    strength: float | Unchanged = UNCHANGED,
     where: str | Iterable[str] | None = None,
 ) -> None:
     """Set the bits of all sites of a converted model, or of those whose names match.
@@ -161,15 +165,24 @@ def set_bits(
     Bits are an integer from 1 to 16, or ``None`` for full precision. An argument that is omitted changes nothing.
     Setting bits never rebuilds a layer or recompiles a compiled model.
 
+    Parameters are weights, and so are the operands that a layer or a function calls its weight. All other operands are
+    activations: both operands of the products of attention, for example.
+
     Args:
         model: A converted model.
-        forward: Bits of weights and activations.
+        forward: Bits of both operands, weights and activations.
         backward: Bits of grad_output, the gradient that arrives at the output of a site.
-        evaluate: Bits of weights and activations in evaluation mode; by default they follow ``forward``.
+        weights: Bits of weights, in place of ``forward``.
+        activations: Bits of activations, in place of ``forward``.
+        evaluate: Bits of both operands in evaluation mode; by default each operand follows its bits of training.
+        strength: How far operands go to their grid: their values are ``x + strength (Q(x) - x)``. 1, the default of a
+            converted model, is on the grid; 0 is full precision. The backward pass multiplies the same values, and
+            its straight-through gradient does not depend on the strength. It also holds in evaluation mode.
         where: Names of sites, with wildcards; by default all sites. A container includes everything inside it.
 
     Raises:
-        ValueError: The bits are out of range, the model is not converted, or a name matches no site.
+        ValueError: The bits or the strength are out of range, ``forward`` is given together with ``weights`` or
+            ``activations``, the model is not converted, or a name matches no site.
 
     Example:
         >>> import bitcycle as bc
@@ -178,9 +191,20 @@ def set_bits(
         >>> bc.set_bits(model, forward=None, where="1")
         >>> [(row.forward, row.backward) for row in bc.summary(model).sites]
         [(4, 8), (None, 8)]
+        >>> bc.set_bits(model, weights=4, activations=8)
+        >>> model[0]
+        QuantizedLinear(in_features=4, out_features=4, bias=True, bits=W4 A8/8)
     """
-    bits = {"forward": forward, "backward": backward, "evaluate": evaluate}
-    given = {name: check_width(width, name) for name, width in bits.items() if width is not UNCHANGED}
+    if forward is not UNCHANGED:
+        if not (weights is UNCHANGED and activations is UNCHANGED):
+            raise ValueError("forward sets the bits of weights and of activations: give forward, or the other two")
+        weights = activations = check_width(forward, "forward")
+    bits = {"weights": weights, "activations": activations, "backward": backward}
+    given: dict[str, Any] = {name: check_width(width, name) for name, width in bits.items() if width is not UNCHANGED}
+    if evaluate is not UNCHANGED:
+        given["evaluate_weights"] = given["evaluate_activations"] = check_width(evaluate, "evaluate")
+    if strength is not UNCHANGED:
+        given["strength"] = check_strength(strength)
     write_bits(sites(model, where).values(), **given)
 
 

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from bitcycle._support.text import table
 from bitcycle.arithmetic import Observer, Site, observing
+from bitcycle.arithmetic.site import Evaluation, larger
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.convert import activation_choice, skips_of
 from bitcycle.conversion.sequence_models import ActivationChoice
 from bitcycle.conversion.sites import conversions
 from bitcycle.conversion.skip_reasons import explain
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
-from bitcycle.nn.layer import original_class
+from bitcycle.nn.layer import original_class, show_forward, show_width
 from bitcycle.nn.site_names import join_names
 
 Bits = int | None
@@ -33,14 +34,26 @@ class SiteRow:
 
     name: str
     layer: str
-    forward: Bits
+    weights: Bits
+    activations: Bits
     backward: Bits
-    evaluate: Bits
+    evaluation: Evaluation
+    strength: float = 1.0
     skip: Skip | None = None
     """Why the site stays in full precision, if a rule says so."""
     snr: dict[str, float] = field(default_factory=dict)
     execution: str = ""
     """How the site computes what its recipe says, and why not in integers."""
+
+    @property
+    def forward(self) -> Bits:
+        """The larger width of both operands; full precision is the largest."""
+        return larger(self.weights, self.activations)
+
+    @property
+    def evaluate(self) -> Bits:
+        """The larger width of both operands in evaluation mode."""
+        return larger(*self.evaluation[:2])
 
     @property
     def ran(self) -> bool:
@@ -90,7 +103,8 @@ class Summary:
         return text if self.activations is None else f"{text}\n\n{self.activations}"
 
     def _cells(self, row: SiteRow) -> list[str]:
-        bits = ["full" if b is None else str(b) for b in (row.forward, row.backward, row.evaluate)]
+        forward = show_forward(row.weights, row.activations, row.strength)
+        bits = [forward, show_width(row.backward), show_forward(*row.evaluation)]
         if row.skip is not None:
             bits[2] += f" ({explain([row.skip])})"
         noise = ", ".join(f"{name} {_decibel(value)}" for name, value in row.snr.items()) or "not run"
@@ -133,9 +147,11 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         SiteRow(
             join_names(name, local),
             conversion.original.__name__,
-            site.forward_bits,
+            site.weight_bits,
+            site.activation_bits,
             site.backward_bits,
-            site.evaluate_bits,
+            site.evaluation,
+            site.strength,
             site.skip,
             power.ratios(site),
             site.describe_execution(),

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import MatmulProduct, OperandSpec
+from bitcycle.arithmetic import MatmulProduct, OperandSpec, Role
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import QuantizedLayer, feature_dims
 from bitcycle.nn.linear import LinearLayer
@@ -57,7 +57,7 @@ class AttentionLayer(QuantizedLayer):
     def attention_product(self, site: str, product: MatmulProduct, a: Tensor, b: Tensor) -> Tensor:
         """Compute one of the two products at its site."""
         granularity = self.bitcycle.recipe.attention
-        a_spec, b_spec = (OperandSpec(feature_dims(granularity, x)) for x in (a, b))
+        a_spec, b_spec = (OperandSpec(feature_dims(granularity, x), role=Role.ACTIVATION) for x in (a, b))
         return self.multiply(site, product, a, b, a_spec=a_spec, b_spec=b_spec)
 
 

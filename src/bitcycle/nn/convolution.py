@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, round_operand
+from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, Role, round_operand
 from bitcycle.arithmetic.recipe import ActivationGranularity
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
@@ -28,18 +28,20 @@ class ConvolutionLayer(QuantizedLayer):
             x = x.unsqueeze(0)
         site = self.bitcycle.sites[""]
         bias = self.round_bias("", self.bias)
-        x_spec = OperandSpec(activation_dims(site.recipe.activations, x))
+        x_spec = OperandSpec(activation_dims(site.recipe.activations, x), role=Role.ACTIVATION)
         if pad_at_end is not None:
-            x = F.pad(round_operand(site, x, x_spec.dims, self.training, "a"), pad_at_end)
-            x_spec = OperandSpec(already_rounded=True)
+            x = F.pad(round_operand(site, x, x_spec.dims, self.training, "a", Role.ACTIVATION), pad_at_end)
+            x_spec = x_spec._replace(already_rounded=True)
         if product.transposed and product.groups > 1 and site.recipe.weights == "channel":
             # An output channel is a pair (group, column) of the weight, which no set of dimensions describes.
-            dims = (1, *range(3, self.weight.dim() + 1))
-            weight = round_operand(site, self._weight_by_group(), dims, self.training, "b").flatten(0, 1)
-            weight_spec = OperandSpec(already_rounded=True)
+            dims: Dims = (1, *range(3, self.weight.dim() + 1))
+            by_group = round_operand(site, self._weight_by_group(), dims, self.training, "b", Role.WEIGHT)
+            weight = by_group.flatten(0, 1)
+            weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
         else:
             weight = self.weight
-            weight_spec = OperandSpec(weight_dims(site.recipe.weights, weight, 1 if product.transposed else 0))
+            dims = weight_dims(site.recipe.weights, weight, 1 if product.transposed else 0)
+            weight_spec = OperandSpec(dims, role=Role.WEIGHT)
         out = self.multiply("", product, x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
         return out.squeeze(0) if unbatched else out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import round_grad_output, round_operand
+from bitcycle.arithmetic import Role, round_grad_output, round_operand
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.nn.layer import QuantizedLayer
@@ -13,7 +13,7 @@ from bitcycle.nn.registry import register
 
 @register(nn.Embedding)
 class QuantizedEmbedding(QuantizedLayer):
-    """An embedding with one grid per looked-up vector. It has no product and costs no MACs."""
+    """An embedding with one grid per looked-up vector, a weight. It has no product and costs no MACs."""
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
@@ -26,4 +26,4 @@ class QuantizedEmbedding(QuantizedLayer):
     def quantized_forward(self, input: Tensor) -> Tensor:
         site = self.bitcycle.sites[""]
         vectors = super(QuantizedLayer, self).forward(input)  # type: ignore[misc]
-        return round_grad_output(site, round_operand(site, vectors, (-1,), self.training, "a"))
+        return round_grad_output(site, round_operand(site, vectors, (-1,), self.training, "a", Role.WEIGHT))

@@ -19,6 +19,7 @@ from bitcycle.arithmetic import (
     AggregationProduct,
     LinearProduct,
     OperandSpec,
+    Role,
     computing,
     report_product,
     round_grad_output,
@@ -44,8 +45,8 @@ class QuantizedGraphLinear(QuantizedLayer):
 
     def quantized_forward(self, x: Tensor) -> Tensor:
         recipe = self.bitcycle.recipe
-        x_spec = OperandSpec(feature_dims(recipe.features, x))
-        weight_spec = OperandSpec(weight_dims(recipe.weights, self.weight))
+        x_spec = OperandSpec(feature_dims(recipe.features, x), role=Role.ACTIVATION)
+        weight_spec = OperandSpec(weight_dims(recipe.weights, self.weight), role=Role.WEIGHT)
         bias = self.round_bias("", self.bias)
         return self.multiply("", LinearProduct(), x, self.weight, bias, a_spec=x_spec, b_spec=weight_spec)
 
@@ -121,4 +122,5 @@ class QuantizedMessagePassing(OwnProducts):
         if features.layout is not torch.strided:
             return features
         site = self.bitcycle.sites["aggregate"]
-        return round_operand(site, features, feature_dims(site.recipe.features, features), self.training, "a")
+        dims = feature_dims(site.recipe.features, features)
+        return round_operand(site, features, dims, self.training, "a", Role.ACTIVATION)

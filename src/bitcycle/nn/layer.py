@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import OperandSpec, Product, Site, multiply, round_operand
+from bitcycle.arithmetic import OperandSpec, Product, Role, Site, multiply, round_operand
 from bitcycle.arithmetic.recipe import ActivationGranularity, Granularity, Recipe
+from bitcycle.arithmetic.site import Evaluation
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.rounding import Dims
 
@@ -58,11 +59,13 @@ class Conversion:
         """Return a context that hides what runs inside from the ``forward`` of enclosing modules."""
         return torch._C.DisableTorchFunction() if self.nested else _NOTHING
 
-    def evaluation_bits(self) -> dict[str, int | None]:
+    def evaluation_bits(self) -> dict[str, Any]:
         """Return the evaluation bits that were set, by local names, for the metadata of a checkpoint."""
         named = self.sites if self.template is None else {TEMPLATE: self.template, **self.sites}
         return {
-            local: site.evaluate_bits for local, site in named.items() if site.skip is None and site.evaluation_was_set
+            local: site.evaluation.saved()
+            for local, site in named.items()
+            if site.skip is None and site.evaluation_was_set
         }
 
     def describe(self) -> str:
@@ -172,20 +175,20 @@ class QuantizedLayer:
             return multiply(own, product, a, b, bias, a_spec=a_spec, b_spec=b_spec, training=self.training)
 
     def round_bias(self, site: str, bias: Tensor | None) -> Tensor | None:
-        """Round a bias to the site's bits if the recipe asks for it, else return it unchanged."""
+        """Round a bias to the bits of the site's weights if the recipe asks for it, else return it unchanged."""
         own = self.bitcycle.site(site)
         if bias is None or not own.recipe.bias:
             return bias
-        return round_operand(own, bias, None, self.training, "bias")
+        return round_operand(own, bias, None, self.training, "bias", Role.WEIGHT)
 
-    def load_evaluation_bits(self, saved: dict[str, int | None]) -> None:
+    def load_evaluation_bits(self, saved: dict[str, Any]) -> None:
         """Take the evaluation bits of a checkpoint, by local names, unless bits of the model were set."""
         conversion = self.bitcycle
         if conversion.template is not None and TEMPLATE in saved:
-            conversion.template.load_evaluation_bits(saved[TEMPLATE])
+            conversion.template.load_evaluation(Evaluation.loaded(saved[TEMPLATE]))
         for local, site in conversion.sites.items():
             if local in saved and site.skip is None:
-                site.load_evaluation_bits(saved[local])
+                site.load_evaluation(Evaluation.loaded(saved[local]))
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[misc]
@@ -245,8 +248,26 @@ def _rebuild(mixin: type[QuantizedLayer], original: type[nn.Module]) -> nn.Modul
 
 
 def _show_bits(site: Site) -> str:
-    forward, backward = ("full" if bits is None else str(bits) for bits in (site.forward_bits, site.backward_bits))
+    forward = show_forward(site.weight_bits, site.activation_bits, site.strength)
+    backward = show_width(site.backward_bits)
     return forward if forward == backward == "full" else f"{forward}/{backward}"
+
+
+def show_width(bits: int | None) -> str:
+    """Return a width in words."""
+    return "full" if bits is None else str(bits)
+
+
+def show_forward(weights: int | None, activations: int | None, strength: float) -> str:
+    """Return the widths of weights and activations, one if they are equal, and a strength that is not 1.
+
+    >>> show_forward(4, 4, 1.0), show_forward(4, None, 1.0), show_forward(4, 8, 0.5)
+    ('4', 'W4 Afull', 'W4 A8 strength 0.5')
+    """
+    bits = show_width(weights)
+    if weights != activations:
+        bits = f"W{bits} A{show_width(activations)}"
+    return bits if strength == 1 else f"{bits} strength {strength:.3g}"
 
 
 def feature_dims(granularity: ActivationGranularity, x: Tensor, features: int = -1) -> Dims:

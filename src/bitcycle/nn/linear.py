@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from bitcycle.arithmetic import (
     LinearProduct,
     OperandSpec,
+    Role,
     TrilinearProduct,
     computing,
     report_product,
@@ -24,8 +25,8 @@ class LinearLayer(QuantizedLayer):
     def linear(self, site: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Compute ``x weight^T + bias`` at a site's bits."""
         recipe = self.bitcycle.recipe
-        x_spec = OperandSpec(feature_dims(recipe.activations, x))
-        weight_spec = OperandSpec(weight_dims(recipe.weights, weight))
+        x_spec = OperandSpec(feature_dims(recipe.activations, x), role=Role.ACTIVATION)
+        weight_spec = OperandSpec(weight_dims(recipe.weights, weight), role=Role.WEIGHT)
         bias = self.round_bias(site, bias)
         return self.multiply(site, LinearProduct(), x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
 
@@ -52,11 +53,13 @@ class QuantizedBilinear(QuantizedLayer):
         site = self.bitcycle.sites[""]
         recipe = site.recipe
         x1, x2 = (
-            round_operand(site, x, feature_dims(recipe.activations, x), self.training, name)
+            round_operand(site, x, feature_dims(recipe.activations, x), self.training, name, Role.ACTIVATION)
             for name, x in (("a", input1), ("a2", input2))
         )
-        weight = round_operand(site, self.weight, weight_dims(recipe.weights, self.weight), self.training, "b")
+        dims = weight_dims(recipe.weights, self.weight)
+        weight = round_operand(site, self.weight, dims, self.training, "b", Role.WEIGHT)
         bias = self.round_bias("", self.bias)
         with computing(site):
             out = F.bilinear(x1, x2, weight, bias)
-        return round_grad_output(site, report_product(site, TrilinearProduct(), input1, self.weight, out))
+        roles = Role.ACTIVATION, Role.WEIGHT
+        return round_grad_output(site, report_product(site, TrilinearProduct(), input1, self.weight, out, roles))

@@ -9,7 +9,7 @@ modules that are layers, converted or kept in full precision, is hidden from the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from bitcycle.arithmetic import (
     LinearProduct,
     MatmulProduct,
     OperandSpec,
+    Role,
     Site,
     computing,
     report_product,
@@ -32,7 +33,9 @@ from bitcycle.arithmetic import (
 )
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.op_macs import RULES
+from bitcycle.arithmetic.precision import role_of
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.arithmetic.site import KEY
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
@@ -70,7 +73,7 @@ class OwnProducts(AttentionLayer):
         _ensure_site(self, local)
         return self.bitcycle.site(local)
 
-    def load_evaluation_bits(self, saved: dict[str, int | None]) -> None:
+    def load_evaluation_bits(self, saved: dict[str, Any]) -> None:
         """Take the evaluation bits of a checkpoint, also of products that were not called yet."""
         if self.bitcycle.template is not None:
             for local, bits in saved.items():
@@ -150,7 +153,7 @@ def _ensure_site(module: OwnProducts, local: str) -> bool:
         if site.skip is None:
             key = site.key
             site.control.copy_(template.control)
-            site.control[-1] = key
+            site.control[KEY] = key
             site.join(template.group)
             template.followers.append(site)
         conversion.add_site(local, site)
@@ -169,8 +172,9 @@ def _linear(
         return func(input, weight, bias)
     recipe = module.bitcycle.recipe
     bias = module.round_bias(local, bias)
-    a_spec = OperandSpec(feature_dims(recipe.activations, input))
-    weight, b_spec = _operand(module, site, weight, weight_dims(recipe.weights, weight), "b", input)
+    a_spec = OperandSpec(feature_dims(recipe.activations, input), role=Role.ACTIVATION)
+    dims = weight_dims(recipe.weights, weight)
+    weight, b_spec = _operand(module, site, weight, OperandSpec(dims, role=Role.WEIGHT), "b", input)
     return module.multiply(local, LinearProduct(), input, weight, bias, a_spec=a_spec, b_spec=b_spec)
 
 
@@ -197,11 +201,11 @@ def _convolution(
     dims = activation_dims(recipe.activations, input), weight_dims(recipe.weights, weight)
     if isinstance(padding, str):  # torch works out what the padding is, which can differ from side to side
         after = (bias, stride, padding, dilation, groups)
-        return _composed(module, site, func, (), (input, weight), after, {}, dims)
+        return _composed(module, site, func, (), (input, weight), after, {}, _layer_specs(*dims))
     stride, padding, dilation = (_per_dimension(value, weight.dim() - 2) for value in (stride, padding, dilation))
     product = ConvolutionProduct(stride, padding, dilation, groups)
-    a_spec = OperandSpec(dims[0])
-    weight, b_spec = _operand(module, site, weight, dims[1], "b", input)
+    a_spec, weight_spec = _layer_specs(*dims)
+    weight, b_spec = _operand(module, site, weight, weight_spec, "b", input)
     return module.multiply(local, product, input, weight, bias, a_spec=a_spec, b_spec=b_spec)
 
 
@@ -212,7 +216,12 @@ def _transposed_convolution(module: OwnProducts, local: str, func: Function, *ar
         return func(*args, **kwargs)
     recipe, (input, weight) = module.bitcycle.recipe, operands[:2]
     dims = activation_dims(recipe.activations, input), weight_dims(recipe.weights, weight, 1)
-    return _composed(module, site, func, (), (input, weight), operands[2:], others, dims)
+    return _composed(module, site, func, (), (input, weight), operands[2:], others, _layer_specs(*dims))
+
+
+def _layer_specs(input_dims: Dims, dims_of_weight: Dims) -> tuple[OperandSpec, OperandSpec]:
+    """Return how the operands of a function are put on their grids whose second argument is a weight by definition."""
+    return OperandSpec(input_dims, role=Role.ACTIVATION), OperandSpec(dims_of_weight, role=Role.WEIGHT)
 
 
 def _grouped_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
@@ -224,7 +233,7 @@ def _grouped_matmul(module: OwnProducts, local: str, func: Function, *args: Any,
     recipe, (a, b) = module.bitcycle.recipe, operands[:2]
     b_dims = (1,) if b.dim() == 3 and recipe.weights == "channel" else weight_dims(recipe.weights, b, b.dim() - 1)
     dims = feature_dims(recipe.activations, a), b_dims
-    return _composed(module, site, func, (), (a, b), operands[2:], others, dims)
+    return _composed(module, site, func, (), (a, b), operands[2:], others, _specs((a, b), dims))
 
 
 def compute_matmul(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
@@ -236,8 +245,8 @@ def compute_matmul(module: OwnProducts, local: str, func: Function, *args: Any, 
     a, b = operands
     if min(a.dim(), b.dim()) < 2:
         return _composed(module, site, func, (), (a, b), (), {})
-    a_dims, b_dims = _matmul_dims(module, a, b)
-    (a, a_spec), (b, b_spec) = _operand(module, site, a, a_dims, "a", b), _operand(module, site, b, b_dims, "b", a)
+    a_spec, b_spec = _specs((a, b), _matmul_dims(module, a, b))
+    (a, a_spec), (b, b_spec) = _operand(module, site, a, a_spec, "a", b), _operand(module, site, b, b_spec, "b", a)
     return module.multiply(local, MatmulProduct(), a, b, a_spec=a_spec, b_spec=b_spec)
 
 
@@ -293,7 +302,8 @@ def _plus(multiply: Callable[..., Any], product_function: Function, in_place: bo
 
 
 def _summed_matmul(module: OwnProducts, local: str, func: Function, a: Tensor, b: Tensor) -> Any:
-    return _composed(module, module.site(local), func, (), (a, b), (), {}, _matmul_dims(module, a, b))
+    specs = _specs((a, b), _matmul_dims(module, a, b))
+    return _composed(module, module.site(local), func, (), (a, b), (), {}, specs)
 
 
 def _sum_of_bmm(batch1: Tensor, batch2: Tensor) -> Tensor:
@@ -308,7 +318,7 @@ def _chain(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs
         return func(*args, **kwargs)
     dims = [_composed_dims(module, tensors[0], tensors)]
     dims += [weight_dims(module.bitcycle.recipe.weights, x, 1) if x.dim() > 1 else None for x in tensors[1:]]
-    return _composed(module, site, _multiply_chain, (), tuple(tensors), (), {}, tuple(dims))
+    return _composed(module, site, _multiply_chain, (), tuple(tensors), (), {}, _specs(tensors, dims))
 
 
 def _multiply_chain(*matrices: Tensor) -> Tensor:
@@ -335,7 +345,8 @@ def compute_einsum(module: OwnProducts, local: str, func: Function, equation: An
     flat = tuple(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     if not isinstance(equation, str) or len(flat) < 2 or not _dense(*flat) or module.is_float(site):
         return func(equation, *operands)
-    return _composed(module, site, func, (equation,), flat, (), {}, _einsum_dims(module, equation, flat))
+    specs = _specs(flat, _einsum_dims(module, equation, flat))
+    return _composed(module, site, func, (equation,), flat, (), {}, specs)
 
 
 def _einsum_dims(module: OwnProducts, equation: str, operands: tuple[Tensor, ...]) -> tuple[Dims, ...]:
@@ -359,7 +370,8 @@ def _tensordot(
         return func(a, b, dims, out)
     given = (range(-dims, 0), range(dims)) if isinstance(dims, int) else dims
     summed = tuple((d,) if isinstance(d, int) else tuple(d) for d in given)
-    return _composed(module, site, func, (), (a, b), (dims,), {}, _summing_dims(module, (a, b), summed))
+    specs = _specs((a, b), _summing_dims(module, (a, b), summed))
+    return _composed(module, site, func, (), (a, b), (dims,), {}, specs)
 
 
 def _vector_products(module: OwnProducts, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
@@ -373,7 +385,8 @@ def _vector_products(module: OwnProducts, local: str, func: Function, *args: Any
     if module.is_float(site):
         return func(*operands, **others)
     summed = ((others.get("dim", -1),),) * 2
-    return _composed(module, site, func, (), operands, (), others, _summing_dims(module, operands, summed))
+    specs = _specs(operands, _summing_dims(module, operands, summed))
+    return _composed(module, site, func, (), operands, (), others, specs)
 
 
 def _multiply_vectors(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
@@ -406,24 +419,33 @@ def _composed(
     operands: tuple[Tensor, ...],
     after: tuple[Any, ...],
     kwargs: dict[str, Any],
-    dims: tuple[Dims, ...] | None = None,
+    specs: tuple[OperandSpec, ...] | None = None,
 ) -> Any:
     """Run a function on rounded operands, and round the gradient that arrives at its result.
 
-    ``dims`` are the dimensions that share a grid, for each operand.
+    ``specs`` are how the operands are put on their grids.
     """
-    if dims is None:
-        dims = tuple(_composed_dims(module, x, operands) for x in operands)
+    if specs is None:
+        specs = _specs(operands, [_composed_dims(module, x, operands) for x in operands])
+    roles = [spec.role or Role.ACTIVATION for spec in specs]
     rounded = []
-    for i, (x, shared, name) in enumerate(zip(operands, dims, "abcdefghijklmnopqrstuvwxyz", strict=False)):
-        x, spec = _operand(module, site, x, shared, name, *operands[:i], *operands[i + 1 :])
-        rounded.append(x if spec.already_rounded else round_operand(site, x, shared, module.training, name))
+    for i, (x, spec, name) in enumerate(zip(operands, specs, "abcdefghijklmnopqrstuvwxyz", strict=False)):
+        x, done = _operand(module, site, x, spec, name, *operands[:i], *operands[i + 1 :])
+        rounded.append(
+            x if done.already_rounded else round_operand(site, x, spec.dims, module.training, name, spec.role)
+        )
     if not current_observers():
         return round_grad_output(site, func(*before, *rounded, *after, **kwargs))
     with computing(site), _MacCounter() as counter:
         out = func(*before, *rounded, *after, **kwargs)
     product = ComposedProduct(func.__name__.strip("_"), counter.macs)
-    return round_grad_output(site, report_product(site, product, operands[0], operands[1], out))
+    reported = report_product(site, product, operands[0], operands[1], out, (roles[0], roles[1]))
+    return round_grad_output(site, reported)
+
+
+def _specs(operands: Iterable[Tensor], dims: Iterable[Dims]) -> tuple[OperandSpec, ...]:
+    """Return how operands are put on their grids. A parameter or a view of one is a weight."""
+    return tuple(OperandSpec(shared, role=role_of(x)) for x, shared in zip(operands, dims, strict=True))
 
 
 def _composed_dims(module: OwnProducts, x: Tensor, operands: tuple[Tensor, ...]) -> Dims:
@@ -434,16 +456,16 @@ def _composed_dims(module: OwnProducts, x: Tensor, operands: tuple[Tensor, ...])
 
 
 def _operand(
-    module: OwnProducts, site: Site, x: Tensor, dims: Dims, name: str, *others: Tensor
+    module: OwnProducts, site: Site, x: Tensor, spec: OperandSpec, name: str, *others: Tensor
 ) -> tuple[Tensor, OperandSpec]:
     """Return an operand and how it is put on its grid. What a mask has set to 0 stays 0, also if the grid has no 0.
 
     Without this, a masked product such as ``(q @ k.mT).tril() @ v`` would see what it must not see.
     """
     if not all(_can_be_masked(x, other) for other in others) or _has_only_zeros_on_grid(x):
-        return x, OperandSpec(dims)
-    rounded = round_operand(site, x, dims, module.training, name)
-    return torch.where(x == 0, x, rounded), OperandSpec(already_rounded=True)
+        return x, spec
+    rounded = round_operand(site, x, spec.dims, module.training, name, spec.role)
+    return torch.where(x == 0, x, rounded), spec._replace(already_rounded=True)
 
 
 def _can_be_masked(x: Tensor, other: Tensor) -> bool:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from bitcycle.arithmetic import LinearProduct, OperandSpec, round_operand
+from bitcycle.arithmetic import LinearProduct, OperandSpec, Role, round_operand
 from bitcycle.arithmetic.lstm_sequence import lstm_sequence
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.recipe import Recipe
@@ -210,7 +210,7 @@ class QuantizedRecurrent(LinearLayer):
         local = f"weight_hh{name}"
         site, weight = self.bitcycle.sites[local], getattr(self, local)
         bias = self.round_bias(local, getattr(self, f"bias_hh{name}") if self.bias else None)
-        weight = round_operand(site, weight, weight_dims(site.recipe.weights, weight), self.training, "b")
+        weight = round_operand(site, weight, weight_dims(site.recipe.weights, weight), self.training, "b", Role.WEIGHT)
         spec = OperandSpec(feature_dims(site.recipe.activations, initial[0]))
         gates = gates.flip(0) if reverse else gates
         with self.bitcycle.hidden():
@@ -234,12 +234,12 @@ class QuantizedRecurrent(LinearLayer):
         """Return the product with a state as a function. Its weight and bias are rounded once, here."""
         own = self.bitcycle.sites[site]
         raw = getattr(self, site)
-        weight = round_operand(own, raw, weight_dims(own.recipe.weights, raw), self.training, "b")
-        weight_spec = OperandSpec(already_rounded=True)
+        weight = round_operand(own, raw, weight_dims(own.recipe.weights, raw), self.training, "b", Role.WEIGHT)
+        weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
         bias = self.round_bias(site, bias)
 
         def product(h: Tensor) -> Tensor:
-            h_spec = OperandSpec(feature_dims(own.recipe.activations, h))
+            h_spec = OperandSpec(feature_dims(own.recipe.activations, h), role=Role.ACTIVATION)
             return self.multiply(site, LinearProduct(), h, weight, bias, a_spec=h_spec, b_spec=weight_spec)
 
         return product
