@@ -44,7 +44,7 @@ def bilinear(layer, plain, x1, x2):
 
 
 def embedding(layer, plain, x):
-    return plain.site(plain.row(layer.weight[x]))
+    return plain.site(plain.row(layer.weight[x], bits="weights"))
 
 
 def convolution(layer, plain, x):
@@ -62,7 +62,7 @@ def transposed(layer, plain, x):
     function = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d][d - 1]
     groups = layer.groups
     grouped = layer.weight.unflatten(0, (groups, -1))  # (group, in, out, ...): a channel is (group, out)
-    weight = plain.operand(grouped, axes=(1, *range(3, grouped.dim()))).flatten(0, 1)
+    weight = plain.operand(grouped, (1, *range(3, grouped.dim())), "weights").flatten(0, 1)
     out = function(
         plain.operand(x), weight, layer.bias, layer.stride, layer.padding, layer.output_padding, groups, layer.dilation
     )
@@ -198,7 +198,7 @@ def matmul(layer, plain, a, b):
 
 
 def matmul_with_a_matrix(layer, plain, a, b):
-    return plain.site(plain.operand(a) @ plain.weight(b, channel=1))
+    return plain.site(plain.operand(a) @ plain.weight(b, channel=1, bits="activations"))
 
 
 def scaled_dot_product(layer, plain, q, k, v):

@@ -18,17 +18,18 @@ def grid(x, bits, axes=None):
 class Plain:
     """The recipe's default at given bits: operands straight through, grad_output to nearest on the backward bits."""
 
-    def __init__(self, forward, backward):
-        self.forward, self.backward = forward, backward
+    def __init__(self, forward, backward, weights="forward", strength=1):
+        self.activations, self.backward, self.strength = forward, backward, strength
+        self.weights = forward if weights == "forward" else weights
 
-    def operand(self, x, axes=None):
-        return x + (grid(x, self.forward, axes) - x).detach()
+    def operand(self, x, axes=None, bits="activations"):
+        return x + self.strength * (grid(x, getattr(self, bits), axes) - x).detach()
 
-    def row(self, x):
-        return self.operand(x, axes=-1)
+    def row(self, x, bits="activations"):
+        return self.operand(x, -1, bits)
 
-    def weight(self, w, channel=0):
-        return self.operand(w, axes=tuple(d for d in range(w.dim()) if d != channel))
+    def weight(self, w, channel=0, bits="weights"):
+        return self.operand(w, tuple(d for d in range(w.dim()) if d != channel), bits)
 
     def site(self, out):
         """The output of a site: its grad_output is rounded once."""

@@ -83,6 +83,38 @@ def test_forward_and_backward_bits_are_independent(case):
 
 
 @every_case
+@pytest.mark.parametrize(
+    ("weights", "activations", "strength"), [(3, 6, 1), (3, None, 1), (None, 3, 1), (3, 5, 0.25), (3, 3, 0)]
+)
+def test_weights_activations_and_strength_equal_the_plain_formulas(case, weights, activations, strength):
+    """Gradients too: the backward pass multiplies the values that the forward pass used."""
+    layer, inputs = build(case)
+    recipe = bc.Recipe(**{**vars(case.recipe), "gradients": "nearest"})
+    plain = Plain(activations, 6, weights, strength)
+    expected = run(layer, inputs, lambda *x: case.reference(layer, plain, *x))
+    bc.quantize(layer, recipe)
+    bc.set_bits(layer, weights=weights, activations=activations, backward=6, strength=strength)
+    got = run(layer, inputs)
+    for ours, theirs in zip([*got[0], *got[1]], [*expected[0], *expected[1]], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@every_case
+def test_the_ends_of_strength(case):
+    """Strength 1 is the grid bit for bit, and strength 0 is the float layer bit for bit."""
+    layer, inputs = build(case)
+    expected = {0: run(layer, inputs)}
+    bc.quantize(layer, case.recipe)
+    bc.set_bits(layer, forward=3, backward=None)
+    expected[1] = run(layer, inputs)
+    for strength in (0, 0.5, 1):
+        bc.set_bits(layer, strength=strength)
+        got = run(layer, inputs)
+        ends = strength in expected
+        assert not ends or (same(got[0], expected[strength][0]) and same(got[1], expected[strength][1]))
+
+
+@every_case
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_full_precision_is_the_float_layer_bit_for_bit(case, dtype):
     layer, inputs = build(case)
