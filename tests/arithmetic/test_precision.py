@@ -104,11 +104,11 @@ def test_which_operand_is_a_weight():
         model(data(5, 6))
     weight, activation = Role.WEIGHT, Role.ACTIVATION
     roles = {name: site.roles for name, site in sites(model).items() if site.roles is not None}
-    with_weight, activations = (activation, weight), (activation, activation)
-    assert roles == {
-        **{":matmul": with_weight, ":matmul#2": with_weight, ":linear": with_weight, ":einsum": with_weight},
-        **{":sdpa.scores": activations, ":sdpa.context": activations, ":matmul#3": activations, ":matmul#4": activations},
-    }
+    with_weight, of_activations = (activation, weight), (activation, activation)
+    names = [":matmul", ":matmul#2", ":linear", ":einsum"]
+    assert roles == dict.fromkeys(names, with_weight) | dict.fromkeys(
+        [":sdpa.scores", ":sdpa.context", ":matmul#3", ":matmul#4"], of_activations
+    )
 
 
 def test_values_without_a_grid_pass_at_any_strength():

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bitcycle._cost.cost import Cost
 from bitcycle._cost.counting import cost
-from bitcycle.arithmetic.site import EVALUATE, Site
+from bitcycle.arithmetic.site import EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, Site, larger
 from bitcycle.conversion.sites import named_sites
 from bitcycle.conversion.tracing import CallArguments
 from bitcycle.schedules import Bits
@@ -129,7 +129,7 @@ def _price(counted: Cost, bits: dict[str, tuple[Bits, Bits]]) -> int:
 
 def _evaluation_bits(site: Site) -> Bits:
     """Return the evaluation bits that were set, which a recipe that evaluates at the current bits does not use."""
-    return int(site.control[EVALUATE]) or None
+    return larger(*(int(site.control[slot]) or None for slot in (EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS)))
 
 
 def _shapes(nest: Any) -> Any:
