@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bitcycle.kernels import native
-from bitcycle.kernels.images import Windows, to_channels_last, to_contiguous
+from bitcycle.kernels.images import Windows, encode_images, to_channels_last, to_contiguous
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
 from bitcycle.kernels.noise import noise_key, noise_of, uniform
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, round_to_grid
@@ -109,7 +109,7 @@ threads = st.sampled_from([1, 2, 3])
 
 
 @st.composite
-def tensors(draw, special=True):
+def tensors(draw, special=True, shapes=shapes):
     """A tensor of single precision of any kind and layout."""
     shape = draw(shapes)
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
@@ -425,6 +425,38 @@ def test_layouts_of_images(shape, dtype, layout, order, count, seed):
         assert_same(got, expected)
         assert_same(got, x)
         assert got.is_contiguous(memory_format=target)
+
+
+@settings(max_examples=2 * settings.default.max_examples)
+@given(
+    tensors(shapes=image_shapes.filter(all)), st.integers(2, 8), st.none() | keys | edge_keys, st.booleans(), threads
+)
+def test_codes_of_images(x, bits, key, symmetric, count):
+    """They are those of the same tensor in any other layout, and their sums are those of the channels."""
+    got, expected = both(lambda: encode_images(x, bits, key, symmetric=symmetric), count, parallel=1)
+    assert (got is None) is (expected is None)
+    if got is None:
+        return
+    plain = encode_in_bytes(x, bits, None, key, 0, symmetric=symmetric)
+    for codes in (got.codes, expected.codes, plain.codes):
+        assert_same(codes, got.codes)
+    assert got.codes.is_contiguous(memory_format=torch.channels_last)
+    assert_same_grid(got.scale, expected.scale)
+    assert_same_grid(got.zero, expected.zero)
+    assert_same(got.pixel_sums, expected.pixel_sums)
+    assert (got.pixel_sums.numpy() == plain.codes.contiguous().numpy().view(np.uint8).astype(np.int64).sum(1)).all()
+
+
+@pytest.mark.parametrize("channels", [3, 16, 37, 300])
+def test_codes_of_large_images(channels):
+    """Several strips of pixels, the last of them short, on one and two threads."""
+    x = torch.randn(3, channels, 41, 29, generator=torch.Generator().manual_seed(0))
+    for layout in ("contiguous", "channels last"):
+        for key in (None, (5, 6)):
+            for count in (1, 2):
+                got, expected = both(lambda: encode_images(in_layout(x, layout), 8, key), count)  # noqa: B023
+                assert_same(got.codes, expected.codes)
+                assert_same(got.pixel_sums, expected.pixel_sums)
 
 
 def test_large_images_on_one_and_two_threads():

@@ -12,6 +12,7 @@ from bitcycle.schedules.base import positive
 
 MODELS: Mapping[str, str] = {
     "resnet-20": "ResNet-20",
+    "resnet-20-channels-last": "ResNet-20, channels last",
     "transformer-256": "Transformer 256",
     "transformer-512": "Transformer 512",
     "lstm": "LSTM 200",

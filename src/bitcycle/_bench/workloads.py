@@ -46,6 +46,11 @@ def _resnet_20(quick: bool) -> Workload:
     return _images(8, 2, 3, 8) if quick else _images(20, 64, 3, 32)
 
 
+def _resnet_20_channels_last(quick: bool) -> Workload:
+    model, loss = _resnet_20(quick)
+    return Workload(model.to(memory_format=torch.channels_last), loss)  # type: ignore[call-overload]
+
+
 def _resnet_8(quick: bool) -> Workload:
     return _images(8, 2 if quick else 128, 1, 8)
 
@@ -138,6 +143,7 @@ def _transformer(width: int, layers: int) -> Callable[..., Workload]:
 TRANSFORMERS = {"transformer-256": _transformer(256, 4), "transformer-512": _transformer(512, 2)}
 MAKERS: Mapping[str, Callable[[bool], Workload]] = {
     "resnet-20": _resnet_20,
+    "resnet-20-channels-last": _resnet_20_channels_last,
     **TRANSFORMERS,
     "lstm": _lstm,
     "gcn": _gcn,

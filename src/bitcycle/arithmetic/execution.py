@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from enum import Enum
 from functools import cache
-from statistics import median
 from typing import NamedTuple
 
 import torch
@@ -126,7 +125,7 @@ def integers_are_fast() -> bool:
     a, b = torch.randn(256, 256), torch.randn(256, 256)
     a8, b8 = (x.clamp(-1, 1).mul(127).to(torch.int8) for x in (a, b))
     seconds: dict[bool, list[float]] = {True: [], False: []}
-    for _ in range(7):
+    for _ in range(9):
         for in_integers in (True, False):
             start = time.perf_counter()
             if in_integers:
@@ -134,7 +133,7 @@ def integers_are_fast() -> bool:
             else:
                 torch.mm(a, b.t())
             seconds[in_integers].append(time.perf_counter() - start)
-    return median(seconds[True]) < 0.7 * median(seconds[False])
+    return min(seconds[True]) < 0.7 * min(seconds[False])  # other work on the machine makes some of them slow
 
 
 def why_simulated(execution: Execution, *operands: Tensor) -> Reason | None:

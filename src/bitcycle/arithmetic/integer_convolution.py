@@ -7,8 +7,8 @@ positions inside the image alone, and the corrections for the zero points count 
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -18,13 +18,13 @@ from bitcycle.arithmetic.execution import Execution, Means, Reason, why_simulate
 from bitcycle.arithmetic.integer_linear import MOST_TERMS, multiply_codes
 from bitcycle.arithmetic.operands import Operand, OperandSpec
 from bitcycle.arithmetic.products import ConvolutionProduct
-from bitcycle.kernels.images import Windows, to_channels_last
-from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
+from bitcycle.kernels.images import Windows
+from bitcycle.kernels.integer_sums import Grid, column_sums, combine
 
 FEWEST_CHANNELS = 16
 """Weight gradients of fewer input channels are not faster in integers."""
-UNFOLDED = 2**20
-"""Bytes of unfolded codes that are multiplied at once; they should stay in the cache."""
+UNFOLDED = 2**21
+"""Bytes of unfolded codes that are multiplied at once."""
 SMALLEST_FASTER = 25_000_000
 """Products with fewer multiply-accumulates are not faster in integers."""
 
@@ -64,7 +64,8 @@ def means(
 def output(product: ConvolutionProduct, a: Operand, b: Operand, bias: Tensor | None) -> Tensor:
     """Return the convolution of ``a`` with the kernel ``b``."""
     bias = None if bias is None else bias.detach().contiguous()
-    return _convolve(a, b.codes, b.grid(), _windows(product, a.codes.shape, b.codes.shape), (1, 1), bias, None)
+    taps = _taps(_windows(product, a.codes.shape, b.codes.shape), (1, 1))
+    return _convolve(a, a.codes, a.pixel_sums, b.codes, b.grid(), taps, bias, None)
 
 
 def input_gradient(
@@ -78,14 +79,22 @@ def input_gradient(
     spans = [d * (k - 1) for d, k in zip(product.dilation, kernel.shape[2:], strict=True)]
     (p1, p2), (span1, span2), (s1, s2) = product.padding, spans, product.stride
     size = (a_shape[2] + 2 * p1 - span1, a_shape[3] + 2 * p2 - span2)
+    codes, pixel_sums = e.codes, e.pixel_sums
     if product.stride != (1, 1):
-        images, channels, down, across = e.codes.shape
-        apart = e.codes.new_zeros(images, *size, channels)
-        apart[:, : down * s1 : s1, : across * s2 : s2] = e.codes.permute(0, 2, 3, 1)
-        e = replace(e, codes=apart.permute(0, 3, 1, 2), known_values=None)
+        assert pixel_sums is not None
+        codes = _apart(codes.permute(0, 2, 3, 1), size, product.stride).permute(0, 3, 1, 2)
+        pixel_sums = _apart(pixel_sums, size, product.stride)
     dilation = (product.dilation[0], product.dilation[1])
     windows = Windows(size, (kernel.shape[2], kernel.shape[3]), (1, 1), (span1 - p1, span2 - p2), dilation)
-    return _convolve(e, kernel, b.grid(), windows, (s1, s2), None, row_bias)
+    return _convolve(e, codes, pixel_sums, kernel, b.grid(), _taps(windows, (s1, s2)), None, row_bias)
+
+
+def _apart(pixels: Tensor, size: tuple[int, int], stride: tuple[int, ...]) -> Tensor:
+    """Return (images, rows, columns, ...) of a larger size, with zeros between the rows and columns."""
+    down, across = pixels.shape[1:3]
+    apart = pixels.new_zeros(len(pixels), *size, *pixels.shape[3:])
+    apart[:, : down * stride[0] : stride[0], : across * stride[1] : stride[1]] = pixels
+    return apart
 
 
 def weight_gradient(
@@ -93,66 +102,65 @@ def weight_gradient(
 ) -> Tensor:
     """Return the gradient of the kernel: for each of its elements a sum over all windows."""
     assert row_bias is None  # only scales of single images or rows would be folded
-    e_codes, e_grid = _signed(e)
-    a_codes, a_grid = _signed(a)
     windows = _windows(product, a.codes.shape, b_shape)
-    out_channels, in_channels = b_shape[:2]
-    images, positions = len(a_codes), windows.output[0] * windows.output[1]
-    e_rows = e_codes.permute(0, 2, 3, 1).reshape(images * positions, out_channels)
-    at_once = max(UNFOLDED // (positions * b_shape[1:].numel()), 1)  # images; one sum has at most MOST_TERMS terms
-    sums = torch.zeros(out_channels, b_shape[1:].numel(), dtype=torch.float64)
+    taps = _taps(windows, (1, 1))
+    (out_channels, in_channels), elements = b_shape[:2], b_shape[1:].numel()
+    images, positions = len(a.codes), windows.output[0] * windows.output[1]
+    (e_pixels, s_e, z_e), (a_pixels, s_a, z_a) = _signed(e), _signed(a)
+    e_rows = e_pixels.view(images * positions, out_channels)
+    at_once = max(UNFOLDED // (positions * elements), 1)  # images; one sum has at most MOST_TERMS terms
+    sums = torch.zeros(out_channels, elements, dtype=torch.float64)
     for first in range(0, images, at_once):
-        rows = windows.unfold(a_codes[first : first + at_once])
+        rows = windows.unfold(a_pixels[first : first + at_once].permute(0, 3, 1, 2))
         sums += multiply_codes(e_rows[first * positions : (first + at_once) * positions].t(), rows)
     # Sums over the positions inside the image, for each element of the kernel.
-    e_inside, a_inside, counts = _inside(windows, (1, 1))
-    e_sums = e_inside @ column_sums(e_rows.view(images, -1)).view(positions, out_channels).double()
-    a_pixels = a_codes.permute(0, 2, 3, 1).reshape(images, -1)
-    a_sums = a_inside @ column_sums(a_pixels).view(-1, in_channels).double()
-    s_e, s_a = e_grid.scale.double(), a_grid.scale.double()
-    z_e, z_a = e_grid.stored_zero().double(), a_grid.stored_zero().double()
-    corrections = (s_e * z_a * e_sums.t()).unsqueeze(2) + (z_e * s_a * a_sums + z_e * z_a * images * counts)
-    taps = (sums.view(out_channels, -1, in_channels) * (s_e * s_a) + corrections).float()
-    return taps.view(out_channels, *b_shape[2:], in_channels).permute(0, 3, 1, 2).contiguous()
+    e_sums = taps.meets_output @ column_sums(e_pixels.view(images, -1)).view(positions, out_channels).double()
+    a_sums = taps.meets_input @ column_sums(a_pixels.view(images, -1)).view(-1, in_channels).double()
+    by_tap = sums.view(out_channels, -1, in_channels).mul_(s_e * s_a)
+    by_tap += e_sums.t().unsqueeze(2).mul(s_e * z_a)
+    by_tap += a_sums.mul_(z_e * s_a).add_(taps.counts, alpha=z_e * z_a * images)
+    return by_tap.permute(0, 2, 1).to(torch.float32, memory_format=torch.contiguous_format).view(b_shape)
 
 
 def bias_gradient(product: ConvolutionProduct, e: Operand) -> Tensor:
     """Return the sum of ``e`` over images and positions."""
-    codes, grid = _signed(e)
-    rows = codes.permute(0, 2, 3, 1).reshape(-1, codes.shape[1])
-    return column_sums(rows) * grid.scale + len(rows) * grid.stored_zero()
+    pixels, scale, zero = _signed(e)
+    rows = pixels.view(-1, pixels.shape[3])
+    return column_sums(rows) * scale + len(rows) * zero
 
 
 def _convolve(
     a: Operand,
+    codes: Tensor,
+    pixel_sums: Tensor | None,
     kernel: Tensor,
     kernel_grid: Grid,
-    windows: Windows,
-    every: tuple[int, int],
+    taps: _Taps,
     bias: Tensor | None,
     row_bias: Tensor | None,
 ) -> Tensor:
     """Return a convolution of operands on their grids, by oneDNN's convolution of unsigned with signed bytes.
 
-    Only the pixels of ``a`` at multiples of ``every`` are inside the image; the others are zeros between them.
+    The codes and the sums of pixels may have zeros between those of the operand.
     """
-    images, channels = a.codes.shape[:2]
-    codes = to_channels_last(a.codes).view(torch.uint8)
-    out_channels, (down, across) = len(kernel), windows.output
+    assert pixel_sums is not None
+    windows = taps.windows
+    (images, channels), out_channels, (down, across) = codes.shape[:2], len(kernel), windows.output
     ones, zeros = _ones_and_zeros(out_channels)
-    geometry = (list(windows.stride), list(windows.padding), list(windows.dilation), 1)
-    packed = torch.ops.onednn.qconv_prepack(kernel.contiguous(), ones, 1.0, 0, *geometry, list(codes.shape))
     sums = torch.ops.onednn.qconv_pointwise(
-        codes, 1.0, 0, packed, ones, zeros, None, *geometry, 1.0, 0, torch.float32, "none", [], ""
+        codes.view(torch.uint8), 1.0, 0, kernel.contiguous().to_mkldnn(), ones, zeros, None,
+        windows.stride, windows.padding, windows.dilation, 1, 1.0, 0, torch.float32, "none", [], "",
+    )  # fmt: skip
+    by_column = (taps.inside @ kernel.sum(1, dtype=torch.float32).flatten(1).t()).to(torch.int32)
+    rows = sums.permute(0, 2, 3, 1).view(-1, out_channels)
+    by_row, terms, pixels = (
+        windows.sums(pixel_sums),
+        taps.terms(channels),
+        0 if a.results_channels_last else down * across,
     )
-    pixel_sums = row_sums(codes.permute(0, 2, 3, 1).reshape(-1, channels))
-    by_row = windows.sums(pixel_sums.view(images, *windows.size))
-    kinds, inside = _kinds(windows, every)
-    by_column = (inside @ kernel.sum(1, dtype=torch.float32).flatten(1).t()).to(torch.int32)
-    terms = (inside.sum(1) * channels).to(torch.int32)
-    rows = sums.permute(0, 2, 3, 1).reshape(-1, out_channels)
-    pixels = down * across
-    out = combine(rows, a.grid(), kernel_grid, by_row, by_column, terms, bias, row_bias, kinds, pixels)
+    out = combine(rows, a.grid(), kernel_grid, by_row, by_column, terms, bias, row_bias, taps.kinds, pixels)
+    if a.results_channels_last:
+        return out.view(images, down, across, out_channels).permute(0, 3, 1, 2)
     return out.view(images, out_channels, down, across)
 
 
@@ -161,38 +169,81 @@ def _ones_and_zeros(count: int) -> tuple[Tensor, Tensor]:
     return torch.ones(count), torch.zeros(count, dtype=torch.int32)
 
 
-@lru_cache(maxsize=256)
-def _inside(windows: Windows, every: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return which output positions and which pixels each element of the kernel meets inside the image, as 0 and 1.
+@dataclass(frozen=True)
+class _Taps:
+    """Where the elements of a kernel meet the inside of an image.
 
-    The shapes are (elements, positions) and (elements, pixels). The third result counts the positions of each element.
+    Args:
+        windows: The windows of the convolution.
+        every: Only the pixels at multiples of these are inside the image; the others are zeros between them.
     """
-    (rows, columns), (s1, s2) = windows.size, every
-    numbers = torch.arange(1, rows * columns + 1, dtype=torch.float64).view(1, 1, rows, columns)
-    pixels = torch.zeros_like(numbers)
-    pixels[..., ::s1, ::s2] = numbers[..., ::s1, ::s2]
-    patches = F.unfold(pixels, windows.kernel, windows.dilation, windows.padding, windows.stride)[0]
-    met = torch.zeros(len(patches), pixels.numel() + 1, dtype=torch.float64)
-    met.scatter_(1, patches.long(), 1.0)
-    inside = (patches > 0).double()
-    return inside, met[:, 1:].contiguous(), inside.sum(1, keepdim=True)
+
+    windows: Windows
+    every: tuple[int, int]
+
+    @cached_property
+    def _met(self) -> Tensor:
+        """For each element and position, the number of the pixel it meets, from 1 on; 0 outside."""
+        windows, (s1, s2) = self.windows, self.every
+        rows, columns = windows.size
+        numbers = torch.arange(1, rows * columns + 1, dtype=torch.float64).view(1, 1, rows, columns)
+        pixels = torch.zeros_like(numbers)
+        pixels[..., ::s1, ::s2] = numbers[..., ::s1, ::s2]
+        return F.unfold(pixels, windows.kernel, windows.dilation, windows.padding, windows.stride)[0]
+
+    @cached_property
+    def meets_output(self) -> Tensor:
+        """Whether each element meets the image at each output position, as 0 and 1 in double precision."""
+        return (self._met > 0).double()
+
+    @cached_property
+    def meets_input(self) -> Tensor:
+        """Whether each element meets each pixel, as 0 and 1 in double precision."""
+        met = torch.zeros(len(self._met), self.windows.size[0] * self.windows.size[1] + 1, dtype=torch.float64)
+        return met.scatter_(1, self._met.long(), 1.0)[:, 1:].contiguous()
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """The number of positions at which each element meets the image."""
+        return self.meets_output.sum(1, keepdim=True)
+
+    @cached_property
+    def _kinds(self) -> tuple[Tensor, Tensor]:
+        inside, kinds = self.meets_output.t().unique(dim=0, return_inverse=True)
+        return kinds.to(torch.int32), inside.float()
+
+    @property
+    def kinds(self) -> Tensor:
+        """The kind of each output position: positions of one kind meet the image with the same elements."""
+        return self._kinds[0]
+
+    @property
+    def inside(self) -> Tensor:
+        """Which elements meet the image at positions of each kind (kinds, elements)."""
+        return self._kinds[1]
+
+    def terms(self, channels: int) -> Tensor:
+        """Return the number of terms of a sum, for each kind of position."""
+        return _terms(self, channels)
 
 
 @lru_cache(maxsize=256)
-def _kinds(windows: Windows, every: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Return the kind of each output position, and which elements of the kernel are inside the image for each kind."""
-    inside, kinds = _inside(windows, every)[0].t().unique(dim=0, return_inverse=True)
-    return kinds.to(torch.int32), inside.float()
+def _taps(windows: Windows, every: tuple[int, int]) -> _Taps:
+    return _Taps(windows, every)
 
 
-def _signed(operand: Operand) -> tuple[Tensor, Grid]:
-    """Return the codes as signed bytes. Unsigned codes of 8 bits are moved by 128; smaller ones are the same."""
-    codes, grid = to_channels_last(operand.codes), operand.grid()
-    if operand.offset == 0 and operand.bits == 8:
-        return codes.bitwise_xor(-128), grid._replace(offset=128)
-    return codes, grid
+@lru_cache(maxsize=256)
+def _terms(taps: _Taps, channels: int) -> Tensor:
+    return (taps.inside.sum(1) * channels).to(torch.int32)
 
 
+def _signed(operand: Operand) -> tuple[Tensor, float, float]:
+    """Return codes (images, rows, columns, channels) as signed bytes, with their scale and zero."""
+    pixels, scale, zero = operand.codes.permute(0, 2, 3, 1), operand.scale.item(), operand.zero.item()
+    return (pixels.bitwise_xor(-128), scale, zero + 128 * scale) if operand.bits == 8 else (pixels, scale, zero)
+
+
+@lru_cache(maxsize=256)
 def _windows(product: ConvolutionProduct, a_shape: torch.Size, b_shape: torch.Size) -> Windows:
     geometry = (tuple(product.stride), tuple(product.padding), tuple(product.dilation))
     return Windows(tuple(a_shape[2:]), tuple(b_shape[2:]), *geometry)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from bitcycle.arithmetic.precision import Role, Strength, blend
+from bitcycle.kernels.images import encode_images, to_channels_last
 from bitcycle.kernels.integer_sums import Grid
 from bitcycle.kernels.rounding import (
     BYTE_BITS,
@@ -57,6 +58,10 @@ class Operand:
     offset: int
     dtype: torch.dtype
     known_values: Tensor | None = None
+    pixel_sums: Tensor | None = None
+    """The sums of the codes of each pixel, for images whose codes are stored with the channels last."""
+    results_channels_last: bool = False
+    """Whether products of these images are to have the channels last in memory, too."""
 
     @property
     def in_bytes(self) -> bool:
@@ -98,7 +103,7 @@ def put_on_grid(
     strength: Strength = 1.0,
     values: bool = True,
     codes: bool = True,
-    signed: bool = True,
+    channels_last: bool = False,
 ) -> Operand:
     """Round a tensor to its grid.
 
@@ -110,7 +115,8 @@ def put_on_grid(
         strength: How far the values go from the tensor to its grid.
         values: Whether values are wanted at once.
         codes: Whether codes are wanted.
-        signed: Store codes around 0, in signed bytes. Otherwise they are stored as they are, in unsigned bytes.
+        channels_last: Store the codes of images with the channels last, as they are, in unsigned bytes. Otherwise
+            codes are stored around 0, in signed bytes.
     """
     if spec.already_rounded or (isinstance(bits, int) and bits == 0):
         return Operand(x, x, x, 0, 0, x.dtype, x)
@@ -121,13 +127,27 @@ def put_on_grid(
         encoded = encode(x, bits, spec.dims, noise)
         blended = blend(x, encoded.values, strength)
         return Operand(blended, encoded.scale, encoded.zero, bits, 0, x.dtype, blended)
-    offset = 2 ** (bits - 1) if signed and isinstance(bits, int) and bits <= BYTE_BITS else 0
-    if not values and isinstance(bits, int) and bits <= BYTE_BITS:
-        in_bytes = encode_in_bytes(x, bits, spec.dims, noise, offset)
+    offset = 0
+    if isinstance(bits, int) and bits <= BYTE_BITS:
+        if channels_last:
+            return _images_on_grid(x, bits, spec, noise)
+        offset = 2 ** (bits - 1)
+        in_bytes = None if values else encode_in_bytes(x, bits, spec.dims, noise, offset)
         if in_bytes is not None:
             return Operand(in_bytes.codes, in_bytes.scale, in_bytes.zero, bits, offset, x.dtype)
     rounded, stored, scale, zero = encode(x, bits, spec.dims, noise, offset)
     return Operand(stored, scale, zero, bits, offset, x.dtype, rounded)
+
+
+def _images_on_grid(x: Tensor, bits: int, spec: OperandSpec, noise: Noise) -> Operand:
+    images = encode_images(x, bits, noise) if spec.dims is None else None
+    if images is not None:
+        return Operand(images.codes, images.scale, images.zero, bits, 0, x.dtype, pixel_sums=images.pixel_sums)
+    values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset=0)
+    if stored.dtype is torch.int8:
+        return Operand(to_channels_last(stored), scale, zero, bits, 0, x.dtype)
+    values = to_channels_last(values)
+    return Operand(values, scale, zero, bits, 0, x.dtype, values)
 
 
 class _Use(NamedTuple):
@@ -137,28 +157,27 @@ class _Use(NamedTuple):
     address: int
     bits: Width
     dims: Dims
-    by_channel: bool
 
 
 _IN_USE = WeakIdKeyDictionary()  # from parameters to (_Use, weak reference to the operand)
 
 
-def shared_weight(weight: Tensor, bits: Width, spec: OperandSpec, by_channel: bool) -> Operand | None:
+def shared_weight(weight: Tensor, bits: Width, spec: OperandSpec) -> Operand | None:
     """Return the codes of a parameter that another product has rounded, if its backward pass is still to come.
 
     A layer that is called several times in one forward pass, or a weight that several layers share, is rounded once.
     """
     found: tuple[_Use, ReferenceType[Operand]] | None = _IN_USE.get(weight)
-    if found is None or found[0] != _use(weight, bits, spec, by_channel):
+    if found is None or found[0] != _use(weight, bits, spec):
         return None
     return found[1]()
 
 
-def share_weight(weight: Tensor, operand: Operand, bits: Width, spec: OperandSpec, by_channel: bool) -> None:
+def share_weight(weight: Tensor, operand: Operand, bits: Width, spec: OperandSpec) -> None:
     """Let other products use the codes of a parameter, as long as the caller keeps the operand."""
     if isinstance(weight, nn.Parameter) and operand.in_bytes:
-        _IN_USE[weight] = (_use(weight, bits, spec, by_channel), ref(operand))
+        _IN_USE[weight] = (_use(weight, bits, spec), ref(operand))
 
 
-def _use(weight: Tensor, bits: Width, spec: OperandSpec, by_channel: bool) -> _Use:
-    return _Use(weight._version, weight.data_ptr(), bits, spec.dims, by_channel)
+def _use(weight: Tensor, bits: Width, spec: OperandSpec) -> _Use:
+    return _Use(weight._version, weight.data_ptr(), bits, spec.dims)

@@ -107,7 +107,7 @@ class _QuantizedProduct(torch.autograd.Function):
         ctx.grids = [None if operand is None else (operand.bits, operand.offset) for operand in saved]
         ctx.specs = a_spec, b_spec
         ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
-        ctx.a_has_channels_last = has_channels_last(a)
+        ctx.channels_last = has_channels_last(a) or has_channels_last(b)
         return out
 
     @staticmethod
@@ -180,28 +180,26 @@ def _forward(
         strength=strength,
         values=not needs_codes,
         codes=needs_codes or save_a,
-        signed=not by_channel,
+        channels_last=by_channel,
     )
-    if by_channel:
-        _put_channels_last(on_grid_a)
     shares = save_b and isinstance(widths.b, int) and widths.strength_is_full
-    shared = shared_weight(b, widths.b, b_spec, by_channel) if shares else None
+    shared = shared_weight(b, widths.b, b_spec) if shares else None
     if shared is not None:
         on_grid_b = shared
     else:
         on_grid_b = put_on_grid(
             b, widths.b, b_spec, strength=strength, values=not needs_codes, codes=needs_codes or save_b
         )
-        if by_channel:
-            _put_channels_last(on_grid_b)
         if shares:
-            share_weight(b, on_grid_b, widths.b, b_spec, by_channel)
+            share_weight(b, on_grid_b, widths.b, b_spec)
+    channels_last = has_channels_last(a) or has_channels_last(b)  # as torch decides
     if in_integers and on_grid_a.in_bytes and on_grid_b.in_bytes:
+        on_grid_a.results_channels_last = channels_last
         out = IN_INTEGERS[type(product)].output(product, on_grid_a, on_grid_b, bias)
     else:
         out = _output(product, on_grid_a.values(), on_grid_b.values(), bias)
-    on_grid_a.known_values = on_grid_b.known_values = None
-    return _in_layout(out, by_channel, has_channels_last(a)), on_grid_a, on_grid_b
+    on_grid_a.known_values = on_grid_b.known_values = on_grid_a.pixel_sums = None
+    return _in_layout(out, by_channel, channels_last), on_grid_a, on_grid_b
 
 
 def _output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
@@ -236,14 +234,6 @@ def _in_layout(images: Tensor, by_channel: bool, channels_last: bool) -> Tensor:
     if not by_channel:
         return images
     return to_channels_last(images) if channels_last else to_contiguous(images)
-
-
-def _put_channels_last(operand: Operand) -> None:
-    if operand.in_bytes:
-        operand.codes = to_channels_last(operand.codes)
-        operand.known_values = None
-    elif operand.known_values is not None and operand.codes.dim() == 4:
-        operand.codes = operand.known_values = to_channels_last(operand.known_values)
 
 
 def _parts(operand: Operand | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -315,17 +305,16 @@ class _Backward:
             noise=noise,
             values=values and not by_channel,
             codes=codes or by_channel,
-            signed=not self.by_channel,
+            channels_last=by_channel,
         )
-        if by_channel:
-            _put_channels_last(rounded)
+        rounded.results_channels_last = self.ctx.channels_last
         return rounded
 
     def _both_gradients(self, a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
         assert self.rounded is not None
         e = self.rounded.values()
         grad_a, grad_b = self.product.both_gradients(e, a.values().to(e.dtype), b.values().to(e.dtype))
-        grad_a = _in_layout(grad_a, self.ctx.by_channel, self.ctx.a_has_channels_last)
+        grad_a = _in_layout(grad_a, self.ctx.by_channel, self.ctx.channels_last)
         return grad_a.to(self.ctx.a_dtype), grad_b.to(self.ctx.b_dtype)
 
     def _input_gradient(self, b: Operand, folded: bool, in_integers: bool) -> Tensor:
@@ -344,7 +333,7 @@ class _Backward:
             values = e.values()
             gradient = product.input_gradient(values, b.values().to(values.dtype), shape)
             gradient = gradient if row_bias is None else add_to_rows(product, gradient, row_bias)
-        return _in_layout(gradient, self.ctx.by_channel, self.ctx.a_has_channels_last).to(self.ctx.a_dtype)
+        return _in_layout(gradient, self.ctx.by_channel, self.ctx.channels_last).to(self.ctx.a_dtype)
 
     def _weight_gradient(self, a: Operand, folded: bool, in_integers: bool) -> Tensor:
         product, shape = self.product, self.ctx.b_shape

@@ -109,37 +109,182 @@ static int grid_of(int32_t low, int32_t high, float levels, int symmetric, float
     return isfinite(*scale) && *scale >= SMALLEST;
 }
 
+/* --------------------------------------------------------------------------------------------- transpose */
+
+typedef int8_t bytes __attribute__((vector_size(16)));
+typedef int32_t words __attribute__((vector_size(32)));
+
+#define LOW_BYTES {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}
+#define HIGH_BYTES {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}
+#define LOW_WORDS {0, 8, 1, 9, 2, 10, 3, 11}
+#define HIGH_WORDS {4, 12, 5, 13, 6, 14, 7, 15}
+
+/* A matrix (rows, columns) to (columns, rows); `from` and `to` are the distances of their rows in memory. It is moved in
+ * square tiles of one vector per row. Interleaving vector i with vector i + side / 2 moves one bit of an element's row
+ * number to its column number, so log2(side) such stages transpose a tile. */
+#define TRANSPOSE(name, type, vector, side, stages, low, high)                                                        \
+    INLINE void name##_tile(const type *x, int64_t from, type *out, int64_t to)                                       \
+    {                                                                                                                 \
+        const vector lower = low, upper = high;                                                                       \
+        vector a[side], b[side];                                                                                      \
+        for (int i = 0; i < side; i++)                                                                                \
+            memcpy(&a[i], x + i * from, sizeof(vector));                                                              \
+        _Pragma("GCC unroll 4") for (int stage = 0; stage < stages; stage++)                                          \
+        {                                                                                                             \
+            _Pragma("GCC unroll 8") for (int i = 0; i < side / 2; i++)                                                \
+            {                                                                                                         \
+                b[2 * i] = __builtin_shuffle(a[i], a[i + side / 2], lower);                                           \
+                b[2 * i + 1] = __builtin_shuffle(a[i], a[i + side / 2], upper);                                       \
+            }                                                                                                         \
+            _Pragma("GCC unroll 16") for (int i = 0; i < side; i++) a[i] = b[i];                                      \
+        }                                                                                                             \
+        for (int i = 0; i < side; i++)                                                                                \
+            memcpy(out + i * to, &a[i], sizeof(vector));                                                              \
+    }                                                                                                                 \
+    CLONED static void name(const type *x, int64_t rows, int64_t columns, int64_t from, type *out, int64_t to)        \
+    {                                                                                                                 \
+        int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;                               \
+        for (int64_t column = 0; column < whole_columns; column += side)                                              \
+            for (int64_t row = 0; row < whole_rows; row += side)                                                      \
+                name##_tile(x + row * from + column, from, out + column * to + row, to);                              \
+        for (int64_t column = 0; column < columns; column++)                                                          \
+            for (int64_t row = column < whole_columns ? whole_rows : 0; row < rows; row++)                            \
+                out[column * to + row] = x[row * from + column];                                                      \
+    }
+TRANSPOSE(transpose_bytes, int8_t, bytes, 16, 4, LOW_BYTES, HIGH_BYTES)
+TRANSPOSE(transpose_words, int32_t, words, 8, 3, LOW_WORDS, HIGH_WORDS)
+
+/* Each matrix of a batch, in strips of columns. */
+static void transpose_batch(const void *x, int64_t batch, int64_t rows, int64_t columns, int in_bytes, void *out,
+                            int threads)
+{
+    int64_t strips = (columns + TILE - 1) / TILE;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t task = 0; task < batch * strips; task++) {
+        int64_t first = task % strips * TILE, width = columns - first < TILE ? columns - first : TILE;
+        int64_t matrix = task / strips * rows * columns, to = matrix + first * rows;
+        if (in_bytes)
+            transpose_bytes((const int8_t *)x + matrix + first, rows, width, columns, (int8_t *)out + to, rows);
+        else
+            transpose_words((const int32_t *)x + matrix + first, rows, width, columns, (int32_t *)out + to, rows);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------- sums of codes */
+
+/* Stored codes are signed bytes, or unsigned ones with the flip 0x80, which turns an unsigned byte into a signed one 128
+ * below it. */
+INLINE void sum_rows_any(const int8_t *restrict codes, int64_t rows, int64_t columns, int8_t flip, int32_t *restrict out)
+{
+    for (int64_t row = 0; row < rows; row++) {
+        int32_t total = 0;
+        for (int64_t i = 0; i < columns; i++)
+            total += (int8_t)(codes[row * columns + i] ^ flip);
+        out[row] = flip ? total + 128 * (int32_t)columns : total;
+    }
+}
+
+/* Short rows, such as the channels of a pixel, need loops of a known length to be fast. */
+CLONED static void sum_rows(const int8_t *restrict codes, int64_t rows, int64_t columns, int8_t flip,
+                            int32_t *restrict out)
+{
+    if (columns == 16)
+        sum_rows_any(codes, rows, 16, flip, out);
+    else if (columns == 32)
+        sum_rows_any(codes, rows, 32, flip, out);
+    else if (columns == 64)
+        sum_rows_any(codes, rows, 64, flip, out);
+    else
+        sum_rows_any(codes, rows, columns, flip, out);
+}
+
+CLONED static void add_run(const int8_t *restrict codes, int64_t n, int32_t *restrict totals)
+{
+    for (int64_t i = 0; i < n; i++)
+        totals[i] += codes[i];
+}
+
+CLONED static void add_unsigned_run(const uint8_t *restrict codes, int64_t n, int32_t *restrict totals)
+{
+    for (int64_t i = 0; i < n; i++)
+        totals[i] += codes[i];
+}
+
+/* The sums of the columns of a few rows. */
+CLONED static void add_rows(const uint8_t *restrict codes, int64_t rows, int64_t columns, int32_t *restrict totals)
+{
+    memset(totals, 0, (size_t)columns * 4);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t i = 0; i < columns; i++)
+            totals[i] += codes[row * columns + i];
+}
+
+/* The sums of the rows and of the columns of a matrix of codes. Either may be NULL. */
+static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int is_unsigned, int32_t *by_row,
+                      int32_t *by_column, int threads)
+{
+    if (by_row) {
+        int64_t height = (rows + threads - 1) / threads;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (int64_t first = 0; first < rows; first += height)
+            sum_rows(codes + first * columns, rows - first < height ? rows - first : height, columns,
+                     is_unsigned ? INT8_MIN : 0, by_row + first);
+    }
+    if (by_column) {
+        memset(by_column, 0, (size_t)columns * 4);
+        int64_t width = (columns + threads - 1) / threads;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (int64_t first = 0; first < columns; first += width) {
+            int64_t n = columns - first < width ? columns - first : width;
+            for (int64_t row = 0; row < rows; row++) {
+                const int8_t *line = codes + row * columns + first;
+                if (is_unsigned)
+                    add_unsigned_run((const uint8_t *)line, n, by_column + first);
+                else
+                    add_run(line, n, by_column + first);
+            }
+        }
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------- rounding */
 
-INLINE void round_any(const float *restrict x, int64_t n, const float *scales, const float *zeros, int columns,
-                      float lowest, float levels, int noisy, uint32_t first, uint32_t step, uint32_t key1,
+/* Round `runs` runs of n elements, one after the other in memory. Element i of run j has the index first + i step + j. */
+INLINE void round_any(const float *restrict x, int64_t n, int64_t runs, const float *scales, const float *zeros,
+                      int columns, float lowest, float levels, int noisy, uint32_t first, uint32_t step, uint32_t key1,
                       uint32_t key2, float *restrict values, int8_t *restrict codes, int32_t offset)
 {
     float scale = scales[0], zero = zeros[0];
-    for (int64_t i = 0; i < n; i++) {
-        float s = columns ? scales[i] : scale, z = columns ? zeros[i] : zero;
-        float t = (x[i] - z) / s;
-        if (noisy)
-            t += noise(first + (uint32_t)i * step, key1, key2);
-        t = rintf(t);
-        if (noisy) {
-            t = t < lowest ? lowest : t;
-            t = t > levels ? levels : t;
+    for (int64_t j = 0; j < runs; j++, first++) {
+        for (int64_t i = 0; i < n; i++) {
+            float s = columns ? scales[i] : scale, z = columns ? zeros[i] : zero;
+            float t = (x[j * n + i] - z) / s;
+            if (noisy)
+                t += noise(first + (uint32_t)i * step, key1, key2);
+            t = rintf(t);
+            if (noisy) {
+                t = t < lowest ? lowest : t;
+                t = t > levels ? levels : t;
+            }
+            if (codes)
+                codes[j * n + i] = (int8_t)((int32_t)t - offset);
+            if (values)
+                values[j * n + i] = t * s + z;
         }
-        if (codes)
-            codes[i] = (int8_t)((int32_t)t - offset);
-        if (values)
-            values[i] = t * s + z;
     }
 }
 
 #define ROUND(name, columns, noisy, with_values, with_codes)                                                          \
-    CLONED static void name(const float *restrict x, int64_t n, const float *restrict s, const float *restrict z,    \
-                            float lowest, float levels, uint32_t first, uint32_t step, uint32_t k1, uint32_t k2,      \
-                            float *restrict values, int8_t *restrict codes, int32_t offset)                           \
+    CLONED static void name(const float *restrict x, int64_t n, int64_t runs, const float *restrict s,               \
+                            const float *restrict z, float lowest, float levels, uint32_t first, uint32_t step,       \
+                            uint32_t k1, uint32_t k2, float *restrict values, int8_t *restrict codes, int32_t offset) \
     {                                                                                                                 \
-        round_any(x, n, s, z, columns, lowest, levels, noisy, first, step, k1, k2, with_values ? values : NULL,       \
-                  with_codes ? codes : NULL, offset);                                                                 \
+        if (noisy && n == 16) /* the channels of a pixel: short runs need loops of a known length to be fast */       \
+            round_any(x, 16, runs, s, z, columns, lowest, levels, noisy, first, step, k1, k2,                         \
+                      with_values ? values : NULL, with_codes ? codes : NULL, offset);                                \
+        else                                                                                                          \
+            round_any(x, noisy ? n : n * runs, noisy ? runs : 1, s, z, columns, lowest, levels, noisy, first, step,   \
+                      k1, k2, with_values ? values : NULL, with_codes ? codes : NULL, offset);                        \
     }
 ROUND(nearest_values, 0, 0, 1, 0)
 ROUND(nearest_codes, 0, 0, 0, 1)
@@ -151,8 +296,8 @@ ROUND(columns_values, 1, 0, 1, 0)
 ROUND(columns_codes, 1, 0, 0, 1)
 ROUND(columns_both, 1, 0, 1, 1)
 
-typedef void (*rounder)(const float *, int64_t, const float *, const float *, float, float, uint32_t, uint32_t,
-                        uint32_t, uint32_t, float *, int8_t *, int32_t);
+typedef void (*rounder)(const float *, int64_t, int64_t, const float *, const float *, float, float, uint32_t,
+                        uint32_t, uint32_t, uint32_t, float *, int8_t *, int32_t);
 
 static rounder choose(int columns, int noisy, int values, int codes)
 {
@@ -164,38 +309,68 @@ static rounder choose(int columns, int noisy, int values, int codes)
     return table[columns ? 2 : noisy][values && codes ? 2 : codes ? 1 : 0];
 }
 
+enum layout {
+    FLAT,   /* (outer, shared, inner) */
+    LAST,   /* images with the channels last in memory, of one grid: (image, channel, pixel) are outer, shared, inner */
+    TO_LAST /* the same, but the channels come before the pixels in memory, and are to be last in that of the codes */
+};
+
 typedef struct {
     const float *x;
     int64_t outer, shared, inner;
+    enum layout layout;
     float lowest, levels; /* the smallest and the largest code; the smallest is 0 unless the grid is symmetric */
     int noisy;
     uint32_t key1, key2;
-    int64_t plane; /* 0, or the pixels of an image whose channels are the last dimension in memory */
     float *scale, *zero, *values;
     int8_t *codes;
     int32_t offset; /* codes are stored less this offset, modulo 256 */
     int threads;
+    int32_t *sums;   /* of the codes of each pixel, as unsigned bytes, or NULL; only for images */
+    int8_t *buffers; /* for each thread one strip of an image */
 } encoding;
 
-/* Round a run of memory from element `at` on, with the noise of its logical indices. */
+/* Round a run of memory from element `at` on. */
 static void round_run(const encoding *e, rounder round, int64_t at, int64_t n, const float *scale, const float *zero)
 {
-    float *values = e->values ? e->values + at : NULL;
-    int8_t *codes = e->codes ? e->codes + at : NULL;
-    if (!e->noisy || e->plane == 0) {
-        round(e->x + at, n, scale, zero, e->lowest, e->levels, (uint32_t)at, 1, e->key1, e->key2, values, codes,
-              e->offset);
-        return;
-    }
-    /* Memory holds (image, pixel, channel), the index counts (image, channel, pixel). */
-    int64_t channels = e->inner; /* the caller passes the channels here */
-    for (int64_t done = 0; done < n;) {
-        int64_t pixel = (at + done) / channels, channel = (at + done) % channels;
-        int64_t run = channels - channel < n - done ? channels - channel : n - done;
-        int64_t first = (pixel / e->plane * channels + channel) * e->plane + pixel % e->plane;
-        round(e->x + at + done, run, scale, zero, e->lowest, e->levels, (uint32_t)first, (uint32_t)e->plane, e->key1,
-              e->key2, values ? values + done : NULL, codes ? codes + done : NULL, e->offset);
-        done += run;
+    round(e->x + at, n, 1, scale, zero, e->lowest, e->levels, (uint32_t)at, 1, e->key1, e->key2,
+          e->values ? e->values + at : NULL, e->codes ? e->codes + at : NULL, e->offset);
+}
+
+/* Pixels of an image that are handled together: as many as a small buffer holds, in whole tiles. */
+static int64_t strip_of(int64_t channels)
+{
+    int64_t pixels = 4096 / (channels > 0 ? channels : 1) / 16 * 16;
+    return pixels < 16 ? 16 : pixels > 256 ? 256 : pixels;
+}
+
+/* Round images strip by strip. The index of an element counts (image, channel, pixel) in all layouts. */
+static void round_images(const encoding *e, rounder round)
+{
+    int64_t channels = e->shared, pixels = e->inner, strip = strip_of(channels);
+    int64_t strips = (pixels + strip - 1) / strip;
+#pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
+    for (int64_t part = 0; part < e->threads; part++) {
+        int8_t *buffer = e->buffers + part * strip * channels;
+        for (int64_t task = part; task < e->outer * strips; task += e->threads) {
+            int64_t image = task / strips, first = task % strips * strip;
+            int64_t n = pixels - first < strip ? pixels - first : strip;
+            int64_t index = image * channels * pixels + first, at = (image * pixels + first) * channels;
+            int32_t *sums = e->sums ? e->sums + image * pixels + first : NULL;
+            if (e->layout == LAST) {
+                round(e->x + at, channels, n, e->scale, e->zero, e->lowest, e->levels, (uint32_t)index,
+                      (uint32_t)pixels, e->key1, e->key2, e->values ? e->values + at : NULL, e->codes ? e->codes + at : NULL, e->offset);
+                if (sums)
+                    sum_rows(e->codes + at, n, channels, INT8_MIN, sums);
+                continue;
+            }
+            for (int64_t channel = 0; channel < channels; channel++, index += pixels)
+                round(e->x + index, n, 1, e->scale, e->zero, e->lowest, e->levels, (uint32_t)index, 1, e->key1,
+                      e->key2, NULL, buffer + channel * n, e->offset);
+            transpose_bytes(buffer, channels, n, n, e->codes + at, channels);
+            if (sums)
+                add_rows((const uint8_t *)buffer, channels, n, sums);
+        }
     }
 }
 
@@ -218,6 +393,10 @@ static int64_t encode_whole(const encoding *e, int64_t n)
         return 1;
     }
     rounder round = choose(0, e->noisy, e->values != NULL, e->codes != NULL);
+    if (e->layout != FLAT) {
+        round_images(e, round);
+        return 0;
+    }
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
     for (int64_t b = 0; b < blocks; b++)
         round_run(e, round, b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, e->scale, e->zero);
@@ -273,13 +452,13 @@ static int64_t encode_columns(const encoding *e)
         for (int64_t j = 0; j < e->shared; j++) {
             int64_t line = at + j * e->inner;
             if (!missing) {
-                round(e->x + line, width, scale, zero, e->lowest, e->levels, 0, 0, 0, 0,
+                round(e->x + line, width, 1, scale, zero, e->lowest, e->levels, 0, 0, 0, 0,
                       e->values ? e->values + line : NULL, e->codes ? e->codes + line : NULL, e->offset);
                 continue;
             }
             for (int64_t i = 0; i < width; i++)
                 if (has_grid[i])
-                    nearest_values(e->x + line + i, 1, scale + i, zero + i, e->lowest, e->levels, 0, 0, 0, 0,
+                    nearest_values(e->x + line + i, 1, 1, scale + i, zero + i, e->lowest, e->levels, 0, 0, 0, 0,
                                    e->values + line + i, NULL, 0);
                 else
                     e->values[line + i] = e->x[line + i];
@@ -329,74 +508,6 @@ static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64
         int64_t row = task / blocks, first = task % blocks * BLOCK;
         int64_t n = shared - first < BLOCK ? shared - first : BLOCK, at = row * shared + first;
         decode_run(codes + at, n, scale + row, zero + row, offset, origin, values + at);
-    }
-}
-
-/* ----------------------------------------------------------------------------------------- sums of codes */
-
-/* Stored codes are signed bytes, or unsigned ones with the flip 0x80, which turns an unsigned byte into a signed one 128
- * below it. */
-INLINE void sum_rows_any(const int8_t *restrict codes, int64_t rows, int64_t columns, int8_t flip, int32_t *restrict out)
-{
-    for (int64_t row = 0; row < rows; row++) {
-        int32_t total = 0;
-        for (int64_t i = 0; i < columns; i++)
-            total += (int8_t)(codes[row * columns + i] ^ flip);
-        out[row] = flip ? total + 128 * (int32_t)columns : total;
-    }
-}
-
-/* Short rows, such as the channels of a pixel, need loops of a known length to be fast. */
-CLONED static void sum_rows(const int8_t *restrict codes, int64_t rows, int64_t columns, int8_t flip,
-                            int32_t *restrict out)
-{
-    if (columns == 16)
-        sum_rows_any(codes, rows, 16, flip, out);
-    else if (columns == 32)
-        sum_rows_any(codes, rows, 32, flip, out);
-    else if (columns == 64)
-        sum_rows_any(codes, rows, 64, flip, out);
-    else
-        sum_rows_any(codes, rows, columns, flip, out);
-}
-
-CLONED static void add_run(const int8_t *restrict codes, int64_t n, int32_t *restrict totals)
-{
-    for (int64_t i = 0; i < n; i++)
-        totals[i] += codes[i];
-}
-
-CLONED static void add_unsigned_run(const uint8_t *restrict codes, int64_t n, int32_t *restrict totals)
-{
-    for (int64_t i = 0; i < n; i++)
-        totals[i] += codes[i];
-}
-
-/* The sums of the rows and of the columns of a matrix of codes. Either may be NULL. */
-static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int is_unsigned, int32_t *by_row,
-                      int32_t *by_column, int threads)
-{
-    if (by_row) {
-        int64_t height = (rows + threads - 1) / threads;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (int64_t first = 0; first < rows; first += height)
-            sum_rows(codes + first * columns, rows - first < height ? rows - first : height, columns,
-                     is_unsigned ? INT8_MIN : 0, by_row + first);
-    }
-    if (by_column) {
-        memset(by_column, 0, (size_t)columns * 4);
-        int64_t width = (columns + threads - 1) / threads;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (int64_t first = 0; first < columns; first += width) {
-            int64_t n = columns - first < width ? columns - first : width;
-            for (int64_t row = 0; row < rows; row++) {
-                const int8_t *line = codes + row * columns + first;
-                if (is_unsigned)
-                    add_unsigned_run((const uint8_t *)line, n, by_column + first);
-                else
-                    add_run(line, n, by_column + first);
-            }
-        }
     }
 }
 
@@ -467,82 +578,6 @@ COMBINE(combine_float_many_bias, 1, 1, 1)
 
 typedef void (*combiner)(const combination *, int64_t, int64_t, float *);
 
-/* --------------------------------------------------------------------------------------------- transpose */
-
-typedef int8_t bytes __attribute__((vector_size(16)));
-typedef int32_t words __attribute__((vector_size(16)));
-
-/* One stage of the transposition of 16 vectors of 16 bytes: interleave vector i with vector i + 8. Four stages move each
- * byte to its place. */
-INLINE void interleave_bytes(const bytes *from, bytes *to)
-{
-    const bytes low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
-    const bytes high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    for (int i = 0; i < 8; i++) {
-        to[2 * i] = __builtin_shuffle(from[i], from[i + 8], low);
-        to[2 * i + 1] = __builtin_shuffle(from[i], from[i + 8], high);
-    }
-}
-
-static void transpose_byte_tile(const int8_t *x, int64_t columns, int8_t *out, int64_t rows)
-{
-    bytes a[16], b[16];
-    for (int i = 0; i < 16; i++)
-        memcpy(&a[i], x + i * columns, 16);
-    interleave_bytes(a, b);
-    interleave_bytes(b, a);
-    interleave_bytes(a, b);
-    interleave_bytes(b, a);
-    for (int i = 0; i < 16; i++)
-        memcpy(out + i * rows, &a[i], 16);
-}
-
-static void transpose_word_tile(const int32_t *x, int64_t columns, int32_t *out, int64_t rows)
-{
-    const words low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
-    words a[4], b[4];
-    for (int i = 0; i < 4; i++)
-        memcpy(&a[i], x + i * columns, 16);
-    for (int i = 0; i < 2; i++) {
-        b[2 * i] = __builtin_shuffle(a[i], a[i + 2], low);
-        b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 2], high);
-    }
-    for (int i = 0; i < 2; i++) {
-        a[2 * i] = __builtin_shuffle(b[i], b[i + 2], low);
-        a[2 * i + 1] = __builtin_shuffle(b[i], b[i + 2], high);
-    }
-    for (int i = 0; i < 4; i++)
-        memcpy(out + i * rows, &a[i], 16);
-}
-
-/* (batch, rows, columns) to (batch, columns, rows), in square tiles of one vector. */
-#define TRANSPOSE(name, type, side, tile)                                                                             \
-    static void name(const type *x, int64_t batch, int64_t rows, int64_t columns, type *out, int threads)             \
-    {                                                                                                                 \
-        int64_t strips = (columns + side - 1) / side;                                                                 \
-        _Pragma("omp parallel for num_threads(threads) if (threads > 1)")                                             \
-        for (int64_t task = 0; task < batch * strips; task++) {                                                       \
-            int64_t first = task % strips * side, last = first + side < columns ? first + side : columns;             \
-            const type *from = x + task / strips * rows * columns;                                                    \
-            type *to = out + task / strips * rows * columns;                                                          \
-            int64_t done = last - first == side ? rows / side * side : 0;                                             \
-            for (int64_t row = 0; row < done; row += side)                                                            \
-                tile(from + row * columns + first, columns, to + first * rows + row, rows);                           \
-            for (int64_t column = first; column < last; column++)                                                     \
-                for (int64_t row = done; row < rows; row++)                                                           \
-                    to[column * rows + row] = from[row * columns + column];                                           \
-        }                                                                                                             \
-    }
-TRANSPOSE(transpose_bytes, int8_t, 16, transpose_byte_tile)
-TRANSPOSE(transpose_words, int32_t, 4, transpose_word_tile)
-
-/* Pixels that are combined together, then written channel by channel: as many as a small buffer holds. */
-static int64_t strip_of(int64_t columns)
-{
-    int64_t pixels = 4096 / columns / 4 * 4;
-    return pixels < 16 ? 16 : pixels > 256 ? 256 : pixels;
-}
-
 /* Combine rows that are the pixels of images, and write them with the channels before the pixels. */
 static void combine_images(const combination *c, combiner combine, int64_t pixels, float *buffers, float *out,
                            int threads)
@@ -556,14 +591,7 @@ static void combine_images(const combination *c, combiner combine, int64_t pixel
             int64_t n = pixels - first < strip ? pixels - first : strip;
             float *to = out + image * c->columns * pixels + first;
             combine(c, image * pixels + first, image * pixels + first + n, buffer);
-            int64_t whole = n % 4 == 0 ? c->columns / 4 * 4 : 0;
-            for (int64_t channel = 0; channel < whole; channel += 4)
-                for (int64_t pixel = 0; pixel < n; pixel += 4)
-                    transpose_word_tile((const int32_t *)buffer + pixel * c->columns + channel, c->columns,
-                                        (int32_t *)to + channel * pixels + pixel, pixels);
-            for (int64_t channel = whole; channel < c->columns; channel++)
-                for (int64_t pixel = 0; pixel < n; pixel++)
-                    to[channel * pixels + pixel] = buffer[pixel * c->columns + channel];
+            transpose_words((const int32_t *)buffer, n, c->columns, c->columns, (int32_t *)to, pixels);
         }
     }
 }
@@ -582,20 +610,37 @@ INLINE int64_t position(int64_t out, int64_t tap, int64_t stride, int64_t paddin
     return at < 0 || at >= size ? -1 : at;
 }
 
-INLINE void copy_run(int8_t *restrict to, const int8_t *restrict from, int64_t n)
+/* Copy `count` runs of n bytes. Short runs need copies of a known length to be fast. */
+INLINE void copy_runs(int8_t *restrict to, int64_t to_step, const int8_t *restrict from, int64_t from_step,
+                      int64_t count, int64_t n)
 {
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        memcpy(to + i, from + i, 16);
-    for (; i < n; i++)
-        to[i] = from[i];
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * to_step, from + i * from_step, (size_t)n);
+}
+
+CLONED static void copy_windows(int8_t *restrict to, int64_t to_step, const int8_t *restrict from, int64_t from_step,
+                                int64_t count, int64_t n)
+{
+    if (n == 48)
+        copy_runs(to, to_step, from, from_step, count, 48);
+    else if (n == 96)
+        copy_runs(to, to_step, from, from_step, count, 96);
+    else if (n == 192)
+        copy_runs(to, to_step, from, from_step, count, 192);
+    else
+        copy_runs(to, to_step, from, from_step, count, n);
 }
 
 /* Codes (image, row, column, channel) to a matrix: a row for each output position, (kernel row, kernel column, channel)
  * in it. Padding is 0. */
 static void unfold_codes(const int8_t *codes, const geometry *g, int8_t *out, int threads)
 {
-    int64_t across = g->kernel[1] * g->channels, size = g->kernel[0] * across;
+    int64_t across = g->kernel[1] * g->channels, size = g->kernel[0] * across, stride = g->stride[1];
+    /* Output columns from `first` to `last` have their windows inside the image. */
+    int64_t first = (g->padding[1] + stride - 1) / stride, span = (g->kernel[1] - 1) * g->dilation[1];
+    int64_t last = g->width - span + g->padding[1] > 0 ? (g->width - span + g->padding[1] - 1) / stride + 1 : 0;
+    last = g->dilation[1] > 1 || last < first ? first : last < g->out_width ? last : g->out_width;
+    first = first < g->out_width ? first : g->out_width;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t line = 0; line < g->images * g->out_height; line++) {
         int64_t image = line / g->out_height, y = line % g->out_height;
@@ -603,27 +648,26 @@ static void unfold_codes(const int8_t *codes, const geometry *g, int8_t *out, in
             int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
             const int8_t *from = codes + (image * g->height + (row < 0 ? 0 : row)) * g->width * g->channels;
             int8_t *to = out + line * g->out_width * size + i * across;
-            for (int64_t x = 0; x < g->out_width; x++, to += size) {
-                int64_t left = x * g->stride[1] - g->padding[1];
-                if (row < 0) {
-                    memset(to, 0, (size_t)across);
-                } else if (g->dilation[1] == 1 && left >= 0 && left + g->kernel[1] <= g->width) {
-                    copy_run(to, from + left * g->channels, across);
-                } else {
-                    for (int64_t j = 0; j < g->kernel[1]; j++) {
-                        int64_t column = position(x, j, g->stride[1], g->padding[1], g->dilation[1], g->width);
-                        if (column < 0)
-                            memset(to + j * g->channels, 0, (size_t)g->channels);
-                        else
-                            copy_run(to + j * g->channels, from + column * g->channels, g->channels);
-                    }
+            if (row >= 0 && first < last)
+                copy_windows(to + first * size, size, from + (first * stride - g->padding[1]) * g->channels,
+                             stride * g->channels, last - first, across);
+            for (int64_t x = 0; x < g->out_width; x++) {
+                if (row >= 0 && x >= first && x < last)
+                    x = last; /* they are done */
+                for (int64_t j = 0; x < g->out_width && j < g->kernel[1]; j++) {
+                    int64_t column = position(x, j, stride, g->padding[1], g->dilation[1], g->width);
+                    int8_t *tap = to + x * size + j * g->channels;
+                    if (row < 0 || column < 0)
+                        memset(tap, 0, (size_t)g->channels);
+                    else
+                        memcpy(tap, from + column * g->channels, (size_t)g->channels);
                 }
             }
         }
     }
 }
 
-CLONED static void add_strided(const int32_t *restrict from, int64_t n, int64_t stride, int32_t *restrict to)
+INLINE void add_strided(const int32_t *restrict from, int64_t n, int64_t stride, int32_t *restrict to)
 {
     if (stride == 1)
         for (int64_t i = 0; i < n; i++)
@@ -633,29 +677,30 @@ CLONED static void add_strided(const int32_t *restrict from, int64_t n, int64_t 
             to[i] += from[i * stride];
 }
 
+/* The sums of a map (row, column) over the windows of a row of the output. */
+CLONED static void sum_line(const int32_t *map, const geometry *g, int64_t y, int32_t *to)
+{
+    int64_t stride = g->stride[1];
+    memset(to, 0, (size_t)g->out_width * 4);
+    for (int64_t j = 0; j < g->kernel[1]; j++) {
+        int64_t shift = j * g->dilation[1] - g->padding[1]; /* the column that output column 0 meets */
+        int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
+        int64_t last = shift < g->width ? (g->width - 1 - shift) / stride + 1 : 0;
+        last = last < g->out_width ? last : g->out_width;
+        for (int64_t i = 0; first < last && i < g->kernel[0]; i++) {
+            int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
+            if (row >= 0)
+                add_strided(map + row * g->width + first * stride + shift, last - first, stride, to + first);
+        }
+    }
+}
+
 /* The sums of a map (image, row, column) over the window of each output position. Padding is 0. */
 static void sum_windows(const int32_t *map, const geometry *g, int32_t *out, int threads)
 {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t line = 0; line < g->images * g->out_height; line++) {
-        int64_t image = line / g->out_height, y = line % g->out_height, stride = g->stride[1];
-        int32_t *to = out + line * g->out_width;
-        memset(to, 0, (size_t)g->out_width * 4);
-        for (int64_t i = 0; i < g->kernel[0]; i++) {
-            int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
-            if (row < 0)
-                continue;
-            const int32_t *from = map + (image * g->height + row) * g->width;
-            for (int64_t j = 0; j < g->kernel[1]; j++) {
-                int64_t shift = j * g->dilation[1] - g->padding[1]; /* the column that output column 0 meets */
-                int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
-                int64_t last = shift < g->width ? (g->width - 1 - shift) / stride + 1 : 0;
-                last = last < g->out_width ? last : g->out_width;
-                if (first < last)
-                    add_strided(from + first * stride + shift, last - first, stride, to + first);
-            }
-        }
-    }
+    for (int64_t line = 0; line < g->images * g->out_height; line++)
+        sum_line(map + line / g->out_height * g->height * g->width, g, line % g->out_height, out + line * g->out_width);
 }
 
 /* -------------------------------------------------------------------------------- floating-point formats */
@@ -859,18 +904,25 @@ static int integers(PyObject *const *arguments, Py_ssize_t given, Py_ssize_t exp
 
 static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[16], without;
-    if (!integers(arguments, given, 16, a))
+    int64_t a[17], without;
+    if (!integers(arguments, given, 17, a))
         return NULL;
-    encoding e = {ADDRESS(const float, a[0]), a[1], a[2], a[3], (float)a[4], (float)a[5], a[6] != 0,
-                  (uint32_t)a[7], (uint32_t)a[8], a[9], ADDRESS(float, a[10]), ADDRESS(float, a[11]),
-                  ADDRESS(float, a[12]), ADDRESS(int8_t, a[13]), (int32_t)a[14], (int)a[15]};
+    encoding e = {ADDRESS(const float, a[0]), a[1], a[2], a[3], (enum layout)a[4], (float)a[5], (float)a[6],
+                  a[7] != 0, (uint32_t)a[8], (uint32_t)a[9], ADDRESS(float, a[10]), ADDRESS(float, a[11]),
+                  ADDRESS(float, a[12]), ADDRESS(int8_t, a[13]), (int32_t)a[14], (int)a[15],
+                  ADDRESS(int32_t, a[16]), NULL};
+    if (e.layout == TO_LAST) {
+        e.buffers = malloc((size_t)(e.threads * strip_of(e.shared) * e.shared));
+        if (!e.buffers)
+            return PyErr_NoMemory();
+    }
     Py_BEGIN_ALLOW_THREADS
-    if (e.outer == 1 && (e.inner == 1 || e.plane > 0))
-        without = encode_whole(&e, e.shared * e.inner);
+    if (e.layout != FLAT || (e.outer == 1 && e.inner == 1))
+        without = encode_whole(&e, e.outer * e.shared * e.inner);
     else
         without = e.inner == 1 ? encode_rows(&e) : encode_columns(&e);
     Py_END_ALLOW_THREADS
+    free(e.buffers);
     return PyLong_FromLongLong(without);
 }
 
@@ -992,10 +1044,7 @@ static PyObject *py_transpose(PyObject *self, PyObject *const *arguments, Py_ssi
     if (!integers(arguments, given, 7, a))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    if (a[4] == 1)
-        transpose_bytes(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3], ADDRESS(int8_t, a[5]), (int)a[6]);
-    else
-        transpose_words(ADDRESS(const int32_t, a[0]), a[1], a[2], a[3], ADDRESS(int32_t, a[5]), (int)a[6]);
+    transpose_batch(ADDRESS(const void, a[0]), a[1], a[2], a[3], a[4] == 1, ADDRESS(void, a[5]), (int)a[6]);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

@@ -7,12 +7,15 @@ operations here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.kernels import native
+from bitcycle.kernels.rounding import Noise, encode_in_bytes
 
 _CHANNELS_LAST = torch.channels_last
 
@@ -49,6 +52,35 @@ def to_contiguous(x: Tensor) -> Tensor:
     return out
 
 
+class ImageCodes(NamedTuple):
+    """Images on one grid."""
+
+    codes: Tensor
+    """The codes as they are, in unsigned bytes that are stored as signed ones, with the channels last in memory."""
+    scale: Tensor
+    zero: Tensor
+    pixel_sums: Tensor
+    """The sum of the codes of each pixel (images, rows, columns), in 32-bit integers."""
+
+
+def encode_images(x: Tensor, bits: int, noise: Noise = None, *, symmetric: bool = False) -> ImageCodes | None:
+    """Round images to codes of one byte with the channels last in memory; None if they have no grid.
+
+    Only for the CPU, for widths of 1 to 8 bits, and for images that are not empty.
+    """
+    if not isinstance(noise, Tensor) and native.takes(x):
+        rounded = native.encode(x, bits, None, noise, 0, False, True, symmetric, channels_last=True)
+        if rounded is not None:
+            if rounded.without_grid:
+                return None
+            return ImageCodes(rounded.codes, rounded.scale, rounded.zero, rounded.pixel_sums)
+    encoded = encode_in_bytes(x, bits, None, noise, offset=0, symmetric=symmetric)
+    if encoded is None:
+        return None
+    codes = to_channels_last(encoded.codes)
+    return ImageCodes(codes, encoded.scale, encoded.zero, codes.view(torch.uint8).sum(1, dtype=torch.int32))
+
+
 @dataclass(frozen=True)
 class Windows:
     """The windows of a 2-D convolution over images of a size."""
@@ -59,7 +91,7 @@ class Windows:
     padding: tuple[int, int]
     dilation: tuple[int, int]
 
-    @property
+    @cached_property
     def output(self) -> tuple[int, int]:
         """The number of windows, down and across."""
         geometry = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, strict=True)
@@ -108,4 +140,8 @@ class Windows:
         return out
 
     def _geometry(self, channels: int) -> tuple[int, ...]:
-        return *self.size, channels, *self.output, *self.kernel, *self.stride, *self.padding, *self.dilation
+        return *self.size, channels, *self._numbers
+
+    @cached_property
+    def _numbers(self) -> tuple[int, ...]:
+        return *self.output, *self.kernel, *self.stride, *self.padding, *self.dilation

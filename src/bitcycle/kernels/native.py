@@ -23,6 +23,7 @@ CHOICES = ("native", "reference")
 PARALLEL = 32768
 """Tensors with fewer elements are computed by one thread."""
 
+_FLAT, _LAST, _TO_LAST = range(3)  # the layouts of `encode` in the C file
 _PLAIN = (Tensor, torch.nn.Parameter)
 _library: Any = None
 
@@ -66,6 +67,8 @@ class Rounded(NamedTuple):
     zero: Tensor
     without_grid: int
     """How many grids do not exist."""
+    pixel_sums: Any
+    """The sums of the codes of each pixel, as unsigned bytes, of codes that were asked for with the channels last."""
 
 
 def takes(x: Tensor) -> bool:
@@ -90,18 +93,24 @@ def encode(
     values: bool,
     codes: bool,
     symmetric: bool = False,
+    channels_last: bool = False,
 ) -> Rounded | None:
-    """Round a tensor to its grid; None if its layout is not one for the kernels."""
-    plane = 0
+    """Round a tensor to its grid; None if its layout is not one for the kernels.
+
+    The codes of images that have one grid can be asked for with the channels last, if their values are not.
+    """
+    layout = _FLAT
     if dims is None:
         if not x.is_contiguous():
-            if noise is not None and x.is_contiguous(memory_format=torch.channels_last):
-                plane = x.shape[2] * x.shape[3]
-            elif noise is not None or not _is_dense(x):
+            if (noise is not None or channels_last) and x.is_contiguous(memory_format=torch.channels_last):
+                layout = _LAST
+            elif noise is not None or not _is_dense(x) or channels_last:
                 x = x.contiguous()
+        if channels_last and layout is _FLAT:
+            layout = _TO_LAST
         outer, shared, inner = 1, x.numel(), 1
-        if plane:
-            shared, inner = shared // x.shape[1], x.shape[1]
+        if layout is not _FLAT:
+            outer, shared, inner = x.shape[0], x.shape[1], x.shape[2] * x.shape[3]
         shape: tuple[int, ...] = ()
     elif not dims or x.dim() == 0:
         return None
@@ -120,17 +129,21 @@ def encode(
         strides = _strides_in_order_of(x, shape)
         scale, zero = torch.empty_strided(shape, strides), torch.empty_strided(shape, strides)
     rounded = torch.empty_like(x) if values else None
-    stored = torch.empty_like(x, dtype=torch.int8) if codes else None
+    stored = None
+    if codes:
+        memory = torch.channels_last if layout is _TO_LAST else torch.preserve_format
+        stored = torch.empty_like(x, dtype=torch.int8, memory_format=memory)
+    sums = torch.empty((len(x), *x.shape[2:]), dtype=torch.int32) if channels_last else None
     key1, key2 = (0, 0) if noise is None else noise
     origin = 1 << bits - 1 if symmetric else 0
     lowest, highest = (1 - origin, origin - 1) if symmetric else (0, (1 << bits) - 1)
     without = _library.encode(
-        x.data_ptr(), outer, shared, inner, lowest, highest, noise is not None, key1, key2, plane,
+        x.data_ptr(), outer, shared, inner, layout, lowest, highest, noise is not None, key1, key2,
         scale.data_ptr(), zero.data_ptr(),
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
-        offset - origin, threads(x.numel()),
+        offset - origin, threads(x.numel()), 0 if sums is None else sums.data_ptr(),
     )  # fmt: skip
-    return Rounded(rounded, stored, scale, zero, without)
+    return Rounded(rounded, stored, scale, zero, without, sums)
 
 
 def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int, origin: int = 0) -> Tensor | None:
