@@ -12,11 +12,8 @@ from tests.chaos.episodes import PLAN
 def main(path: str, step: int) -> None:
     """Run the study and kill a node once both nodes have a run that has reached a step."""
     import ray  # an extra, and slow to load
-    from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    other = cluster.add_node(num_cpus=1)
-    cluster.wait_for_nodes()
+    cluster, other = _two_nodes()
     ray.init(address=cluster.address, log_to_driver=False)
     killed = []
 
@@ -29,6 +26,23 @@ def main(path: str, step: int) -> None:
         run_study(plan_of(PLAN, "image"), store, RayEngine(), watch=watch)
     ray.shutdown()
     cluster.shutdown()
+
+
+def _two_nodes(attempts: int = 5):
+    """Return a cluster and its second node. A busy machine may need longer than the 30 s that Ray allows itself."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    try:
+        cluster.add_node(num_cpus=1, include_dashboard=False)
+        other = cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes(timeout=120)
+        return cluster, other
+    except Exception:  # Ray has no class for it
+        cluster.shutdown()
+        if attempts == 1:
+            raise
+    return _two_nodes(attempts - 1)
 
 
 if __name__ == "__main__":

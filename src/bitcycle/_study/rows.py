@@ -70,7 +70,7 @@ def record_of(row: Row, with_curve: bool = True) -> RunResult:
     Raises:
         DamagedRowError: The row does not match its digest, or is not that of a result.
     """
-    _check(row)
+    check(row)
     try:
         run, metric, higher, test, validation, best_step, bitops, seconds, extra, curve, versions = row[4:-2]
         configuration = run_of(run)
@@ -104,7 +104,7 @@ def failure_of(row: Row) -> RunFailure:
     Raises:
         DamagedRowError: The row does not match its digest, or is not that of a failure.
     """
-    _check(row)
+    check(row)
     try:
         return RunFailure(run_of(row[1]), str(row[2]))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -116,7 +116,12 @@ def digest_of_study(study: Row, members: Iterable[Row]) -> str:
     return digest_of([*study, [list(member) for member in members]])
 
 
-def _check(row: Row) -> None:
+def check(row: Row) -> None:
+    """Check the digest of a row.
+
+    Raises:
+        DamagedRowError: The row does not match it.
+    """
     if not is_intact(row):
         raise DamagedRowError(f"the row of {row[0]!r} does not match its digest")
 

@@ -1,8 +1,11 @@
 """The store: one SQLite file with the plans of studies and the results of their runs.
 
 A result is written once, in one transaction, when its run is done. A process that is killed at any moment leaves either
-the whole result or nothing. Several processes can write to a store: each waits for the others. Each row has a digest
-that is checked when it is read, and the structure of the file is checked when it is opened.
+the whole result or nothing. Several processes can write to a store: each waits for the others.
+
+Each row has a digest that is checked when it is read, and the structure of the file is checked when it is opened. A row
+whose name has changed is not found under its own, and its run would seem never to have been done. So an answer that
+lacks runs is given only after all rows that belong to no study have been checked.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from bitcycle._study.rows import (
     SCHEMA,
     DamagedRowError,
     Row,
+    check,
     digest_of_study,
     failure_of,
     is_intact,
@@ -41,7 +45,7 @@ PAGE = 16384  # bytes; a result fits on a page with others, which makes a large 
 MAX_NAMES = 500  # in one question; SQLite allows no more than 999 everywhere
 MAX_SHOWN = 3  # damaged rows that an error names
 
-Outcome = TypeVar("Outcome", RunResult, RunFailure)
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Store:
 
     def __init__(self, path: Path | str, must_exist: bool = False) -> None:
         self.path = Path(path)
+        self._intact: set[tuple[str, str]] = set()  # studies that were checked: the name and the digest
         if must_exist and not self.path.exists():
             raise ValueError(f"there is no store {self.path}: 'bitcycle study' creates one, --store selects one")
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -188,15 +193,23 @@ class Store:
 
     def _change_study(self, name: str, column: str, value: object) -> None:
         with self._transaction() as connection:
-            self._check_study(name)
+            self._study_row(name)
             connection.execute(f"UPDATE studies SET {column} = ? WHERE name = ?", (value, name))
-            row, members = self._study_rows(name)
-            digest = digest_of_study(row[:-1], members)
+            [row] = connection.execute("SELECT * FROM studies WHERE name = ?", (name,))
+            digest = digest_of_study(row[:-1], self._members(row))
             connection.execute("UPDATE studies SET digest = ? WHERE name = ?", (digest, name))
 
     def studies(self) -> list[str]:
-        """Return the names of all studies, the latest last."""
-        return [name for (name,) in self._rows("SELECT name FROM studies ORDER BY begun, name")]
+        """Return the names of all studies, the latest last.
+
+        Raises:
+            ValueError: A study is damaged.
+        """
+        with self._snapshot():
+            rows = self._rows("SELECT * FROM studies ORDER BY begun, name")
+            for row in rows:
+                self._check_study(row)
+        return [row[0] for row in rows]
 
     def study(self, name: str) -> Study:
         """Return a study by name.
@@ -204,7 +217,9 @@ class Store:
         Raises:
             ValueError: The store has no study of that name, or its rows are damaged.
         """
-        row, members = self._check_study(name)
+        with self._snapshot():
+            row = self._study_row(name)
+            members = self._members(row)
         try:
             runs = tuple(run_of(text) for _, _, text, _ in members)
         except (ValueError, TypeError) as error:
@@ -213,20 +228,33 @@ class Store:
 
     def deficit_plans(self, names: Iterable[str]) -> list[str]:
         """Return the plans of those of these studies that have deficit experiments."""
-        found = [(name, self._rows("SELECT plan FROM studies WHERE name = ?", name)) for name in names]
-        return [self._check_study(name)[0][1] for name, rows in found if rows and "[[deficit]]" in str(rows[0][0])]
+        plans = [self._study_row(name)[1] for name in names]
+        return [plan for plan in plans if "[[deficit]]" in plan]
 
-    def _study_rows(self, name: str) -> tuple[Row, list[Row]]:
-        rows = self._rows("SELECT * FROM studies WHERE name = ?", name)
-        if not rows:
-            raise ValueError(f"{self.path} has no study {name!r}; {nearest(name, self.studies())}")
-        return rows[0], self._rows("SELECT * FROM members WHERE study = ? ORDER BY place", name)
+    def _study_row(self, name: str) -> Row:
+        """Return the row of a study that is not damaged."""
+        with self._snapshot():
+            rows = self._rows("SELECT * FROM studies WHERE name = ?", name)
+            if not rows:
+                raise ValueError(f"{self.path} has no study {name!r}; {nearest(name, self.studies())}")
+            self._check_study(rows[0])
+        row: Row = rows[0]
+        return row
 
-    def _check_study(self, name: str) -> tuple[Row, list[Row]]:
-        row, members = self._study_rows(name)
-        if row[-1] != digest_of_study(row[:-1], members):
-            raise ValueError(f"{self.path}: the study {name!r} is damaged; start it again to write it anew")
-        return row, members
+    def _check_study(self, study: Row) -> None:
+        if (study[0], study[-1]) not in self._intact and not self._is_intact(study):
+            raise ValueError(
+                f"{self.path}: the study {study[0]!r} is damaged; start it again to write it anew. Its results are kept"
+            )
+
+    def _is_intact(self, study: Row) -> bool:
+        if study[-1] != digest_of_study(study[:-1], self._members(study)):
+            return False
+        self._intact.add((study[0], study[-1]))
+        return True
+
+    def _members(self, study: Row) -> list[Row]:
+        return self._rows(f"SELECT * FROM members WHERE study = {_place(study[0])} ORDER BY place", _key(study[0]))
 
     def write(self, record: RunResult) -> None:
         """Write the result of a run unless it is stored already, and delete an earlier failure of the run."""
@@ -244,20 +272,26 @@ class Store:
             connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", row)
 
     def set_aside_damage(self) -> int:
-        """Move the rows of results and failures that are damaged to a table of their own, and return their number.
+        """Move the rows that are damaged to a table of their own, and return their number.
 
-        Their runs are missing then, so that a study that has them runs them again.
+        Runs whose results were damaged are missing then, so that a study that has them runs them again. A damaged study
+        is moved with its members; its results stay.
         """
-        moved = 0
         with self._transaction() as connection:
-            for table in ("records", "failures"):
-                damaged = [row for row in connection.execute(f"SELECT * FROM {table}") if not is_intact(row)]
-                for row in damaged:
-                    content = json.dumps(row, default=repr)
-                    connection.execute("INSERT INTO damaged VALUES (?, ?, ?)", (table, content, _now()))
-                    connection.execute(f"DELETE FROM {table} WHERE name IS CAST(? AS TEXT)", (_key(row[0]),))
-                moved += len(damaged)
-        return moved
+            rows = {table: connection.execute(f"SELECT * FROM {table}") for table in ("records", "failures", "studies")}
+            damaged = [(table, row) for table in ("records", "failures") for row in rows[table] if not is_intact(row)]
+            damaged += [("studies", row) for row in rows["studies"].fetchall() if not self._is_intact(row)]
+            for table, row in damaged:
+                # With "+" the type of the column does not matter, because that of a damaged name may be another.
+                connection.execute(f"DELETE FROM {table} WHERE +name IS {_place(row[0])}", (_key(row[0]),))
+            without_study = "FROM members WHERE study NOT IN (SELECT name FROM studies)"
+            damaged += [("members", row) for row in connection.execute(f"SELECT * {without_study}")]
+            connection.execute(f"DELETE {without_study}")
+            connection.executemany(
+                "INSERT INTO damaged VALUES (?, ?, ?)",
+                [(table, json.dumps(row, default=repr), _now()) for table, row in damaged],
+            )
+        return len(damaged)
 
     def clear_failures(self, runs: Iterable[RunConfig]) -> None:
         """Delete the failures of these runs, so that they run again."""
@@ -266,7 +300,8 @@ class Store:
 
     def outcome(self, run: RunConfig) -> RunResult | RunFailure | None:
         """Return the result or the failure of a run, or None if the store has neither."""
-        found: list[RunResult | RunFailure] = [*self.records([run]), *self.failures([run])]
+        found: list[RunResult | RunFailure] = list(self._made(self._named("records", [run.name]), record_of))
+        found += self._made(self._named("failures", [run.name]), failure_of)
         return found[0] if found else None
 
     def records(self, runs: Iterable[RunConfig] | None = None) -> list[RunResult]:
@@ -291,15 +326,16 @@ class Store:
         Raises:
             ValueError: The store has no such study, or rows are damaged. The results that are not are yielded first.
         """
-        if study:
-            rows = self._rows_of_study("records", study)
-        else:
-            order = self._rows("SELECT name FROM records ORDER BY task, schedule, seed, name")
-            rows = self._named("records", [name for (name,) in order])
+        rows = self._rows_of_study("records", study) if study else self._ordered_records()
         yield from self._made(rows, lambda row: record_of(row, with_curves))
 
     def done(self, names: Iterable[str] | None = None) -> set[str]:
-        """Return which of these runs are done; by default, all that are."""
+        """Return which of these runs are done; by default, all that are.
+
+        Raises:
+            ValueError: A row that belongs to no study is damaged.
+        """
+        self._check_strays("records")
         if names is None:
             return {name for (name,) in self._rows("SELECT name FROM records")}
         return {row[0] for row in self._named("records", names, "name")}
@@ -313,17 +349,41 @@ class Store:
         ordered = self._each_row("SELECT * FROM failures ORDER BY name")
         yield from self._made(self._rows_of_study("failures", study) if study else ordered, failure_of)
 
+    def _ordered_records(self) -> Iterator[Row]:
+        names = [name for (name,) in self._rows("SELECT name FROM records ORDER BY task, schedule, seed, name")]
+        found = 0
+        for row in self._named("records", names):
+            found += 1
+            yield row
+        if found < len(names):  # a name that has changed hides its neighbours from a search, too
+            self._check_strays("records")
+
     def _rows_of_study(self, table: str, study: str) -> Iterator[Row]:
         """Yield the rows of the runs of a study in the order of its plan."""
-        self._check_study(study)
+        self._study_row(study)
         yield from self._each_row(
             f"SELECT {table}.* FROM members JOIN {table} USING (name) WHERE study = ? ORDER BY place", study
         )
+        self._check_strays(table)
 
-    def _found(self, runs: Iterable[RunConfig], table: str, made_of: Callable[[Row], Outcome]) -> list[Outcome]:
-        return list(self._made(self._named(table, [run.name for run in runs]), made_of))
+    def _found(self, runs: Iterable[RunConfig], table: str, made_of: Callable[[Row], Made]) -> list[Made]:
+        names = [run.name for run in runs]
+        found = list(self._made(self._named(table, names), made_of))
+        if len(found) < len(names):
+            self._check_strays(table)
+        return found
 
-    def _made(self, rows: Iterable[Row], made_of: Callable[[Row], Outcome]) -> Iterator[Outcome]:
+    def _check_strays(self, table: str) -> None:
+        """Check the rows that belong to no study: one of them may belong to a run under another name.
+
+        Raises:
+            ValueError: Some of them are damaged.
+        """
+        rows = self._each_row(f"SELECT * FROM {table} WHERE name NOT IN (SELECT name FROM members WHERE name NOT NULL)")
+        for _ in self._made(rows, check):
+            pass
+
+    def _made(self, rows: Iterable[Row], made_of: Callable[[Row], Made]) -> Iterator[Made]:
         """Yield what the rows stand for; damaged rows are left out, and told of at the end."""
         damaged = []
         for row in rows:
@@ -343,7 +403,7 @@ class Store:
         wanted = list(names)
         for first in range(0, len(wanted), MAX_NAMES):
             some = wanted[first : first + MAX_NAMES]
-            places = ", ".join(["CAST(? AS TEXT)"] * len(some))
+            places = ", ".join(map(_place, some))
             question = f"SELECT {columns} FROM {table} WHERE name IN ({places})"
             found = {row[0]: row for row in self._rows(question, *map(_key, some))}
             yield from (found[name] for name in some if name in found)
@@ -358,6 +418,17 @@ class Store:
 
     def _number(self, question: str) -> int:
         return int(self._connection.execute(question).fetchone()[0])
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Several questions see the store at one moment, whatever other processes write meanwhile."""
+        if self._connection.in_transaction:
+            yield
+            return
+        with self._clear_errors():
+            self._connection.execute("BEGIN")
+            with self._commit_or_roll_back():
+                yield
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -411,8 +482,13 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
 
 
+def _place(name: Any) -> str:
+    """Return the SQL in which :func:`_key` takes the place of the question mark."""
+    return "CAST(? AS TEXT)" if isinstance(name, str) else "?"
+
+
 def _key(name: Any) -> Any:
-    """Return a name for ``CAST(? AS TEXT)``, which also takes a damaged one that is not UTF-8."""
+    """Return a name as a parameter; as bytes if it is a text, because a damaged text may not be UTF-8."""
     return name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
 
 
