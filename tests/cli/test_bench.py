@@ -8,7 +8,7 @@ import pytest
 from bitcycle._bench.peers import PEERS
 from bitcycle._bench.settings import MODELS
 from bitcycle._bench.variants import FULL_PRECISION, OWN
-from tests.cli.test_schedules import bitcycle
+from tests.support.command import bitcycle
 
 QUICK = ("bench", "--quick", "--rounds", "1", "--threads", "1")
 

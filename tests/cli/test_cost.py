@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.cli.test_schedules import bitcycle
+from tests.support.command import bitcycle
 
 OWN = """
 import torch

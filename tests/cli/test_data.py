@@ -8,6 +8,7 @@ import pytest
 
 from tests.experiments.data.serving import closed_port, local_server
 from tests.experiments.data.tiny_sets import TINY
+from tests.support import command
 
 
 @pytest.fixture
@@ -19,8 +20,7 @@ def bitcycle(tmp_path):
             "COLUMNS": "200",
             "NO_PROXY": "127.0.0.1",
         }
-        command = [sys.executable, "-m", "bitcycle", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+        return command.bitcycle(*arguments, env=environment, cwd=tmp_path)
 
     return run
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.cli.test_schedules import bitcycle
 from tests.study.test_migration import make_old
+from tests.support.command import bitcycle
 
 
 def document(done, code=0):

@@ -1,12 +1,8 @@
 import json
-import subprocess
-import sys
 
 import pytest
 
-
-def bitcycle(*arguments):
-    return subprocess.run([sys.executable, "-m", "bitcycle", *arguments], capture_output=True, text=True)
+from tests.support.command import bitcycle
 
 
 def test_evidence_result_and_how_to_go_on(tmp_path):

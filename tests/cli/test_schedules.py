@@ -4,9 +4,7 @@ import sys
 
 import pytest
 
-
-def bitcycle(*arguments):
-    return subprocess.run([sys.executable, "-m", "bitcycle", *arguments], capture_output=True, text=True)
+from tests.support.command import bitcycle
 
 
 def test_the_table_of_the_ten():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.test_schedules import bitcycle
+from tests.support.command import bitcycle
 
 SMALL = ("--steps", "10", "--batch-size", "8", "--seeds", "2", "--schedules", "CR", "--schedules", "static q_max")
 

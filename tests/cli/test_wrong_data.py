@@ -4,7 +4,6 @@ import gzip
 import os
 import pickle
 import struct
-import subprocess
 import sys
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from PIL import Image
 
 from bitcycle.cli import main
+from tests.support.command import bitcycle
 
 MARK = "executed"
 
@@ -244,9 +244,7 @@ def test_the_small_data_sets_are_right(tmp_path, capsys, monkeypatch):
 def test_a_process_of_its_own(tmp_path):
     cifar(tmp_path)
     trap("test_batch")(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "bitcycle", "train", "image", "--data", tmp_path], capture_output=True, text=True
-    )
+    done = bitcycle("train", "image", "--data", tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("bitcycle: ")
     assert "which was refused" in done.stderr

@@ -12,7 +12,7 @@ from bitcycle._study.plan import MAX_SEEDS, Plan, StudyPart
 from bitcycle._study.store import Store
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
-from tests.cli.test_schedules import bitcycle
+from tests.support.command import bitcycle
 
 RUNS = [RunConfig("image", "static:8", 4, seed) for seed in range(700)]  # more than one question asks for
 

@@ -1,14 +1,14 @@
 """What a user can get wrong on the command line of studies and trainings: one line, exit code 2, nothing recorded."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
+from tests.support.command import bitcycle
+
 
 def told(*words, folder):
-    done = subprocess.run([sys.executable, "-m", "bitcycle", *words], capture_output=True, text=True, cwd=folder)
+    done = bitcycle(*words, cwd=folder)
     return done.returncode, done.stderr
 
 
@@ -44,9 +44,8 @@ def test_one_line(words, message, tmp_path):
 def test_what_is_given_holds_for_deficits_too(tmp_path):
     (tmp_path / "plan.toml").write_text('[[deficit]]\ntask = "graph"\nsteps = 400\nlengths = [0, 1]\nwindow = 0\n')
     words = ("study", "plan.toml", "--steps", "4", "--seeds", "1", "--dry-run")
-    done = subprocess.run(
-        [sys.executable, "-m", "bitcycle", *words], capture_output=True, text=True, cwd=tmp_path, check=True
-    )
+    done = bitcycle(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("4 runs")
 
 

@@ -7,7 +7,7 @@ from bitcycle._study.store import Store
 from bitcycle.advice import advise
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
-from tests.cli.test_schedules import bitcycle
+from tests.support.command import bitcycle
 
 # Perplexity, where less is better: RR loses, CR does not.
 PLANTED = {"static:8": (100.0, 1000), "CR:3-8:cycles=8": (100.1, 640), "RR:3-8:cycles=8": (110.0, 400)}

@@ -9,7 +9,7 @@ from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import TASKS, task_named
 from bitcycle.experiments.tasks.presets import PRESETS, preset_named
 from bitcycle.experiments.training import train
-from tests.cli.test_schedules import bitcycle
+from tests.support.command import bitcycle
 
 DATA = os.environ.get("BITCYCLE_DATA")
 official = pytest.mark.skipif(not DATA, reason="BITCYCLE_DATA names no folder with official data")
