@@ -21,7 +21,7 @@ LAYERS = (
     {"arithmetic"},
     {"nn"},
     {"conversion"},
-    {"scheduler", "_cost"},
+    {"scheduler", "decay", "_cost"},
     {"_range_test", "advice"},
     {"integrations"},
     {"experiments"},

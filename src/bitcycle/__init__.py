@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bitcycle.conversion.convert import quantize, restore, set_bits
     from bitcycle.conversion.model_summary import summary
     from bitcycle.conversion.sequence_models import check_causality
+    from bitcycle.decay import decay_begins
     from bitcycle.nn.products import Attention, Einsum, Matmul
     from bitcycle.scheduler import PrecisionScheduler
 
@@ -40,6 +41,7 @@ __all__ = [
     "advise",
     "check_causality",
     "cost",
+    "decay_begins",
     "quantize",
     "range_test",
     "restore",
@@ -57,6 +59,7 @@ _MODULES = {
     "Matmul": "nn.products",
     "Meter": "_cost",
     "PrecisionScheduler": "scheduler",
+    "decay_begins": "decay",
     "Recipe": "arithmetic.recipe",
     "advise": "advice",
     "check_causality": "conversion.sequence_models",

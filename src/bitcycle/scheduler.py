@@ -9,12 +9,14 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import nn
 
-from bitcycle.arithmetic.site import Site, write_bits
+from bitcycle.arithmetic.site import Site, larger, write_bits
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels.rounding import check_width
-from bitcycle.schedules import Bits, Schedule
+from bitcycle.schedules import Bits, OperandSchedules, StepBits
 from bitcycle.schedules import schedule as as_schedule
-from bitcycle.schedules.base import positive, whole
+from bitcycle.schedules.base import MOST_BITS, positive, whole
+from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits
+from bitcycle.schedules.strengths import FULL_STRENGTH
 
 _SCHEDULERS: WeakKeyDictionary[Site, ReferenceType[PrecisionScheduler]] = WeakKeyDictionary()
 """The scheduler that was constructed last for each site."""
@@ -24,16 +26,25 @@ class PrecisionScheduler:
     """Sets the bits of a converted model according to a schedule.
 
     Call :meth:`step` after each step of the optimiser; with gradient accumulation, once for all micro-batches. In
-    evaluation mode the model runs at the schedule's q_max, unless its recipe says ``evaluate_at="current"``. Copies of
+    evaluation mode the model runs at the schedule's q_max and at full strength, unless its recipe says
+    ``evaluate_at="current"``. Copies of
     the model, such as averages of its weights, and its ``state_dict`` carry these bits if they are made after the
     scheduler is constructed. Several schedulers with disjoint ``where`` can control several parts of a model. A second
     scheduler on a site triggers a warning.
 
     Args:
         model: A converted model, see :func:`bitcycle.quantize`.
-        schedule: A schedule, or its spec such as ``"RTH:3-8"``.
+        schedule: A schedule, or its spec such as ``"RTH:3-8"``; ``None`` if weights and activations have their own.
         total_steps: Number of optimiser steps in the whole run.
-        backward_bits: Fixed bits of grad_output: an integer, ``None`` for full precision, or ``"max"`` for q_max.
+        backward_bits: Bits of grad_output: an integer, ``None`` for full precision, a schedule or its spec. ``"max"``
+            is the largest integer width of the operands, and full precision in steps in which both operands are.
+        weights: A schedule of weights in place of ``schedule``: a schedule, its spec, or a width.
+        activations: A schedule of activations in place of ``schedule``.
+        strength: How far operands go to their grids, ``x + strength (Q(x) - x)``: a function
+            ``(step, total) -> [0, 1]``, its spec such as ``"join(linear-rise, 0.5, 1)"`` (the grammar is in
+            :mod:`bitcycle.schedules.strengths`), or a number. It is 1 by default.
+        evaluate_bits: Bits of both operands in evaluation mode: an integer, or ``None`` for full precision. ``"max"``
+            is the largest width of each operand's schedule, of which full precision is the largest.
         where: Names of sites, with wildcards; by default all sites.
 
     Raises:
@@ -54,32 +65,62 @@ class PrecisionScheduler:
     def __init__(
         self,
         model: nn.Module,
-        schedule: Schedule | str,
+        schedule: AnySchedule | None,
         total_steps: int,
-        backward_bits: int | str | None = "max",
+        backward_bits: BackwardBits = "max",
         *,
+        weights: AnySchedule | int | None = None,
+        activations: AnySchedule | int | None = None,
+        strength: AnyStrength | None = None,
+        evaluate_bits: int | str | None = "max",
         where: str | Iterable[str] | None = None,
     ) -> None:
-        self.schedule = as_schedule(schedule)
+        self.schedules = OperandSchedules.of(schedule, backward_bits, weights, activations, strength, MOST_BITS)
+        self.schedule = self.schedules.weights if schedule is None else as_schedule(schedule)
+        self._fixed_evaluation: tuple[Bits, Bits] | None = None
+        if evaluate_bits != "max":
+            self._fixed_evaluation = (check_width(evaluate_bits, "evaluate_bits"),) * 2
         self._warned_past_end = False
         self._sites = list(sites(model, where).values())
         self._set_total_steps(total_steps)
-        self.backward_bits: Bits = (
-            self._q_max if backward_bits == "max" else check_width(backward_bits, "backward_bits")
-        )
         self._take_over_sites()
         self._go_to(0)
 
     def __repr__(self) -> str:
+        moves = "".join(f"{name}={value!r}, " for name, value in self._moves().items())
+        backward = self.schedules.backward_setting(self.total_steps)
         return (
             f"PrecisionScheduler({str(self.schedule)!r}, step={self.current_step}, total_steps={self.total_steps}, "
-            f"backward_bits={self.backward_bits}, sites={len(self._sites)})"
+            f"{moves}backward_bits={backward}, sites={len(self._sites)})"
         )
 
     @property
+    def current(self) -> StepBits:
+        """Bits of weights, activations and gradients, and the strength, at the current step."""
+        return self.schedules.at(self.current_step, self.total_steps)
+
+    @property
     def bits(self) -> Bits:
-        """Bits of weights and activations at the current step."""
-        return self.schedule(self.current_step, self.total_steps)
+        """Bits of weights and activations at the current step; the larger if they differ, full being the largest."""
+        return larger(self.current.weights, self.current.activations)
+
+    @property
+    def backward_bits(self) -> Bits:
+        """Bits of gradients at the current step."""
+        return self.current.backward
+
+    @property
+    def strength(self) -> float:
+        """Strength at the current step."""
+        return self.current.strength
+
+    def _moves(self) -> dict[str, str]:
+        """Return what moves apart from the schedule, as specs."""
+        own = {"weights": self.schedules.weights, "activations": self.schedules.activations}
+        moves = {name: str(each) for name, each in own.items() if each != self.schedule}
+        if self.schedules.strength != FULL_STRENGTH:
+            moves["strength"] = str(self.schedules.strength)
+        return moves
 
     @property
     def total_steps(self) -> int:
@@ -112,13 +153,14 @@ class PrecisionScheduler:
             "step": self.current_step,
             "total_steps": self.total_steps,
             "schedule": str(self.schedule),
-            "backward_bits": self.backward_bits,
+            "backward_bits": self.schedules.backward_setting(self.total_steps),
+            **self._moves(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to the step of a checkpoint, with exactly the bits and the noise that training had at that point.
 
-        Only the step is loaded. The schedule, ``total_steps`` and ``backward_bits`` stay those of this scheduler, so
+        Only the step is loaded. The schedules, ``total_steps`` and ``backward_bits`` stay those of this scheduler, so
         that a resumed run can be extended. A warning says which of them differ.
 
         Args:
@@ -133,10 +175,12 @@ class PrecisionScheduler:
         if step < 0:
             raise ValueError(f"the step of a checkpoint must be 0 or more, got {step}")
         own = self.state_dict()
+        compared: list[str] = [name for name in ("schedule", "total_steps", "backward_bits") if name in state]
+        compared += [name for name in ("weights", "activations", "strength") if name in state or name in own]
         different = [
-            f"{name} is {own[name]!r} here and {state[name]!r} in the checkpoint"
-            for name in ("schedule", "total_steps", "backward_bits")
-            if name in state and state[name] != own[name]
+            f"{name} is {own.get(name, 'not given')!r} here and {state.get(name, 'not given')!r} in the checkpoint"
+            for name in compared
+            if state.get(name) != own.get(name)
         ]
         if different:
             warnings.warn(
@@ -147,9 +191,10 @@ class PrecisionScheduler:
 
     def _set_total_steps(self, total_steps: int) -> None:
         total_steps = positive(total_steps, "total_steps")
-        q_max = check_width(self.schedule.limits(total_steps)[1], "q_max")
-        self.schedule(0, total_steps)  # a schedule that does not fit raises here, before anything changes
-        self._total_steps, self._q_max = total_steps, q_max
+        evaluation = self.schedules.evaluation(total_steps)
+        self.schedules.at(0, total_steps)  # a schedule that does not fit raises here, before anything changes
+        self._total_steps = total_steps
+        self._evaluation = evaluation if self._fixed_evaluation is None else self._fixed_evaluation
 
     def _take_over_sites(self) -> None:
         """Remember this scheduler on its sites. Warn if another one still controls some of them."""
@@ -167,13 +212,15 @@ class PrecisionScheduler:
 
     def _go_to(self, step: int) -> None:
         self.current_step = step
-        bits = check_width(self.bits)
+        now = self.current
         write_bits(
             self._sites,
-            bits,
-            bits,
-            self.backward_bits,
-            evaluate_weights=self._q_max,
-            evaluate_activations=self._q_max,
+            now.weights,
+            now.activations,
+            now.backward,
+            evaluate_weights=self._evaluation[0],
+            evaluate_activations=self._evaluation[1],
+            strength=now.strength,
+            evaluate_strength=1.0,
             step=step,
         )

@@ -1,9 +1,10 @@
 """The cost of a model: multiply-accumulates of each product, and BitOps at any bits or on any schedule.
 
 A product of ``macs`` multiply-accumulates with operands of ``a`` and ``b`` bits costs ``macs * a * b`` BitOps. Training
-computes three products per layer: the output at ``q x q`` bits, the input gradient and the weight gradient at ``g x q``
-bits each, with ``q`` the forward and ``g`` the backward bits. A product in full precision counts as ``32 x 32``. All
-numbers are exact integers.
+computes three products per layer: the output at ``a x w`` bits, the input gradient at ``g x w`` and the weight gradient
+at ``g x a``, with ``w`` the bits of weights, ``a`` those of activations and ``g`` the backward bits. Both operands of a
+product of two activations have ``a`` bits. An operand in full precision, or of a strength below 1, counts as 32 bits.
+All numbers are exact integers.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import Any
 from bitcycle._cost.devices import Device, device_named
 from bitcycle._support.names import nearest
 from bitcycle._support.text import table
-from bitcycle.arithmetic import AggregationProduct
-from bitcycle.schedules import Bits, Constant, Schedule
+from bitcycle.arithmetic import AggregationProduct, Role
+from bitcycle.arithmetic.site import UNCHANGED, Unchanged
+from bitcycle.schedules import Bits, Constant, OperandSchedules, Schedule
 from bitcycle.schedules import schedule as as_schedule
-from bitcycle.schedules.base import FULL_WIDTH, checked_bits, positive, width_of
+from bitcycle.schedules.base import FULL_WIDTH, checked_bits, width_of
+from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits
 
 EFFECTIVE = FULL_WIDTH**2
 """BitOps of one effective MAC: a multiply-accumulate in full precision."""
@@ -61,6 +64,7 @@ class Row:
         weight_gradient: Multiply-accumulates of the weight gradient; 0 if training does not compute it.
         quantized: Whether the product is computed at the scheduled bits; if not, it counts as 32 x 32.
         weight_quantized: Whether the second operand is quantised too; the edge weights of a graph are not.
+        operands: What both operands are: ``"weight"`` or ``"activation"``.
 
     Example:
         >>> Row("fc", "Linear", "Linear", 10, 10, 10, quantized=True).bitops(forward=4, backward=8)
@@ -75,32 +79,34 @@ class Row:
     weight_gradient: int
     quantized: bool
     weight_quantized: bool = True
+    operands: tuple[str, str] = (Role.ACTIVATION.value, Role.WEIGHT.value)
 
-    def bitops(self, forward: int, backward: int) -> int:
+    def bitops(self, forward: int, backward: int, activations: int | None = None) -> int:
         """Return the BitOps of the three products.
 
         Args:
-            forward: Forward bits ``q`` as a number; 32 is full precision.
+            forward: Bits of weights, and of activations unless these are given, as a number; 32 is full precision.
             backward: Backward bits ``g`` as a number.
+            activations: Bits of activations as a number.
 
         Returns:
-            ``macs q q + input_gradient g q + weight_gradient g q`` for a quantised product.
+            ``macs a w + input_gradient g w + weight_gradient g a`` for a quantised product with a weight.
         """
-        return int(self.price(forward, backward, bitops))
+        return int(self.price((forward, forward if activations is None else activations, backward), bitops))
 
-    def price(self, forward: int, backward: int, price: Price) -> float:
+    def price(self, widths: tuple[int, int, int], price: Price) -> float:
         """Return the price of the three products, by any measure of one product.
 
         Args:
-            forward: Forward bits as a number; 32 is full precision.
-            backward: Backward bits as a number.
+            widths: Bits of weights, activations and gradients as numbers; 32 is full precision.
             price: The measure, such as :func:`bitops` or :meth:`Device.time`.
 
         Returns:
             The sum over the three products.
         """
-        a, grad_output = (forward, backward) if self.quantized else (FULL_WIDTH, FULL_WIDTH)
-        b = a if self.weight_quantized else FULL_WIDTH
+        weights, activations, grad_output = widths if self.quantized else (FULL_WIDTH,) * 3
+        a, b = (weights if operand == Role.WEIGHT.value else activations for operand in self.operands)
+        b = b if self.weight_quantized else FULL_WIDTH
         return (
             price(self.macs, a, b)
             + price(self.input_gradient, grad_output, b)
@@ -158,37 +164,62 @@ class Cost:
             raise ValueError(f"no product matches {', '.join(map(repr, patterns))}; {nearest(patterns[0], known)}")
         return Cost(rows)
 
-    def bitops(self, forward: Bits, backward: Bits = None) -> int:
+    def bitops(
+        self,
+        forward: Bits | Unchanged = UNCHANGED,
+        backward: Bits = None,
+        *,
+        weights: Bits | Unchanged = UNCHANGED,
+        activations: Bits | Unchanged = UNCHANGED,
+    ) -> int:
         """Return the BitOps of one training step: a forward and a backward pass.
 
         Args:
             forward: Bits of weights and activations; ``None`` is full precision, which counts as 32.
             backward: Bits of the gradients; full precision by default.
+            weights: Bits of weights, in place of ``forward``.
+            activations: Bits of activations, in place of ``forward``.
 
         Returns:
             The sum over all products.
 
+        Raises:
+            ValueError: If bits are out of range, or those of an operand are missing.
+
         Example:
-            >>> Cost((Row("fc", "Linear", "Linear", 10, 10, 10, True),)).bitops(forward=4, backward=8)
-            800
+            >>> c = Cost((Row("fc", "Linear", "Linear", 10, 10, 10, True),))
+            >>> c.bitops(forward=4, backward=8), c.bitops(weights=4, activations=8, backward=6)
+            (800, 1040)
         """
-        q, g = (width_of(checked_bits(bits, most=FULL_WIDTH)) for bits in (forward, backward))
-        return sum(row.bitops(q, g) for row in self.rows)
+        w, a = (forward if own is UNCHANGED else own for own in (weights, activations))
+        if isinstance(w, Unchanged) or isinstance(a, Unchanged):
+            raise ValueError("give forward, or the bits of weights and of activations")
+        widths = [width_of(checked_bits(bits, most=FULL_WIDTH)) for bits in (w, a, backward)]
+        return sum(row.bitops(widths[0], widths[2], widths[1]) for row in self.rows)
 
     def training(
         self,
         schedule: Schedule | str,
         steps: int,
-        backward_bits: Bits | str = "max",
+        backward_bits: BackwardBits = "max",
         convention: Convention | str = Convention.EXACT,
+        *,
+        weights: AnySchedule | int | None = None,
+        activations: AnySchedule | int | None = None,
+        strength: AnyStrength | None = None,
     ) -> int:
         """Return the BitOps of a whole training run.
 
         Args:
             schedule: A schedule, or its spec.
             steps: Number of training steps.
-            backward_bits: Bits of the gradients; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+            backward_bits: Bits of the gradients: an integer, ``None`` for full precision, a schedule or its spec.
+                ``"max"`` is the largest integer width of the operands, and full precision where both are.
             convention: Which operations count: ``"exact"``, ``"paper"`` or ``"authors"``; see :class:`Convention`.
+            weights: The schedule of weights in place of ``schedule``, or a width.
+            activations: The schedule of activations in place of ``schedule``, or a width.
+            strength: The strength: a function, its spec or a number. Steps below 1 compute in floating point, and their
+                operands count as full precision.
 
         Returns:
             The sum over all steps and products.
@@ -201,39 +232,47 @@ class Cost:
             >>> c.training("static:4", steps=100, backward_bits=8)
             80000
         """
-        counting = _convention_named(convention)
-        s = as_schedule(schedule)
-        backward = self._backward(s, steps, backward_bits)
-        histogram = s.histogram(steps)
-        if counting is Convention.EXACT:
-            return sum(n * self.bitops(bits, backward) for bits, n in histogram.items())
-        operations = self.layer_macs if counting is Convention.PAPER else self.authors_operations
-        g = width_of(backward)
-        return sum(n * operations * (q * q + 2 * q * g) for q, n in _numbers(histogram))
+        moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
+        return self._spent(moves, steps, _convention_named(convention))
+
+    def _spent(self, moves: OperandSchedules, steps: int, convention: Convention) -> int:
+        histogram = moves.histogram(steps)
+        if convention is Convention.EXACT:
+            return sum(n * row.bitops(w, g, a) for (w, a, g), n in histogram.items() for row in self.rows)
+        operations = self.layer_macs if convention is Convention.PAPER else self.authors_operations
+        return sum(n * operations * (w * a + g * w + g * a) for (w, a, g), n in histogram.items())
 
     def saving(
         self,
         schedule: Schedule | str,
         steps: int,
-        backward_bits: Bits | str = "max",
+        backward_bits: BackwardBits = "max",
         convention: Convention | str = Convention.EXACT,
         against: Schedule | str = "max",
+        *,
+        weights: AnySchedule | int | None = None,
+        activations: AnySchedule | int | None = None,
+        strength: AnyStrength | None = None,
     ) -> float:
         """Return the share of the cost of a baseline that a schedule saves: ``1 - cost / cost of the baseline``.
 
-        The default baseline is the same model trained at the schedule's q_max throughout, with the same gradient bits.
-        For a schedule with steps in full precision it is the largest integer width of the schedule, and its gradients
-        have that width too unless ``backward_bits`` is given; such a schedule can cost more than the baseline. Another
-        baseline has the gradient bits of the schedule, unless it is ``"full"``: then its gradients are in full
-        precision.
+        The default baseline is the same model trained throughout at the largest integer width of both operands, which
+        is q_max. Its gradients have that width too, unless ``backward_bits`` is given; of a schedule of gradients, its
+        largest integer width. A schedule with steps in full precision can cost more than the baseline. Another baseline
+        has the gradient bits of that baseline, unless it is ``"full"``: then its gradients are in full precision.
 
         Args:
             schedule: A schedule, or its spec.
             steps: Number of training steps, of the schedule and of the baseline.
-            backward_bits: Bits of the gradients; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+            backward_bits: Bits of the gradients: an integer, ``None`` for full precision, a schedule or its spec.
+                ``"max"`` is the largest integer width of the operands, and full precision where both are.
             convention: Which operations count; see :class:`Convention`.
             against: The baseline: ``"max"`` for static at the largest integer width of the schedule, or a schedule or
                 spec such as ``"full"``.
+            weights: The schedule of weights in place of ``schedule``, or a width.
+            activations: The schedule of activations in place of ``schedule``, or a width.
+            strength: The strength: a function, its spec or a number. Steps below 1 compute in floating point, and their
+                operands count as full precision.
 
         Returns:
             The saving; negative if the schedule costs more than the baseline, 0 if nothing is counted.
@@ -243,33 +282,43 @@ class Cost:
             >>> round(c.saving("CR:3-8", steps=64_000), 3), c.saving("static:8", steps=10, against="full")
             (0.367, 0.9375)
         """
-        s = as_schedule(schedule)
-        backward = self._backward(s, steps, backward_bits)
-        if against == "max":
-            baseline: Schedule = Constant(s.baseline(steps))
-            baseline_backward = self._backward(baseline, steps, backward_bits)
-        else:
-            baseline = as_schedule(against)
-            baseline_backward = None if baseline == Constant(None) else backward
-        spent = self.training(s, steps, backward, convention)
-        total = self.training(baseline, steps, baseline_backward, convention)
-        return 1 - spent / total if total else 0.0
+        moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
+        baseline, counting = moves.baseline(steps), _convention_named(convention)
+        if against != "max":
+            other = as_schedule(against)
+            backward = baseline.backward or Constant(moves.largest(steps))
+            baseline = OperandSchedules(other, other, Constant(None) if other == Constant(None) else backward)
+        total = self._spent(baseline, steps, counting)
+        return 1 - self._spent(moves, steps, counting) / total if total else 0.0
 
     def time_ratio(
-        self, schedule: Schedule | str, steps: int, backward_bits: Bits | str = "max", device: str | Device = "a100"
+        self,
+        schedule: Schedule | str,
+        steps: int,
+        backward_bits: BackwardBits = "max",
+        device: str | Device = "a100",
+        *,
+        weights: AnySchedule | int | None = None,
+        activations: AnySchedule | int | None = None,
+        strength: AnyStrength | None = None,
     ) -> float:
-        """Return an ESTIMATE of the training time on a device, relative to static q_max on the same device.
+        """Return an ESTIMATE of the training time on a device, relative to the baseline of :meth:`saving` there.
 
         Only products count. A product runs at the narrowest width of the device that holds both its operands.
 
         Args:
             schedule: A schedule, or its spec.
             steps: Number of training steps.
-            backward_bits: Bits of the gradients; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+            backward_bits: Bits of the gradients: an integer, ``None`` for full precision, a schedule or its spec.
+                ``"max"`` is the largest integer width of the operands, and full precision where both are.
             device: A device, or a name of :data:`DEVICES`.
+            weights: The schedule of weights in place of ``schedule``, or a width.
+            activations: The schedule of activations in place of ``schedule``, or a width.
+            strength: The strength: a function, its spec or a number. Steps below 1 compute in floating point, and their
+                operands count as full precision.
 
         Returns:
-            The ratio; 1 is the time of static q_max, or means that nothing is counted.
+            The ratio; 1 is the time of the baseline, or means that nothing is counted.
 
         Raises:
             ValueError: If the device is unknown.
@@ -279,18 +328,15 @@ class Cost:
             >>> c.time_ratio("static:4", steps=10, device="a100"), c.time_ratio("CR:5-8", steps=10, device="a100")
             (1.0, 1.0)
         """
-        s = as_schedule(schedule)
+        moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
         chosen = device_named(device) if isinstance(device, str) else device
-        backward = width_of(self._backward(s, steps, backward_bits))
 
-        def seconds(plan: Schedule) -> float:
-            return sum(
-                n * sum(row.price(q, backward, chosen.time) for row in self.rows)
-                for q, n in _numbers(plan.histogram(steps))
-            )
+        def seconds(plan: OperandSchedules) -> float:
+            counted = plan.histogram(steps).items()
+            return sum(n * row.price(widths, chosen.time) for widths, n in counted for row in self.rows)
 
-        total = seconds(Constant(s.limits(steps)[1]))
-        return seconds(s) / total if total else 1.0
+        total = seconds(moves.baseline(steps))
+        return seconds(moves) / total if total else 1.0
 
     @property
     def layer_macs(self) -> int:
@@ -328,14 +374,3 @@ class Cost:
     def warning(self) -> str:
         """Return the line to print with every total if something is not counted, else nothing."""
         return f"\nNOT counted: {'; '.join(self.uncounted)}" if self.uncounted else ""
-
-    def _backward(self, s: Schedule, steps: int, backward_bits: Bits | str) -> Bits:
-        positive(steps, "steps")
-        if backward_bits == "max":
-            return s.limits(steps)[1]
-        return checked_bits(backward_bits, "backward_bits", FULL_WIDTH)
-
-
-def _numbers(histogram: dict[Bits, int]) -> list[tuple[int, int]]:
-    """Return the bits as numbers, each with its number of steps."""
-    return [(width_of(bits), n) for bits, n in histogram.items()]

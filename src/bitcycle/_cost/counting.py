@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle._cost.cost import Cost, Row
-from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Site, observing
+from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Role, Site, observing
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, WEIGHTS
@@ -79,10 +79,11 @@ class _Counts:
         self.input_gradient += macs if a.requires_grad else 0
         self.weight_gradient += macs if b is not None and b.requires_grad else 0
 
-    def row(self, name: str, layer: str, quantized: bool) -> Row:
+    def row(self, name: str, layer: str, quantized: bool, roles: tuple[Role, Role] | None = None) -> Row:
         weight_quantized = self.product != AggregationProduct.kind
         counts = (self.macs, self.input_gradient, self.weight_gradient)
-        return Row(name, layer, self.product, *counts, quantized, weight_quantized)
+        a, b = (Role.ACTIVATION, Role.WEIGHT) if roles is None else roles
+        return Row(name, layer, self.product, *counts, quantized, weight_quantized, (a.value, b.value))
 
 
 class _Tally(Observer):
@@ -118,7 +119,7 @@ class _Tally(Observer):
             for local, site in conversion.sites.items()
         }
         return tuple(
-            counts.row(*labels[key]) if isinstance(key, Site) else counts.row(*key[:2], quantized=False)
+            counts.row(*labels[key], key.roles) if isinstance(key, Site) else counts.row(*key[:2], quantized=False)
             for key, counts in self.counts.items()
         )
 

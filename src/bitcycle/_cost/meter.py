@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 from bitcycle._cost.cost import Cost
 from bitcycle._cost.counting import cost
-from bitcycle.arithmetic.site import EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, Site, larger
+from bitcycle.arithmetic.site import EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, Site
 from bitcycle.conversion.sites import named_sites
 from bitcycle.conversion.tracing import CallArguments
-from bitcycle.schedules import Bits
-from bitcycle.schedules.base import width_of
+from bitcycle.schedules import StepBits
 
 
 class Meter:
@@ -28,8 +27,8 @@ class Meter:
 
     Attributes:
         bitops: BitOps so far.
-        baseline: BitOps of the same passes if the forward bits of each site were its evaluation bits. Under a
-            :class:`~bitcycle.PrecisionScheduler` these are q_max, whatever the recipe evaluates at.
+        baseline: BitOps of the same passes if the forward bits of each site were its evaluation bits, at full strength.
+            Under a :class:`~bitcycle.PrecisionScheduler` these are q_max, whatever the recipe evaluates at.
         passes: Training passes so far.
         uncounted: Products that no rule can count; ``bitops`` does not include them.
 
@@ -107,8 +106,8 @@ class Meter:
         if shapes not in self._costs:
             self._costs[shapes] = self._count(arguments, keywords)
         counted, sites = self._costs[shapes], self._sites.items()
-        self.bitops += _price(counted, {name: (site.forward_bits, site.backward_bits) for name, site in sites})
-        self.baseline += _price(counted, {name: (_evaluation_bits(site), site.backward_bits) for name, site in sites})
+        self.bitops += _price(counted, {name: _current(site) for name, site in sites})
+        self.baseline += _price(counted, {name: _at_evaluation_bits(site) for name, site in sites})
         self.passes += 1
 
     def _count(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Cost:
@@ -122,14 +121,24 @@ class Meter:
         return counted
 
 
-def _price(counted: Cost, bits: dict[str, tuple[Bits, Bits]]) -> int:
-    """Return the BitOps of one pass at the given forward and backward bits of each site."""
-    return sum(row.bitops(*map(width_of, bits.get(row.name, (None, None)))) for row in counted.rows)
+def _price(counted: Cost, bits: dict[str, StepBits]) -> int:
+    """Return the BitOps of one pass at the given bits of each site."""
+    full = StepBits(None, None, None)
+    total = 0
+    for row in counted.rows:
+        weights, activations, backward = bits.get(row.name, full).counted()
+        total += row.bitops(weights, backward, activations)
+    return total
 
 
-def _evaluation_bits(site: Site) -> Bits:
+def _current(site: Site) -> StepBits:
+    return StepBits(site.weight_bits, site.activation_bits, site.backward_bits, site.strength)
+
+
+def _at_evaluation_bits(site: Site) -> StepBits:
     """Return the evaluation bits that were set, which a recipe that evaluates at the current bits does not use."""
-    return larger(*(int(site.control[slot]) or None for slot in (EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS)))
+    weights, activations = (int(site.control[slot]) or None for slot in (EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS))
+    return StepBits(weights, activations, site.backward_bits)
 
 
 def _shapes(nest: Any) -> Any:

@@ -47,11 +47,26 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
     for run in runs:
         setting = run.setting
         if setting not in estimated:
-            kind = replace(setting, schedule="full", backward_bits="max", learning_rate="")
+            kind = replace(
+                setting,
+                schedule="full",
+                backward_bits="max",
+                learning_rate="",
+                weights="",
+                activations="",
+                strength="",
+            )
             if kind not in measured:
                 measured[kind] = _measure(kind)
             per_kind = measured[kind]
-            bitops = per_kind.step.training(run.schedule, steps=run.steps, backward_bits=run.backward_bits)
+            bitops = per_kind.step.training(
+                run.schedule,
+                steps=run.steps,
+                backward_bits=run.backward_bits,
+                weights=run.weights or None,
+                activations=run.activations or None,
+                strength=run.strength or None,
+            )
             seconds = run.steps * per_kind.seconds_per_step + per_kind.evaluations * per_kind.seconds_per_evaluation
             estimated[setting] = int(bitops), seconds
         estimates.append(RunEstimate(run, *estimated[setting]))

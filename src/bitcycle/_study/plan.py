@@ -10,7 +10,7 @@ from typing import Any
 from bitcycle._study.deficits import DeficitPart
 from bitcycle.experiments.learning_rate import LearningRatePolicy
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant, Schedule, complete, schedule
+from bitcycle.schedules import Constant, Schedule, complete
 from bitcycle.schedules.cyclic import TEN
 
 BASELINES = ("static q_max", "static q_min", "full")
@@ -19,6 +19,10 @@ MAX_SEEDS = 100_000
 """Far more than any study needs; a larger number is a mistake that would fill the memory."""
 GROUPS = {"ten": tuple(TEN), "baselines": BASELINES, "all": (*TEN, *BASELINES)}
 """Names that stand for several schedules."""
+
+
+MOVES = ("weights", "activations", "strength")
+"""What moves apart from the schedule."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,19 @@ class StudyPart:
     test_weights: str = "best"
     """Which weights are tested: the ``best`` on validation, or the ``last``."""
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    weights: tuple[str, ...] = ("",)
+    """Schedules of weights; an empty one is that of the run."""
+    activations: tuple[str, ...] = ("",)
+    """Schedules of activations; an empty one is that of the run."""
+    strength: tuple[str, ...] = ("",)
+    """Strengths; an empty one is full strength."""
 
     def runs(self) -> Iterable[RunConfig]:
         """Yield all runs seed by seed, so that a study that stops early has compared everything on some seeds."""
         schedules = self._schedules()
+        moves = list(product(self.weights, self.activations, self.strength))
         for seed, values in product(self.seeds, product(*self.options.values())):
-            for spec, backward in schedules:
+            for (spec, backward), (weights, activations, strength) in product(schedules, moves):
                 yield RunConfig(
                     self.task,
                     spec,
@@ -61,13 +72,17 @@ class StudyPart:
                     self.batch_size,
                     self.autocast,
                     test_weights=self.test_weights,
+                    weights=weights,
+                    activations=activations,
+                    strength=strength,
                     options=dict(zip(self.options, values, strict=True)),
                 )
 
     def values(self) -> dict[str, Any]:
         """Return the table of a plan file, under ``[[part]]``."""
         backward = "full" if self.backward_bits is None else self.backward_bits
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"backward_bits": backward}
+        values = {field.name: getattr(self, field.name) for field in fields(self)} | {"backward_bits": backward}
+        return {name: value for name, value in values.items() if name not in MOVES or value != ("",)}
 
     def _schedules(self) -> list[tuple[str, int | str | None]]:
         """Return the distinct specs, each with the bits of the gradients."""
@@ -128,7 +143,7 @@ class Plan:
             task.chosen_model(run)
             task.chosen_options(run)
             LearningRatePolicy.of(run.learning_rate, run.steps)
-            schedule(run.schedule).limits(run.steps)
+            run.schedules.at(0, run.steps)
 
     def as_toml(self) -> str:
         """Return the plan as TOML text that :mod:`bitcycle._study.plan_file` reads."""

@@ -21,8 +21,9 @@
     starts = [0, 0.25, 0.5]                  # where the window begins
     recovery = "rest"                        # after the window: the "rest" of the normal run, or a "whole" one
 
-Further keys: model, data, batch_size, backward_bits (a width, or "full"), autocast, test_weights ("best" on validation,
-or "last"). Keys above the parts apply to all parts. An unknown key is an error.
+Further keys: model, data, batch_size, backward_bits (a width, "full", or a spec), weights, activations and strength
+(one spec or several, in place of the schedule; "" is the schedule itself), autocast, test_weights ("best" on
+validation, or "last"). Keys above the parts apply to all parts. An unknown key is an error.
 
 A plan has at most a million bytes, and keys of at most 16 parts. Python's reader of TOML needs time and memory that
 grow with the square of the length of a dotted key: a key of 100 kB takes 10 GB.
@@ -37,11 +38,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.plan import MAX_SEEDS, Plan, StudyPart
+from bitcycle._study.plan import MAX_SEEDS, MOVES, Plan, StudyPart
 from bitcycle._support.names import nearest
 from bitcycle._support.text import shown
 from bitcycle.experiments.data.official import located
 from bitcycle.experiments.run_config import upgraded
+from bitcycle.schedules import schedule as as_schedule
+from bitcycle.schedules import strength as as_strength
 from bitcycle.schedules.base import MOST_BITS, MOST_CYCLES, MOST_STEPS
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 
 KEYS = (
     *("task", "schedules", "bits", "cycles", "seeds", "steps", "backward_bits"),
-    *("model", "data", "batch_size", "autocast", "test_weights", "options"),
+    *("model", "data", "batch_size", "autocast", "test_weights", "options", *MOVES),
 )
 DEFICIT_KEYS = (
     *("task", "bits", "steps", "lengths", "window", "starts", "recovery", "seeds", "arms", "diagnostics"),
@@ -198,7 +201,17 @@ def _study_part(values: Mapping[str, Any]) -> StudyPart:
         autocast=_flag(values.get("autocast", False), "autocast"),
         test_weights=_string(values.get("test_weights", "best"), "test_weights"),
         options={name: tuple(_option(name, each) for each in _list(value)) for name, value in _options(values).items()},
+        **{name: tuple(_spec(each, name) for each in _list(values[name])) for name in MOVES if name in values},
     )
+
+
+def _spec(value: Any, what: str) -> str:
+    """Return the canonical spec of a schedule or a strength; a width is a static schedule."""
+    if value == "":
+        return ""
+    if what == "strength":
+        return str(as_strength(value))
+    return str(as_schedule(f"static:{value}" if isinstance(value, int) else _string(value, what)))
 
 
 def _deficit_part(values: Mapping[str, Any]) -> DeficitPart:
@@ -233,6 +246,8 @@ def _deficit_part(values: Mapping[str, Any]) -> DeficitPart:
 def _backward_bits(value: Any) -> int | str | None:
     if value == "max":
         return "max"
+    if isinstance(value, str) and value != "full":
+        return str(as_schedule(value))
     return None if value == "full" else _integer(value, "backward_bits", 1, MOST_BITS)
 
 

@@ -11,8 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitcycle._study.exports import json_text
-from bitcycle.cli.parameters import COSTED_MODELS, complete_schedule, completion, json_option
-from bitcycle.schedules import DEFAULT_CYCLES, TEN, Schedule, complete
+from bitcycle.cli.parameters import (
+    COSTED_MODELS,
+    Activations,
+    BackwardBits,
+    StrengthSpec,
+    Weights,
+    backward_of,
+    complete_schedule,
+    completion,
+    json_option,
+    operand_of,
+    strength_of,
+)
+from bitcycle.schedules import DEFAULT_CYCLES, TEN, OperandSchedules, Schedule, complete
 from bitcycle.schedules.base import positive
 
 if TYPE_CHECKING:
@@ -40,9 +52,10 @@ def cost(
     ),
     cycles: Annotated[int, typer.Option(help="Number of cycles, unless a schedule has its own.")] = DEFAULT_CYCLES,
     steps: Annotated[int, typer.Option(help="Training steps.")] = 64_000,
-    backward_bits: Annotated[
-        int | None, typer.Option(help="Bit-width of the gradients; default: q_max of each schedule.")
-    ] = None,
+    backward_bits: BackwardBits = "",
+    weights: Weights = "",
+    activations: Activations = "",
+    strength: StrengthSpec = "",
     batch_size: Annotated[int, typer.Option(help="Samples per step, for built-in models.")] = 1,
     keep: Annotated[
         list[str] | None, typer.Option(help="Layers that stay in full precision, by name; repeatable.")
@@ -73,8 +86,13 @@ def cost(
     specs = [*(schedule or []), *(TEN if schedules == "all" else [])] or ["CR"]
     chosen = [complete(spec, bits, cycles) for spec in specs]
     counted = count_model(model, positive(batch_size, "--batch-size"), keep, policy, aggregation)
-    backward = "max" if backward_bits is None else backward_bits
-    totals = [_total(counted, s, steps, backward, convention, hardware) for s in chosen]
+    moves: dict[str, Any] = {
+        "weights": operand_of(weights) or None,
+        "activations": operand_of(activations) or None,
+        "strength": strength_of(strength) or None,
+    }
+    backward = backward_of(backward_bits)
+    totals = [_total(counted, s, steps, backward, convention, hardware, moves) for s in chosen]
     if as_json:
         settings = {"model": model, "steps": steps, "convention": convention, "hardware": hardware}
         print(json_text({**settings, **counted.as_dict(), "schedules": totals}))
@@ -145,14 +163,20 @@ def _one_line(error: Exception) -> str:
 
 
 def _total(
-    counted: Cost, s: Schedule, steps: int, backward: int | str, convention: str, hardware: str
+    counted: Cost,
+    s: Schedule,
+    steps: int,
+    backward: int | str | None,
+    convention: str,
+    hardware: str,
+    moves: dict[str, Any],
 ) -> dict[str, Any]:
     return {
-        "schedule": str(s),
-        "bitops": counted.training(s, steps, backward, convention),
-        "saving": counted.saving(s, steps, backward, convention),
-        "saving_against_full_precision": counted.saving(s, steps, backward, convention, against="full"),
-        "estimated_time_ratio": counted.time_ratio(s, steps, backward, hardware),
+        "schedule": OperandSchedules.of(s, backward, **moves).label,
+        "bitops": counted.training(s, steps, backward, convention, **moves),
+        "saving": counted.saving(s, steps, backward, convention, **moves),
+        "saving_against_full_precision": counted.saving(s, steps, backward, convention, against="full", **moves),
+        "estimated_time_ratio": counted.time_ratio(s, steps, backward, hardware, **moves),
     }
 
 

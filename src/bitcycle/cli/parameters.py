@@ -10,7 +10,7 @@ import typer
 
 from bitcycle._study.engines import EngineKind
 from bitcycle.experiments.data.official import OFFICIAL
-from bitcycle.schedules import TEN
+from bitcycle.schedules import TEN, schedule, strength
 
 # Completion must answer at once, but the registries of tasks and models load torch. A test compares these copies of
 # their names with the registries.
@@ -86,6 +86,18 @@ BatchSize = Annotated[int, typer.Option(help="Samples per step; 0 = the task's d
 TaskOptions = Annotated[list[str] | None, typer.Option(help="An option of the task as NAME=VALUE; repeatable.")]
 Device = Annotated[str, typer.Option(help="The device to train on: cpu, cuda, ...")]
 
+BackwardBits = Annotated[
+    str,
+    typer.Option(
+        help="Bits of the gradients: a width, 'full', or a schedule; default: q_max, full where operands are."
+    ),
+]
+Weights = Annotated[str, typer.Option(help="The schedule of weights, if not the same: a spec or a width.")]
+Activations = Annotated[str, typer.Option(help="The schedule of activations, if not the same: a spec or a width.")]
+StrengthSpec = Annotated[
+    str, typer.Option(help="The strength of quantisation, 0 to 1: a number, or a spec such as linear-rise.")
+]
+
 STORE = Path("out/studies.sqlite")
 StorePath = Annotated[Path, typer.Option("--store", help="The SQLite file with all results.", envvar="BITCYCLE_STORE")]
 ReportFolder = Annotated[Path | None, typer.Option(help="Folder for the report; default: next to the store.")]
@@ -102,6 +114,37 @@ Address = Annotated[str, typer.Option(help="Address of a Ray cluster; 'auto' fin
 Gpus = Annotated[float, typer.Option(help="GPUs for each run on a cluster; can be a fraction.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Repeat failed runs.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the runs, their cost and the estimated time, then exit.")]
+
+
+def backward_of(text: str) -> int | str | None:
+    """Return the bits of gradients that a text describes, with a schedule as its canonical spec.
+
+    >>> backward_of(""), backward_of("8"), backward_of("full"), backward_of("CR:3-8")
+    ('max', 8, None, 'CR:3-8:cycles=8')
+    """
+    if text in ("", "max"):
+        return "max"
+    if text.isdecimal():
+        return int(text)
+    return None if text == "full" else str(schedule(text))
+
+
+def operand_of(text: str) -> str:
+    """Return the canonical spec of an operand's schedule; a width is a static schedule.
+
+    >>> operand_of("4"), operand_of("LR:3-8"), operand_of("")
+    ('static:4', 'LR:3-8:cycles=8', '')
+    """
+    return str(schedule(f"static:{text}" if text.isdecimal() else text)) if text else ""
+
+
+def strength_of(text: str) -> str:
+    """Return the canonical spec of a strength.
+
+    >>> strength_of("0.5"), strength_of("")
+    ('0.5', '')
+    """
+    return str(strength(text)) if text else ""
 
 
 def options_of(pairs: list[str] | None) -> dict[str, str]:

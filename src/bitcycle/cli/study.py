@@ -18,7 +18,9 @@ from bitcycle.cli.parameters import (
     MODELS,
     STORE,
     STUDY_JSON,
+    Activations,
     Address,
+    BackwardBits,
     BatchSize,
     Bits,
     Data,
@@ -31,12 +33,17 @@ from bitcycle.cli.parameters import (
     ReportFolder,
     RetryFailed,
     StorePath,
+    StrengthSpec,
     TaskOptions,
+    Weights,
     Workers,
     WorkerThreads,
+    backward_of,
     completion,
     json_option,
+    operand_of,
     options_of,
+    strength_of,
 )  # fmt: skip
 from bitcycle.cli.report import report_folder, write_and_print
 from bitcycle.schedules import TEN
@@ -76,6 +83,10 @@ def study(
     data: Data = "",
     batch_size: BatchSize = 0,
     option: TaskOptions = None,
+    backward_bits: BackwardBits = "",
+    weights: Weights = "",
+    activations: Activations = "",
+    strength: StrengthSpec = "",
     name: Annotated[str, typer.Option(help="Name of the study; default: the name of the task or plan.")] = "",
     store: StorePath = STORE,
     out: ReportFolder = None,
@@ -104,6 +115,10 @@ def study(
         "data": data or None,
         "batch_size": batch_size or None,
         "options": options_of(option) or None,
+        "backward_bits": _in_plan(backward_of(backward_bits)) if backward_bits else None,
+        "weights": operand_of(weights) or None,
+        "activations": operand_of(activations) or None,
+        "strength": strength_of(strength) or None,
     }
     plan = _plan(task, {key: value for key, value in given.items() if value is not None}, name)
     plan.check()
@@ -112,6 +127,10 @@ def study(
         print_estimate(plan, store, chosen, as_json)
     else:
         run_and_report(plan, store, chosen, retry_failed, out, margin, as_json)
+
+
+def _in_plan(backward: int | str | None) -> int | str:
+    return "full" if backward is None else backward
 
 
 def _plan(subject: str, given: dict[str, Any], name: str) -> Plan:
@@ -283,8 +302,9 @@ class _StudyBar:
             self.latest = now.latest
             run = now.latest.run
             outcome = f"{now.latest.test:.4f}" if hasattr(now.latest, "test") else "failed"
+            counter = f"{now.done + now.failed:>4}/{now.planned_runs}"
             self.progress.console.print(
-                f"{now.done + now.failed:>4}/{now.planned_runs}  {run.task} {run.schedule} seed {run.seed}: {outcome}",
+                f"{counter}  {run.task} {run.description} seed {run.seed}: {outcome}",
                 highlight=False,
                 markup=False,
             )

@@ -15,16 +15,23 @@ from bitcycle._study.exports import json_text, replacing
 from bitcycle._study.queue import TRAINING_LOCK
 from bitcycle._support.locks import FileLock
 from bitcycle.cli.parameters import (
+    Activations,
+    BackwardBits,
     BatchSize,
     Data,
     Device,
     Model,
+    StrengthSpec,
     TaskName,
     TaskOptions,
+    Weights,
+    backward_of,
     complete_schedule,
     completion,
     json_option,
+    operand_of,
     options_of,
+    strength_of,
 )
 from bitcycle.schedules import complete
 from bitcycle.schedules.base import positive
@@ -53,7 +60,10 @@ def train(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     data: Data = "",
     model: Model = "",
-    backward_bits: Annotated[int | None, typer.Option(help="Bit-width of the gradients; default: q_max.")] = None,
+    backward_bits: BackwardBits = "",
+    weights: Weights = "",
+    activations: Activations = "",
+    strength: StrengthSpec = "",
     batch_size: BatchSize = 0,
     option: TaskOptions = None,
     out: Annotated[
@@ -113,18 +123,20 @@ def train(
             steps = chosen.epochs * kind.prepare(one_step).steps_per_epoch
         steps = chosen.steps if steps is None else steps
     spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
-    backward = "max" if backward_bits is None else backward_bits
     run = RunConfig(
         task,
         spec,
         positive(kind.steps if steps is None else steps, "the number of steps"),
         seed,
-        backward,
+        backward_of(backward_bits),
         model,
         data,
         batch_size,
         autocast,
         compiled,
+        weights=operand_of(weights),
+        activations=operand_of(activations),
+        strength=strength_of(strength),
         options=options,
     )
     with _locked(out), _TrainingBar(run.steps, kind.metric) as bar:
@@ -161,7 +173,7 @@ def _locked(folder: Path | None) -> Iterator[None]:
 def _line(result: RunResult) -> str:
     effective = result.bitops / 32**2 / 1e9
     return (
-        f"{result.run.task} {result.run.schedule} seed {result.run.seed}: test {result.metric} {result.test:.4f} "
+        f"{result.run.task} {result.run.description} seed {result.run.seed}: test {result.metric} {result.test:.4f} "
         f"(validation {result.validation:.4f} at step {result.best_step}), {effective:,.2f} effective GMACs, "
         f"{result.seconds:.1f} s"
     )

@@ -53,7 +53,15 @@ class RunResult:
     @property
     def question(self) -> RunConfig:
         """The run without its seed, schedule and learning-rate policy. Runs with the same question are comparable."""
-        return replace(self.run.setting, schedule="", backward_bits="max", learning_rate="")
+        return replace(
+            self.run.setting,
+            schedule="",
+            backward_bits="max",
+            learning_rate="",
+            weights="",
+            activations="",
+            strength="",
+        )
 
     @property
     def schedule(self) -> Schedule:

@@ -10,6 +10,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from bitcycle.schedules import OperandSchedules
+
 
 class WeightChoice(StrEnum):
     """Which weights of a run are tested."""
@@ -49,7 +51,8 @@ class RunConfig:
     seed: int = 0
     """Random seed of the initial weights, the batches, dropout and stochastic rounding."""
     backward_bits: int | str | None = "max"
-    """Bit-width of gradients; ``"max"`` is the largest width of the schedule, ``None`` is full precision."""
+    """Bit-width of gradients: ``"max"`` is the largest integer width of the operands, and full precision where they
+    are; ``None`` is full precision; a schedule as a spec."""
     model: str = ""
     """One of the task's models; the first of them if empty."""
     data: str = ""
@@ -66,6 +69,12 @@ class RunConfig:
     """Whether the curve also holds the measurements of :mod:`bitcycle.experiments.diagnostics`."""
     learning_rate: str = ""
     """A policy of :mod:`bitcycle.experiments.learning_rate`; the task's learning-rate schedule unchanged if empty."""
+    weights: str = ""
+    """The schedule of weights as a spec; that of the run if empty."""
+    activations: str = ""
+    """The schedule of activations as a spec; that of the run if empty."""
+    strength: str = ""
+    """The strength as a spec; full strength if empty."""
     options: Any = ()
     """The task's own options: given as a mapping, stored as sorted pairs of strings."""
 
@@ -90,6 +99,19 @@ class RunConfig:
         content = {name: value for name, value in self.as_dict().items() if value != _DEFAULTS[name]}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def schedules(self) -> OperandSchedules:
+        """The schedules of everything that moves."""
+        return OperandSchedules.of(
+            self.schedule, self.backward_bits, self.weights or None, self.activations or None, self.strength or None
+        )
+
+    @property
+    def description(self) -> str:
+        """The schedule of the run, and what moves apart from it."""
+        moves = {"W": self.weights, "A": self.activations, "strength": self.strength}
+        return " ".join([self.schedule, *(f"{name} {spec}" for name, spec in moves.items() if spec)])
 
     @property
     def setting(self) -> RunConfig:

@@ -105,7 +105,15 @@ def train(
     model = training.model.to(device)
     execution = resolve(execute)
     quantize(model, training.recipe, policy=training.policy, execute=execution.value)
-    scheduler = PrecisionScheduler(model, run.schedule, run.steps, run.backward_bits)
+    scheduler = PrecisionScheduler(
+        model,
+        run.schedule,
+        run.steps,
+        run.backward_bits,
+        weights=run.weights or None,
+        activations=run.activations or None,
+        strength=run.strength or None,
+    )
     if run.compiled:
         training.model = torch.compile(model)  # type: ignore[assignment]
     policy = LearningRatePolicy.of(run.learning_rate, run.steps)
@@ -114,7 +122,7 @@ def train(
         state = _State(run, task, training, model, scheduler, meter, diagnostics, execution)
         if folder is not None:
             state.load(folder)
-        logged = LoggedRun(run.name, f"{run.task} {run.schedule} seed {run.seed}", run.as_dict())
+        logged = LoggedRun(run.name, f"{run.task} {run.description} seed {run.seed}", run.as_dict())
         logger = open_loggers(log, logged, folder, resumed=scheduler.current_step > 0)
         interval = training.evaluation_interval(task.evaluate_every, run.steps)
         for step in range(scheduler.current_step, run.steps):

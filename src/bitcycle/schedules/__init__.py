@@ -28,8 +28,10 @@ from bitcycle.schedules.combinators import Deficit, Delay, Join, Moment, Window
 from bitcycle.schedules.constant import Constant
 from bitcycle.schedules.custom import Custom
 from bitcycle.schedules.cyclic import SHAPES, TEN, Cyclic
+from bitcycle.schedules.operands import OperandSchedules, StepBits
 from bitcycle.schedules.profiles import PROFILES, Profile, profile
 from bitcycle.schedules.spec import DEFAULT_CYCLES, complete, schedule
+from bitcycle.schedules.strengths import StrengthSchedule, strength
 
 __all__ = [
     "DEFAULT_CYCLES",
@@ -45,8 +47,11 @@ __all__ = [
     "Group",
     "Join",
     "Moment",
+    "OperandSchedules",
     "Profile",
     "Schedule",
+    "StepBits",
+    "StrengthSchedule",
     "Window",
     "complete",
     "deficit",
@@ -54,6 +59,7 @@ __all__ = [
     "join",
     "profile",
     "schedule",
+    "strength",
 ]
 
 

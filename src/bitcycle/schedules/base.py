@@ -242,7 +242,7 @@ class Schedule(ABC):
         return max((bits for bits in self.histogram(total) if bits is not None), default=None)
 
     def relative_cost(self, total: int, backward_bits: Bits | str = "max") -> float:
-        """Return the cost of training relative to training at static q_max.
+        """Return the cost of training relative to static training at the largest integer width, which is q_max.
 
         With ``q`` the bits at a step and ``b`` the gradient bits, the forward product of a multiply-accumulate costs
         ``q * q`` BitOps and each of its two gradient products ``b * q``:
@@ -251,24 +251,28 @@ class Schedule(ABC):
 
         Args:
             total: Total number of training steps.
-            backward_bits: Gradient bits; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+            backward_bits: Gradient bits; ``"max"`` is the largest integer width of the schedule, and full precision
+                in steps that are, ``None`` is full precision.
 
         Returns:
-            The relative cost; 1 is the cost of static q_max.
+            The relative cost; 1 is the cost of the static training.
         """
         _, high, backward = self._widths_to_count(total, backward_bits)
-        cost = sum(_step_cost(width_of(bits), backward) * n for bits, n in self.histogram(total).items())
+        cost = sum(
+            _step_cost(width_of(bits), FULL_WIDTH if bits is None and backward_bits == "max" else backward) * n
+            for bits, n in self.histogram(total).items()
+        )
         return cost / (total * _step_cost(high, backward))
 
     def saving(self, total: int, backward_bits: Bits | str = "max") -> float:
-        """Return the share of static q_max's cost that the schedule saves: ``1 - relative_cost``.
+        """Return the share of the cost of static training that the schedule saves: ``1 - relative_cost``.
 
         Args:
             total: Total number of training steps.
             backward_bits: Gradient bits; ``"max"`` is the schedule's q_max, ``None`` is full precision.
 
         Returns:
-            The saving, from 0 to 1.
+            The saving, at most 1; negative if steps in full precision cost more than the others save.
 
         Example:
             >>> from bitcycle.schedules import schedule
@@ -303,8 +307,8 @@ class Schedule(ABC):
         return Group.LARGE if share > 2 / 3 else Group.MEDIUM if share > 1 / 3 else Group.SMALL
 
     def _widths_to_count(self, total: int, backward_bits: Bits | str) -> tuple[int, int, int]:
-        """Return q_min, q_max and the gradient bits as numbers."""
-        low, high = (width_of(bits) for bits in self.limits(total))
+        """Return q_min, the largest integer width and the gradient bits as numbers."""
+        low, high = width_of(self.limits(total)[0]), width_of(self.baseline(total))
         if backward_bits == "max":
             return low, high, high
         return low, high, width_of(checked_bits(backward_bits, "backward_bits", FULL_WIDTH))

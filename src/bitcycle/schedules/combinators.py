@@ -41,7 +41,7 @@ class Window:
     bits: Bits
 
     def __post_init__(self) -> None:
-        start, stop = _alike((self.start, self.stop), "the two ends of a window")
+        start, stop = alike((self.start, self.stop), "the two ends of a window")
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "stop", stop)
         object.__setattr__(self, "bits", checked_bits(self.bits))
@@ -62,7 +62,7 @@ class Window:
         Raises:
             ValueError: If the window ends after step ``total``.
         """
-        start, stop = (_step_of(moment, total) for moment in (self.start, self.stop))
+        start, stop = (step_of(moment, total) for moment in (self.start, self.stop))
         if stop > total:
             raise ValueError(f"the window {self.span} is outside a run of {total} steps")
         return start, stop
@@ -185,7 +185,7 @@ class Delay(Schedule):
         return self.then.limits(total - self._held(total))
 
     def _held(self, total: int) -> int:
-        held = _step_of(self.hold, total)
+        held = step_of(self.hold, total)
         if held >= total and isinstance(self.hold, int):
             raise ValueError(f"a delay of {held} steps leaves no steps for the schedule in a run of {total} steps")
         return min(held, total - 1)
@@ -220,7 +220,7 @@ class Join(Schedule):
     at: tuple[Moment, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", _alike(self.at, "the boundaries of a join"))
+        object.__setattr__(self, "at", alike(self.at, "the boundaries of a join"))
         if len(self.parts) < 2 or len(self.at) != len(self.parts) - 1:
             raise ValueError(
                 "a join needs one boundary between every two schedules, as in join(static:8, 0.5, static:4), "
@@ -256,7 +256,7 @@ class Join(Schedule):
 
     def _stretches(self, total: int) -> list[tuple[Schedule, int, int]]:
         """Return each schedule with its first step and the first step after it."""
-        inner = [_step_of(moment, total) for moment in self.at]
+        inner = [step_of(moment, total) for moment in self.at]
         if inner[-1] > total:
             raise ValueError(f"the boundary {inner[-1]} of a join is outside a run of {total} steps")
         return list(zip(self.parts, [0, *inner], [*inner, total], strict=True))
@@ -282,7 +282,7 @@ def _moment(value: object) -> Moment:
     return step
 
 
-def _alike(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:
+def alike(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:
     """Return moments of one kind, all steps or all fractions; a bare 0 or 1 among fractions is a fraction."""
     checked = tuple(_moment(moment) for moment in moments)
     if not any(isinstance(moment, float) for moment in checked):
@@ -296,7 +296,8 @@ def _listed(moments: tuple[Moment, ...]) -> str:
     return shown(moments)[1:-1]
 
 
-def _step_of(moment: Moment, total: int) -> int:
+def step_of(moment: Moment, total: int) -> int:
+    """Return the step of a moment in a run of ``total`` steps."""
     return moment if isinstance(moment, int) else round(moment * total)
 
 

@@ -46,7 +46,7 @@ _COMBINATORS = ("deficit", "delay", "join")
 
 # int and float read more than a spec should hold: digits of other scripts, underscores, "nan", thousands of digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,6})?")
+DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,6})?")
 
 
 def schedule(
@@ -142,20 +142,20 @@ class _Open:
 def _parse(text: str, open_parts: _Open) -> Schedule:
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"a spec may have {MOST_CHARACTERS:,} characters at most, got {len(text):,}")
-    return _built(_tree(text), open_parts)
+    return _built(tree(text), open_parts)
 
 
 @dataclass
-class _Call:
+class Call:
     """A combinator as it is written: its name and its arguments, which are text or calls themselves."""
 
     name: str
-    arguments: list[str | _Call] = field(default_factory=list)
+    arguments: list[str | Call] = field(default_factory=list)
 
 
-def _tree(text: str) -> str | _Call:
+def tree(text: str) -> str | Call:
     """Return the calls in a text as a tree, in one pass over the text."""
-    outermost = _Call("")
+    outermost = Call("")
     open_calls = [outermost]
     position, after_call = 0, False
     for mark in re.finditer(r"[(),]", f"{text},"):  # a comma also ends the last argument
@@ -166,7 +166,7 @@ def _tree(text: str) -> str | _Call:
         if mark[0] == "(":
             if len(open_calls) > MOST_DEPTH:
                 raise ValueError(f"{shown(text)}: a schedule may be nested {MOST_DEPTH} deep at most")
-            open_calls[-1].arguments.append(call := _Call(part))
+            open_calls[-1].arguments.append(call := Call(part))
             open_calls.append(call)
             continue
         if not after_call:
@@ -183,7 +183,7 @@ def _tree(text: str) -> str | _Call:
     return outermost.arguments[0]
 
 
-def _built(node: str | _Call, open_parts: _Open) -> Schedule:
+def _built(node: str | Call, open_parts: _Open) -> Schedule:
     if isinstance(node, str):
         return _leaf(node, open_parts)
     name, arguments = node.name, node.arguments
@@ -192,18 +192,20 @@ def _built(node: str | _Call, open_parts: _Open) -> Schedule:
     if name == "deficit":
         if len(arguments) < 2:
             raise ValueError("a deficit takes windows and a schedule, as in deficit(3@0.0..0.25, static:8)")
-        return Deficit(tuple(_window(_plain(window)) for window in arguments[:-1]), _built(arguments[-1], open_parts))
+        return Deficit(
+            tuple(_window(plain_argument(window)) for window in arguments[:-1]), _built(arguments[-1], open_parts)
+        )
     if name == "delay":
         if len(arguments) != 2:
             raise ValueError("a delay takes a moment and a schedule, as in delay(0.25, CR:3-8)")
-        return Delay(_moment(_plain(arguments[0])), _built(arguments[1], open_parts))
+        return Delay(moment_of(plain_argument(arguments[0])), _built(arguments[1], open_parts))
     parts = tuple(_built(part, open_parts) for part in arguments[::2])
-    return Join(parts, tuple(_moment(_plain(moment)) for moment in arguments[1::2]))
+    return Join(parts, tuple(moment_of(plain_argument(moment)) for moment in arguments[1::2]))
 
 
-def _plain(argument: str | _Call) -> str:
+def plain_argument(argument: str | Call) -> str:
     """Return an argument that must not be a call."""
-    if isinstance(argument, _Call):
+    if isinstance(argument, Call):
         raise ValueError(f"{shown(argument.name)}(...) stands where a window or a moment of training should be")
     return argument
 
@@ -216,7 +218,7 @@ def _leaf(text: str, open_parts: _Open) -> Schedule:
     if name == "static":
         if len(fields) != 1:
             raise ValueError(f"{shown(text)}: a static schedule takes one width, as in static:8")
-        return Constant(_whole(fields[0], "bits"))
+        return Constant(whole_of(fields[0], "bits"))
     if name == "call":
         if len(fields) != 1:
             raise ValueError(f"{shown(text)}: call takes the name of a function, as in call:warm")
@@ -225,10 +227,10 @@ def _leaf(text: str, open_parts: _Open) -> Schedule:
 
 
 def _cyclic(name: str, fields: list[str], text: str, open_parts: _Open) -> Schedule:
-    profile, shape, single = _parts_of_name(name)
+    profile, shape, single = parts_of_name(name)
     low_high = _bits(fields.pop(0), text) if fields and "=" not in fields[0] else open_parts.take_bits(name)
     settings: dict[str, str] = {}
-    for key, value in (_setting(each, text) for each in fields):
+    for key, value in (setting_of(each, text) for each in fields):
         if key in settings:
             raise ValueError(f"{shown(text)} sets {shown(key).strip(chr(39))} twice")
         settings[key] = value
@@ -237,18 +239,18 @@ def _cyclic(name: str, fields: list[str], text: str, open_parts: _Open) -> Sched
             raise ValueError(f"{shown(text)}: a single rise or fall has no cycles to set")
         cycles = 1
     elif "cycles" in settings:
-        cycles = _whole(settings.pop("cycles"), "cycles")
+        cycles = whole_of(settings.pop("cycles"), "cycles")
     else:
         cycles = open_parts.take_cycles()
     known = ("cycles", *defaults(profile))
     for key in settings:
         if key not in known:
             raise ValueError(f"{shown(text)}: profile {profile} has no parameter {shown(key)}; {nearest(key, known)}")
-    parameters = {key: _number(value, key) for key, value in settings.items()}
+    parameters = {key: number_of(value, key) for key, value in settings.items()}
     return Cyclic(Profile.of(profile, **parameters), shape, *low_high, cycles=cycles)
 
 
-def _parts_of_name(name: str) -> tuple[str, str, bool]:
+def parts_of_name(name: str) -> tuple[str, str, bool]:
     """Return the profile, the shape, and whether it is a single rise or fall."""
     if name in TEN:
         return *TEN[name], False
@@ -265,40 +267,44 @@ def _window(text: str) -> Window:
     start, dots, stop = (part.strip() for part in span.partition(".."))
     if not (at and dots and width and start and stop):
         raise ValueError(f"a window is written bits@start..stop, as in 3@0.0..0.25 or 3@0..16000, got {shown(text)}")
-    bits: Bits = None if width == "full" else _whole(width, "bits")
-    return Window(_moment(start), _moment(stop), bits)
+    bits: Bits = None if width == "full" else whole_of(width, "bits")
+    return Window(moment_of(start), moment_of(stop), bits)
 
 
 def _bits(text: str, whole: str) -> tuple[int, int]:
     low, _, high = (part.strip() for part in text.partition("-"))
     if not (low and high):
         raise ValueError(f"{shown(whole)}: bits are written q_min-q_max, as in 3-8, got {shown(text)}")
-    return _whole(low, "q_min"), _whole(high, "q_max")
+    return whole_of(low, "q_min"), whole_of(high, "q_max")
 
 
-def _setting(text: str, whole: str) -> tuple[str, str]:
+def setting_of(text: str, whole: str) -> tuple[str, str]:
+    """Return the key and the value of a setting."""
     key, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"{shown(whole)}: a setting is written key=value, as in cycles=8, got {shown(text)}")
     return key.strip(), value.strip()
 
 
-def _whole(text: str, what: str) -> int:
+def whole_of(text: str, what: str) -> int:
+    """Return the integer that a text is, or raise a ValueError that names it."""
     if not _INTEGER.fullmatch(text):
         raise ValueError(f"{what} must be an integer, got {shown(text)}")
     return int(text)
 
 
-def _number(text: str, what: str) -> float:
-    if not _DECIMAL.fullmatch(text):
+def number_of(text: str, what: str) -> float:
+    """Return the number that a text is, or raise a ValueError that names it."""
+    if not DECIMAL.fullmatch(text):
         raise ValueError(f"{what} must be a number, got {shown(text)}")
     return float(text)
 
 
-def _moment(text: str) -> Moment:
+def moment_of(text: str) -> Moment:
+    """Return the moment of training that a text is: a step or a fraction."""
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _DECIMAL.fullmatch(text):
+    if DECIMAL.fullmatch(text):
         return float(text)
     raise ValueError(f"a moment of training must be a step such as 1000 or a fraction such as 0.25, got {shown(text)}")
 

@@ -6,6 +6,7 @@
 | ``CR:3-8:cycles=8``                    | ``CR``; ``CR 3-8`` and ``CR n=8`` where bits and cycles differ      |
 | ``RR:3-8:cycles=8:constant=0.5``       | ``RR constant=0.5``                                                 |
 | any other schedule                     | its spec                                                            |
+| weights, activations or strength apart | ``static 4 A static:8 strength linear-rise``                        |
 | other gradient bits or learning rates  | ``CR gradients 6``, ``CR restart@100``, where settings differ in it |
 """
 
@@ -29,6 +30,11 @@ def schedule_of(run: RunConfig) -> Schedule | None:
         raise
 
 
+def moves_apart(run: RunConfig) -> bool:
+    """Return whether weights, activations or the strength of a run do not follow its schedule."""
+    return bool(run.weights or run.activations or run.strength)
+
+
 def gradient_bits(run: RunConfig) -> Bits | str:
     """Return the bits of a run's gradients: given, or the largest of its schedule; ``max`` if that is not known.
 
@@ -37,9 +43,9 @@ def gradient_bits(run: RunConfig) -> Bits | str:
     >>> gradient_bits(RunConfig("graph", "CR:3-8", 150, backward_bits=6))
     6
     """
-    if run.backward_bits != "max" or (s := schedule_of(run)) is None:
+    if run.backward_bits != "max" or schedule_of(run) is None:
         return run.backward_bits
-    return s.limits(run.steps)[1]
+    return run.schedules.largest(run.steps)
 
 
 def labels(settings: Sequence[RunConfig]) -> list[str]:
@@ -60,9 +66,14 @@ def labels(settings: Sequence[RunConfig]) -> list[str]:
             parts += [_bits(s)] if shows_bits(s) else []
             parts += [_cycles(s)] if shows_cycles(s) else []
             parts += [f"{key}={value:g}" for key, value in s.profile.changed().items()]
+        parts += [f"{name} {spec}" for name, spec in _moves(run) if spec]
         parts += [run.learning_rate] if several_rates else []
         short.append(" ".join(part for part in parts if part))
     return _made_unique(_with_gradients(short, settings), settings)
+
+
+def _moves(run: RunConfig) -> list[tuple[str, str]]:
+    return [("W", run.weights), ("A", run.activations), ("strength", run.strength)]
 
 
 def _name(run: RunConfig, s: Schedule | None) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from bitcycle._study.analysis import Comparison, Setting
 from bitcycle._study.statistics.bootstrap import estimate
 from bitcycle._study.statistics.comparisons import compare, corrected
-from bitcycle._study.statistics.labels import gradient_bits, labels, schedule_of
+from bitcycle._study.statistics.labels import gradient_bits, labels, moves_apart, schedule_of
 from bitcycle._support.rounding import significant
 from bitcycle.advice.non_inferiority import non_inferiority
 from bitcycle.experiments.result import RunResult
@@ -49,7 +49,7 @@ def baseline_of(settings: Iterable[RunConfig]) -> RunConfig | None:
     >>> baseline_of(runs).schedule, baseline_of(runs[:1]).schedule, baseline_of(runs[2:3])
     ('static:8', 'full', None)
     """
-    constant = [(run, s) for run in settings if isinstance(s := schedule_of(run), Constant)]
+    constant = [(run, s) for run in settings if isinstance(s := schedule_of(run), Constant) and not moves_apart(run)]
     if not constant:
         return None
     return max(
@@ -78,12 +78,14 @@ def describe(
     settings = []
     for run, label, in_front in zip(groups, labels(list(groups)), front, strict=True):
         schedule = schedule_of(run)
-        constant = isinstance(schedule, Constant)
+        constant = isinstance(schedule, Constant) and not moves_apart(run)
+        one_schedule = schedule is not None and not constant and not moves_apart(run)
+        fixed_backward = run.backward_bits if isinstance(run.backward_bits, int) else "max"
         settings.append(
             Setting(
                 run=run,
                 label=label,
-                group=None if schedule is None or constant else schedule.group(run.steps, run.backward_bits),
+                group=schedule.group(run.steps, fixed_backward) if schedule and one_schedule else None,
                 baseline=constant,
                 mean_bits=schedule.mean_bits(run.steps) if schedule else math.nan,
                 early_bits=schedule.mean_bits(run.steps, EARLY) if schedule else math.nan,

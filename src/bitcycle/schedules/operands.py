@@ -1,0 +1,208 @@
+"""Everything of a training that moves: the bits of weights, activations and gradients, and the strength.
+
+The defaults where a schedule contains full precision: ``backward_bits="max"`` is the largest integer width while the
+forward pass is on bits, and full where both its operands are; evaluation is at the largest width of each operand, and
+full precision is the largest; costs are compared with static training at the largest integer width.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitcycle._support.text import shown
+from bitcycle.schedules.base import BLOCK, FULL, FULL_WIDTH, Bits, Schedule, checked_bits, positive, width_of
+from bitcycle.schedules.constant import Constant
+from bitcycle.schedules.custom import Function
+from bitcycle.schedules.spec import schedule as as_schedule
+from bitcycle.schedules.strengths import FULL_STRENGTH, Level, StrengthSchedule
+from bitcycle.schedules.strengths import Function as StrengthFunction
+from bitcycle.schedules.strengths import strength as as_strength
+
+MAX = "max"
+AnySchedule = Schedule | str | Function
+BackwardBits = AnySchedule | int | None
+"""Bits of gradients: ``"max"``, an integer, ``None`` for full precision, a schedule or its spec."""
+AnyStrength = StrengthSchedule | StrengthFunction | str | float
+
+
+class StepBits(NamedTuple):
+    """The bits of one training step; ``None`` is full precision."""
+
+    weights: Bits
+    activations: Bits
+    backward: Bits
+    strength: float = 1.0
+
+    def counted(self) -> tuple[int, int, int]:
+        """Return the widths of weights, activations and gradients as numbers to count with.
+
+        Operands of a strength below 1 are floating-point numbers: they count as full precision.
+        """
+        if self.strength < 1:
+            return FULL_WIDTH, FULL_WIDTH, width_of(self.backward)
+        return width_of(self.weights), width_of(self.activations), width_of(self.backward)
+
+
+@dataclass(frozen=True)
+class OperandSchedules:
+    """The schedules of weights, activations, gradients and strength.
+
+    Args:
+        weights: The schedule of weights.
+        activations: The schedule of activations.
+        backward: The schedule of gradients; ``None`` stands for ``"max"``, see the module.
+        strength: The schedule of strength.
+
+    Example:
+        >>> moves = OperandSchedules.of("join(static:4, 0.5, full)")
+        >>> moves.at(0, 10), moves.at(9, 10)
+        (StepBits(weights=4, activations=4, backward=4, strength=1.0), StepBits(weights=None, activations=None, \
+backward=None, strength=1.0))
+    """
+
+    weights: Schedule
+    activations: Schedule
+    backward: Schedule | None = None
+    strength: StrengthSchedule = FULL_STRENGTH
+
+    @classmethod
+    def of(
+        cls,
+        schedule: AnySchedule | None,
+        backward_bits: BackwardBits = MAX,
+        weights: AnySchedule | int | None = None,
+        activations: AnySchedule | int | None = None,
+        strength: AnyStrength | None = None,
+        most: int = FULL_WIDTH,
+    ) -> OperandSchedules:
+        """Return the schedules that arguments describe, as :class:`bitcycle.PrecisionScheduler` takes them.
+
+        Args:
+            schedule: The schedule of both operands; ``None`` if each has its own.
+            backward_bits: Bits of gradients.
+            weights: The schedule of weights in place of ``schedule``, or a width.
+            activations: The schedule of activations in place of ``schedule``, or a width.
+            strength: The strength; full by default.
+            most: The largest fixed width of gradients.
+
+        Raises:
+            ValueError: An argument is invalid.
+        """
+        if schedule is None and (weights is None or activations is None):
+            raise ValueError("give a schedule, or a schedule for weights and one for activations")
+        both = None if schedule is None else as_schedule(schedule)
+        w, a = (_operand(own, both, name) for own, name in ((weights, "weights"), (activations, "activations")))
+        return cls(w, a, _backward(backward_bits, most), as_strength(strength))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether one schedule moves both operands at full strength."""
+        return self.weights == self.activations and self.strength == FULL_STRENGTH
+
+    def at(self, step: int, total: int) -> StepBits:
+        """Return the bits of a step. Past the end they keep their last values."""
+        weights, activations = self.weights(step, total), self.activations(step, total)
+        return self._with_backward(weights, activations, self.strength(step, total), step, total)
+
+    def evaluation(self, total: int) -> tuple[Bits, Bits]:
+        """Return the largest widths of weights and of activations; full precision is the largest."""
+        return self.weights.limits(total)[1], self.activations.limits(total)[1]
+
+    def largest(self, total: int) -> Bits:
+        """Return the largest integer width of both operands, or ``None`` if they have none."""
+        return _largest(self.weights, self.activations, total)
+
+    def baseline(self, total: int) -> OperandSchedules:
+        """Return the static training that costs are compared with: at the largest integer width, at full strength.
+
+        Its gradients have fixed bits if they are given, else that width; of a schedule, the largest integer width.
+        """
+        width = Constant(self.largest(total))
+        backward = None if self.backward is None else Constant(self.backward.baseline(total))
+        return OperandSchedules(width, width, backward)
+
+    def backward_setting(self, total: int) -> Bits | str:
+        """Return the bits of gradients as a checkpoint records them: a width if they are fixed, else a spec."""
+        if self.backward is None:
+            moves = self.strength != FULL_STRENGTH or None in self.evaluation(total)
+            return MAX if moves and self.largest(total) is not None else self.largest(total)
+        return self.backward.bits if isinstance(self.backward, Constant) else str(self.backward)
+
+    def histogram(self, total: int) -> dict[tuple[int, int, int], int]:
+        """Count the steps at each combination of counted widths of weights, activations and gradients."""
+        total = positive(total, "steps")
+        counts: Counter[tuple[int, int, int]] = Counter()
+        if self.weights == self.activations and self._rest_is_fixed:
+            strength = self.strength(0, total)
+            for bits, n in self.weights.histogram(total).items():
+                counts[self._with_backward(bits, bits, strength, 0, total).counted()] += n
+            return dict(counts)
+        for first in range(0, total, BLOCK):
+            steps = np.arange(first, min(first + BLOCK, total), dtype=np.int64)
+            for (w, a, g), n in zip(*self._combinations(steps, total), strict=True):
+                counts[w, a, g] += n
+        return dict(counts)
+
+    @property
+    def _rest_is_fixed(self) -> bool:
+        return isinstance(self.strength, Level) and (self.backward is None or isinstance(self.backward, Constant))
+
+    def _with_backward(self, weights: Bits, activations: Bits, strength: float, step: int, total: int) -> StepBits:
+        if self.backward is not None:
+            return StepBits(weights, activations, self.backward(step, total), strength)
+        is_full = strength == 0 or (weights is None and activations is None)
+        return StepBits(weights, activations, None if is_full else self.largest(total), strength)
+
+    def _combinations(self, steps: NDArray[np.int64], total: int) -> tuple[list[list[int]], list[int]]:
+        strength = self.strength.values(steps, total)
+        w, a = (_counted(own.widths(steps, total)) for own in (self.weights, self.activations))
+        if self.backward is None:
+            is_full = (strength == 0) | ((w == FULL_WIDTH) & (a == FULL_WIDTH))
+            g = np.where(is_full, FULL_WIDTH, width_of(self.largest(total)))
+        else:
+            g = _counted(self.backward.widths(steps, total))
+        w, a = (np.where(strength < 1, FULL_WIDTH, each) for each in (w, a))
+        combinations, numbers = np.unique(np.stack([w, a, g], axis=1), axis=0, return_counts=True)
+        return combinations.tolist(), numbers.tolist()
+
+    @property
+    def label(self) -> str:
+        """What moves in words, such as ``W static:4 A static:8``."""
+        forward = str(self.weights) if self.weights == self.activations else f"W {self.weights} A {self.activations}"
+        return forward if self.strength == FULL_STRENGTH else f"{forward} strength {self.strength}"
+
+
+def _operand(own: AnySchedule | int | None, both: Schedule | None, name: str) -> Schedule:
+    if own is None:
+        assert both is not None
+        return both
+    return Constant(checked_bits(own, name)) if isinstance(own, int) else as_schedule(own)
+
+
+def _backward(bits: BackwardBits, most: int) -> Schedule | None:
+    if isinstance(bits, str) and bits == MAX:
+        return None
+    try:
+        if bits is None or isinstance(bits, int):
+            width = checked_bits(bits, "backward_bits", most)
+            return Constant(None if width == FULL_WIDTH else width)
+        return as_schedule(bits)
+    except ValueError as error:
+        expected = f"backward_bits must be an integer from 1 to {most}, None (full precision), 'max' or a schedule"
+        raise ValueError(f"{expected}, got {shown(bits)}: {error}") from None
+
+
+@lru_cache(maxsize=256)
+def _largest(weights: Schedule, activations: Schedule, total: int) -> Bits:
+    widths = [own.baseline(total) for own in (weights, activations)]
+    return max((width for width in widths if width is not None), default=None)
+
+
+def _counted(widths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(widths == FULL, FULL_WIDTH, widths)

@@ -1,0 +1,326 @@
+"""Weights, activations, gradients and strength, each on a schedule: scheduler, cost, compiled graph, resume."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.optim import lr_scheduler
+
+import bitcycle as bc
+from bitcycle._cost import Meter
+from bitcycle.conversion.sites import sites
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.training import train
+from bitcycle.schedules import OperandSchedules, StepBits, strength
+from bitcycle.schedules.strengths import Curve, Joined, Level, Profile
+
+MOVES = {
+    "weights": "join(static:4, 0.5, static:8)",
+    "activations": "LR:3-8:cycles=2",
+    "backward_bits": "join(static:8, 0.75, full)",
+    "strength": "join(linear-rise, 0.5, 1)",
+}
+
+
+def model_of_two(seed=0):
+    torch.manual_seed(seed)
+    return bc.quantize(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), execute="simulated")
+
+
+X = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
+
+
+def trained(model, p, steps, run=None):
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (run or model)(X).square().mean().backward()
+        optimizer.step()
+        p.step()
+
+
+def test_every_operand_follows_its_own_schedule():
+    model = model_of_two()
+    p = bc.PrecisionScheduler(model, "static:8", total_steps=16, **MOVES)
+    expected = {name: bc.schedule(MOVES[name]) for name in ("weights", "activations", "backward_bits")}
+    for step in range(16):
+        [now] = {(s.weight_bits, s.activation_bits, s.backward_bits, s.strength) for s in sites(model).values()}
+        assert now[:3] == tuple(expected[name](step, 16) for name in ("weights", "activations", "backward_bits"))
+        assert now == p.current
+        assert now[3] == min(1, step / 8)
+        assert {s.evaluation for s in sites(model).values()} == {(8, 8, 1.0)}
+        p.step()
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "step", "expected"),
+    [
+        ("join(RTH:3-8, 0.8, full)", {}, 0, (8, 8, 8)),
+        ("join(RTH:3-8, 0.8, full)", {}, 99, (None, None, None)),
+        ("static:4", {"activations": "join(full, 0.5, static:8)"}, 0, (4, None, 8)),
+        ("static:4", {"strength": 0}, 0, (4, 4, None)),
+        ("full", {}, 0, (None, None, None)),
+        ("join(static:4, 0.5, full)", {"backward_bits": 6}, 99, (None, None, 6)),
+    ],
+)
+def test_the_default_of_gradients_is_full_only_where_the_forward_pass_is(spec, options, step, expected):
+    model = model_of_two()
+    p = bc.PrecisionScheduler(model, spec, total_steps=100, **options)
+    for _ in range(step):
+        p.step()
+    assert p.current[:3] == expected
+
+
+def test_evaluation_is_at_the_largest_width_of_each_operand_or_at_the_given_one():
+    for spec, options, expected in (
+        ("join(static:4, 0.9, full)", {}, (None, None, 1.0)),
+        ("CR:3-8", {"weights": 4}, (4, 8, 1.0)),
+        ("join(static:4, 0.9, full)", {"evaluate_bits": 4}, (4, 4, 1.0)),
+        ("static:4", {"evaluate_bits": None}, (None, None, 1.0)),
+    ):
+        model = model_of_two()
+        p = bc.PrecisionScheduler(model, spec, total_steps=10, **options)
+        assert {site.evaluation for site in sites(model).values()} == {expected}
+        del p
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_one_compiled_graph_when_everything_moves():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    eager, model = model_of_two(), model_of_two()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for own, run in ((eager, eager), (model, compiled)):
+        trained(own, bc.PrecisionScheduler(own, "static:8", total_steps=12, **MOVES), 12, run)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    for a, b in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_a_resumed_training_is_the_same_bit_for_bit():
+    whole, first, second = (model_of_two() for _ in range(3))
+    trained(whole, bc.PrecisionScheduler(whole, "static:8", total_steps=12, **MOVES), 12)
+    p = bc.PrecisionScheduler(first, "static:8", total_steps=12, **MOVES)
+    trained(first, p, 7)
+    state = json.loads(json.dumps(p.state_dict()))
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    resumed = bc.PrecisionScheduler(second, "static:8", total_steps=12, **MOVES)
+    resumed.load_state_dict(state)
+    trained(second, resumed, 5)
+    for a, b in zip(whole.parameters(), second.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_state_of_another_schedule_warns_and_names_what_differs():
+    p = bc.PrecisionScheduler(model_of_two(), "static:8", total_steps=12, **MOVES)
+    other = bc.PrecisionScheduler(model_of_two(), "static:8", total_steps=12)
+    with pytest.warns(UserWarning, match="weights is 'not given' here and 'join.*strength is 'not given' here"):
+        other.load_state_dict(p.state_dict())
+    assert "weights='join(static:4, 0.5, static:8)'" in repr(p)
+    assert "strength='join(linear-rise, 0.5, 1)'" in repr(p)
+
+
+def test_a_combination_costs_what_a_hand_computation_says():
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 4, bias=False)
+            self.scores = bc.Matmul()
+
+        def forward(self, x):
+            h = self.linear(x)
+            return self.scores(h, h.mT)
+
+    model = bc.quantize(Attends(), execute="simulated")
+    x = torch.randn(2, 5, 6)
+    c = bc.cost(model, x)
+    linear, scores = 2 * 5 * 6 * 4, 2 * 5 * 4 * 5
+    one_step = linear * (4 * 8) + linear * (6 * 8) + 2 * scores * (6 * 8) + scores * (8 * 8)
+    assert c.bitops(weights=4, activations=8, backward=6) == one_step
+    assert c.training("static:4", 10, 6, activations=8) == 10 * one_step
+    full = linear * 32 * 32 + linear * 6 * 32 + 2 * scores * 6 * 32 + scores * 32 * 32
+    half = c.training("static:4", 10, 6, activations=8, strength="join(0.5, 0.5, 1)")
+    assert half == 5 * one_step + 5 * full
+    assert c.where("linear").bitops(weights=4, activations=8, backward=6) == linear * 4 * 8 + linear * 6 * 8
+    baseline = 10 * c.bitops(forward=8, backward=6)
+    assert c.saving("static:4", 10, 6, activations=8) == 1 - 10 * one_step / baseline
+    p = bc.PrecisionScheduler(model, "static:4", 10, 6, activations=8, strength="join(0.5, 0.5, 1)")
+    with Meter(model) as meter:
+        for _ in range(10):
+            model(x).sum().backward()
+            p.step()
+    assert meter.bitops == half
+
+
+def test_healing_costs_bits_before_and_full_after():
+    c = bc.cost(bc.quantize(nn.Linear(4, 4, bias=False)), torch.zeros(1, 4, requires_grad=True))
+    full, low = 16 * 3 * 32**2, 16 * 3 * 4 * 4
+    assert c.training("join(static:4, 0.9, full)", 10) == 9 * low + full
+    assert c.saving("join(static:4, 0.9, full)", 10) == pytest.approx(1 - (9 * low + full) / (10 * low))
+    forward_only = 9 * low + 16 * (32 * 32 + 2 * 4 * 32)
+    assert c.training("join(static:4, 0.9, full)", 10, backward_bits=4) == forward_only
+
+
+specs = st.sampled_from(["static:4", "full", "CR:3-8:cycles=2", "join(static:4, 0.5, full)", "linear-fall:2-6"])
+strengths = st.sampled_from([None, "0", "0.5", "linear-rise", "join(0, 0.3, cosine-rise:0.5-1.0, 0.6, 1)"])
+
+
+@settings(deadline=None)
+@given(specs, specs, st.sampled_from(["max", 5, None, "join(static:8, 0.5, full)"]), strengths, st.integers(1, 40))
+def test_the_histogram_counts_every_step(weights, activations, backward, strength, total):
+    moves = OperandSchedules.of(None, backward, weights, activations, strength)
+    counts = {}
+    for step in range(total):
+        widths = moves.at(step, total).counted()
+        counts[widths] = counts.get(widths, 0) + 1
+    assert moves.histogram(total) == counts
+    same = OperandSchedules.of(weights, backward, strength=strength)
+    assert sum(same.histogram(total).values()) == total
+
+
+fractions = st.floats(0, 1)
+curves = st.builds(
+    lambda profile, shape, limits, cycles: Curve(
+        Profile.of(profile), shape, *sorted(limits), cycles=1 if shape.startswith("fall") else 2 * cycles
+    ),
+    st.sampled_from(["linear", "cosine", "exponential", "rex"]),
+    st.sampled_from(["repeated", "triangular-h", "triangular-v", "fall-h", "fall-v"]),
+    st.tuples(fractions, fractions),
+    st.integers(1, 9),
+)
+every_strength = st.recursive(
+    st.one_of(st.builds(Level, fractions), curves),
+    lambda parts: st.builds(lambda a, b, at: Joined((a, b), (at,)), parts, parts, st.floats(0.01, 0.99)),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None)
+@given(every_strength, st.integers(1, 60))
+def test_strengths_round_trip_and_stay_between_0_and_1(s, total):
+    assert strength(str(s)) == s
+    assert str(strength(str(s))) == str(s)
+    values = s.values(np.arange(total), total)
+    assert ((values >= 0) & (values <= 1)).all()
+    assert s(total + 5, total) == s(total - 1, total) == values[-1]
+
+
+def test_a_function_is_a_strength():
+    def warm(step, total):
+        return min(1.0, step / 4)
+
+    s = strength(warm)
+    assert (str(s), strength("call:warm") == s, s(2, 10)) == ("call:warm", True, 0.5)
+    with pytest.raises(ValueError, match="the strength bad at step 3 of 10 must be a number from 0 .*, got nan"):
+        strength(_named("bad", lambda step, total: float("nan")))(3, 10)
+
+
+def _named(name, function):
+    function.__name__ = name
+    return function
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"strength": 1.5}, "strength must be a number from 0 .* to 1 .*, got 1.5"),
+        ({"strength": float("nan")}, "strength must be a number from 0 .*, got nan"),
+        ({"strength": "linear-rise:0.5-1.5"}, "the highest strength must be a number from 0 .*, got 1.5"),
+        ({"strength": "linear-rise:1-0"}, "the lowest strength 1.0 is above the highest 0.0"),
+        ({"strength": "delay(0.5, linear-rise)"}, "strengths are combined by join"),
+        ({"strength": "wobble"}, "unknown strength 'wobble': write a number from 0 to 1"),
+        ({"strength": "linear-rise:cycles=2"}, "cycles of a single rise"),
+        ({"strength": "join(0, 0.5)"}, "one moment between every two"),
+        ({"weights": 17}, "weights must be from 1 to 16"),
+        ({"activations": "CR"}, "CR needs bits"),
+        ({"backward_bits": 0}, "backward_bits must be an integer from 1 to 16"),
+        ({"backward_bits": "high"}, "backward_bits must be an integer.*, got 'high'"),
+        ({"evaluate_bits": 0}, "evaluate_bits must be an integer from 1 to 16"),
+        ({"schedule": None, "weights": 4}, "give a schedule, or a schedule for weights and one for activations"),
+    ],
+)
+def test_misuse(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bc.PrecisionScheduler(model_of_two(), **{"schedule": "static:8", "total_steps": 10, **arguments})
+
+
+def test_existing_names_of_runs_do_not_change():
+    assert RunConfig("graph", "CR:3-8:cycles=8", 150).name == "7428ed7057a34981"
+    assert RunConfig("graph", "static:4", 150, activations="static:8").name != RunConfig("graph", "static:4", 150).name
+
+
+def test_a_run_with_everything_on_resumes_bit_for_bit(tmp_path):
+    run = RunConfig("image", "static:8", steps=6, batch_size=8, **MOVES)
+
+    def stop(progress):
+        if progress.step == 4:
+            raise KeyboardInterrupt
+
+    whole, _ = train(run)
+    with pytest.raises(KeyboardInterrupt):
+        train(run, tmp_path, stop, checkpoint_every=3)
+    resumed, _ = train(run, tmp_path, checkpoint_every=3)
+    assert (resumed.test, resumed.bitops, resumed.curve) == (whole.test, whole.bitops, whole.curve)
+
+
+def optimizer(rates=(0.1,)):
+    return torch.optim.SGD([{"params": [nn.Parameter(torch.ones(1))], "lr": rate} for rate in rates], momentum=0.9)
+
+
+def linear_decay(o):
+    return lr_scheduler.LinearLR(o, 1.0, 0.1, total_iters=20)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda o: lr_scheduler.CosineAnnealingLR(o, 100), 1),
+        (lambda o: lr_scheduler.LambdaLR(o, lambda step: 1 if step < 80 else (100 - step) / 20), 81),
+        (lambda o: lr_scheduler.MultiStepLR(o, [30, 60]), 30),
+        (lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=100, pct_start=0.4), 40),
+        (lambda o: lr_scheduler.ConstantLR(o, 0.5, total_iters=10), None),
+        (
+            lambda o: lr_scheduler.SequentialLR(
+                o, [lr_scheduler.ConstantLR(o, 1.0, 1), linear_decay(o)], milestones=[70]
+            ),
+            71,
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*epoch parameter:UserWarning")
+def test_where_a_learning_rate_begins_to_fall(make, expected):
+    o = optimizer((0.1, 0.2))
+    s = make(o)
+    before = copy.deepcopy((o.state_dict(), {k: v for k, v in s.state_dict().items() if not k.startswith("_sched")}))
+    found = bc.decay_begins(s, 100)
+    assert (o.state_dict(), {k: v for k, v in s.state_dict().items() if not k.startswith("_sched")}) == before
+    rates = []
+    for _ in range(100):
+        rates.append(o.param_groups[0]["lr"])
+        o.step()
+        s.step()
+    falls = [step for step in range(1, 100) if rates[step] < rates[step - 1] * (1 - 1e-9)]
+    assert found == (falls[0] if falls else None)
+    assert expected is None or found == pytest.approx(expected, abs=1)
+
+
+def test_decay_of_functions_and_of_transformers():
+    transformers = pytest.importorskip("transformers")
+    o = optimizer()
+    assert bc.decay_begins(transformers.get_linear_schedule_with_warmup(o, 10, 100), 100) == 11
+    assert bc.decay_begins(lambda step: 1.0, 100) is None
+    assert bc.decay_begins(lambda step: 1.0 - (step >= 60) * 0.5, 100) == 60
+    with pytest.raises(ValueError, match="ReduceLROnPlateau follows the training"):
+        bc.decay_begins(lr_scheduler.ReduceLROnPlateau(o), 100)
+    with pytest.raises(ValueError, match="must be a torch.optim.lr_scheduler.LRScheduler or a function"):
+        bc.decay_begins(0.1, 100)
+
+
+def test_the_first_step_of_a_schedule_is_what_it_says():
+    assert StepBits(4, None, 8).counted() == (4, 32, 8)
+    assert StepBits(4, 4, 8, 0.5).counted() == (32, 32, 8)
