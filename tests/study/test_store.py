@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bitcycle._study.exports import export
@@ -118,43 +118,6 @@ def test_odd_rows_are_told_in_one_line(tmp_path, run, sealed):
 
 
 RUNS = [RunConfig("image", "CR:2-8:cycles=8", 400, seed) for seed in range(6)]
-
-
-@pytest.fixture(scope="module")
-def intact(tmp_path_factory):
-    """A store that is not damaged."""
-    path = tmp_path_factory.mktemp("intact") / "s.sqlite"
-    with Store(path) as store:
-        store.begin("one", RUNS, "plan", "command")
-        for run in RUNS[:4]:
-            store.write(record(run, curve=[{"step": 1.0, "loss": 0.1 * place} for place in range(4)]))
-        store.fail(RUNS[4], "Traceback")
-        store.set_workers("one", 2)
-    return path
-
-
-def everything(path):
-    with Store(path, must_exist=True) as store:
-        studies = [store.study(name) for name in store.studies()]
-        of_studies = [list(store.all_records(study.name)) for study in studies]
-        return repr((studies, of_studies, store.records(), store.records(RUNS), store.failures(), store.done()))
-
-
-@given(places=st.lists(st.integers(0, 2**31), min_size=1, max_size=3))
-@settings(max_examples=200)
-def test_a_changed_bit_changes_nothing_or_is_told(intact, tmp_path_factory, places):
-    changed, expected = bytearray(intact.read_bytes()), everything(intact)
-    for place in places:
-        changed[place // 8 % len(changed)] ^= 1 << place % 8
-    path = tmp_path_factory.mktemp("damaged") / "s.sqlite"
-    path.write_bytes(changed)
-    line = ""
-    try:
-        assert everything(path) == expected
-    except (ValueError, OSError) as told:
-        line = str(told)
-    assert line == "" or ("s.sqlite" in line and "\n" not in line)
-    assert path.read_bytes() == changed
 
 
 def test_damaged_rows_are_set_aside_and_their_runs_are_missing(tmp_path):

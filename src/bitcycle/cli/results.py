@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,7 +41,7 @@ def results(
     from bitcycle._study.exports import json_text, row
     from bitcycle._study.store import Store
 
-    with Store(store, must_exist=True) as opened:
+    with _no_garbage_collection(), Store(store, must_exist=True) as opened:
         names = opened.studies()
         failures = list(opened.all_failures(study))
         if export is not None:
@@ -59,6 +60,16 @@ def results(
     else:
         print(_table(found, purposes))
         print(f"{len(found)} runs, {len(failures)} failed; studies: {', '.join(names) or 'none'}")
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A large store makes millions of objects, none of them garbage; looking for some takes a fifth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _purposes(plans: list[str]) -> dict[RunConfig, list[Cell]]:
