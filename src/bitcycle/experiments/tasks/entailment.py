@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -101,22 +102,30 @@ class EntailmentTraining(Training):
         return min((step + 1) / warm_up, (total - step) / max(1, total - warm_up))
 
     def loss(self, step: int) -> Tensor:
-        pairs = [self.data.train[row] for row in self.batches(step).tolist()]
-        labels = torch.tensor([pair.label for pair in pairs], device=self.device)
-        return nn.functional.cross_entropy(self.model(**self._inputs(pairs)).logits, labels)
+        return nn.functional.cross_entropy(*self._output([self.data.train[row] for row in self.batches(step).tolist()]))
 
     @torch.no_grad()
     def evaluate(self, split: Split) -> float:
-        pairs = self.data[split]
-        correct = 0
-        for start in range(0, len(pairs), 256):
-            batch = pairs[start : start + 256]
-            predicted = self.model(**self._inputs(batch)).logits.argmax(1).tolist()
-            correct += sum(label == pair.label for label, pair in zip(predicted, batch, strict=True))
-        return correct / len(pairs)
+        correct = sum(int((logits.argmax(1) == labels).sum()) for logits, labels in self._outputs(split))
+        return correct / len(self.data[split])
+
+    @torch.no_grad()
+    def example_losses(self, split: Split) -> Tensor:
+        """Return the cross entropy of each pair."""
+        return torch.cat([nn.functional.cross_entropy(*output, reduction="none") for output in self._outputs(split)])
 
     def example(self) -> dict[str, Tensor]:
         return self._inputs(self.data.train[: self.batch])
+
+    def _outputs(self, split: Split) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield logits and labels in batches."""
+        pairs = self.data[split]
+        for start in range(0, len(pairs), 256):
+            yield self._output(pairs[start : start + 256])
+
+    def _output(self, pairs: list[Pair]) -> tuple[Tensor, Tensor]:
+        labels = torch.tensor([pair.label for pair in pairs], device=self.device)
+        return self.model(**self._inputs(pairs)).logits, labels
 
     def _inputs(self, pairs: list[Pair]) -> dict[str, Any]:
         encoded = self.tokenizer([(pair.premise, pair.hypothesis) for pair in pairs], self.max_length)

@@ -33,6 +33,32 @@ class Option:
     """The allowed values; any value if empty."""
 
 
+AUTO = "auto"
+"""The default of options whose value follows from the data or the model."""
+
+
+def positive_option(name: str, text: str, auto: int | None = None) -> int:
+    """Return the value of an option as an integer of 1 or more.
+
+    Args:
+        name: The name of the option.
+        text: Its value.
+        auto: What :data:`AUTO` stands for, if the option allows it.
+
+    Raises:
+        ValueError: If the value is not such an integer.
+
+    Example:
+        >>> positive_option("hidden", "200"), positive_option("hidden", "auto", auto=64)
+        (200, 64)
+    """
+    if text == AUTO and auto is not None:
+        return auto
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name} must be an integer of 1 or more, got {text!r}")
+    return int(text)
+
+
 class Training(ABC):
     """A task prepared for one run.
 
@@ -119,6 +145,20 @@ class Training(ABC):
     def extra_metrics(self, split: Split) -> dict[str, float]:
         """Compute further metrics by name. Called once, after training, on the test set."""
         return {}
+
+    def example_losses(self, split: Split) -> Tensor | None:
+        """Compute the loss of each example. Called once, after training, on the test set.
+
+        Their mean is recorded as the run's ``test loss``. It varies less between random seeds than an accuracy, and the
+        losses of two runs can be compared example by example. The model is in evaluation mode.
+
+        Args:
+            split: The validation set or the test set.
+
+        Returns:
+            One loss per example, in the order of the data; None, the default, if the task does not compute them.
+        """
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """Return any state other than model and optimiser, for checkpoints: tensors, numbers, strings, containers."""
