@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +18,16 @@ from bitcycle.experiments.data.sentence_pairs import Pair, PairData, read_pairs
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import Batches, Task, Training, register_task
+from bitcycle.experiments.tasks.task import (
+    AUTO,
+    Batches,
+    Option,
+    Task,
+    Training,
+    positive_number,
+    positive_option,
+    register_task,
+)
 from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 
@@ -38,7 +48,11 @@ class EntailmentTask(Task):
     steps = 300
     evaluate_every = 75
     models = tuple(SIZES)
-    options: ClassVar = {"activations": ACTIVATIONS}
+    options: ClassVar = {
+        "activations": ACTIVATIONS,
+        "rate": Option(AUTO, "learning rate; auto = 1e-5 for a pretrained model, else set by its size"),
+        "validation": Option(AUTO, "number of validation pairs that are used; auto = all"),
+    }
     embedded = "sentences with labels from a small natural-logic generator"
     official = "XNLI, SNLI, GLUE (RTE, MNLI) tsv and jsonl"
 
@@ -49,10 +63,14 @@ class EntailmentTask(Task):
     def prepare(self, run: RunConfig) -> Training:
         data = read_pairs(find_official(run.data)) if run.data else natural_logic()
         transformers = need("transformers", "text", "the entailment task")
-        name, recipe = self.chosen_model(run), recipe_of(self.chosen_options(run))
+        name, options = self.chosen_model(run), self.chosen_options(run)
+        recipe = recipe_of(options)
+        used = positive_option("validation", options["validation"], auto=len(data.validation))
+        data = replace(data, validation=data.validation[:used])
         if Path(name).is_dir():
             pretrained = pretrained_encoder(name, len(data.labels))
-            return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), 1e-5, recipe)
+            rate = positive_number("rate", options["rate"], auto=1e-5)
+            return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), rate, recipe)
         tokenizer = WordTokenizer(text for pair in data.train for text in (pair.premise, pair.hypothesis))
         width, layers, rate = SIZES[name]
         dropout = 0.1 if run.data else 0.0  # generated pairs have no label noise to overfit
@@ -71,7 +89,9 @@ class EntailmentTask(Task):
             pad_token_id=tokenizer.pad,
         )
         model = transformers.BertForSequenceClassification(config)
-        return EntailmentTraining(run, data, model, tokenizer, rate, recipe)
+        return EntailmentTraining(
+            run, data, model, tokenizer, positive_number("rate", options["rate"], auto=rate), recipe
+        )
 
 
 class EntailmentTraining(Training):

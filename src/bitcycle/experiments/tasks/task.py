@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -57,6 +58,27 @@ def positive_option(name: str, text: str, auto: int | None = None) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{name} must be an integer of 1 or more, got {text!r}")
     return int(text)
+
+
+def positive_number(name: str, text: str, auto: float) -> float:
+    """Return the value of an option as a number above 0, where :data:`AUTO` stands for ``auto``.
+
+    Raises:
+        ValueError: If the value is not such a number.
+
+    Example:
+        >>> positive_number("rate", "5e-5", auto=1e-5), positive_number("rate", "auto", auto=1e-5)
+        (5e-05, 1e-05)
+    """
+    if text == AUTO:
+        return auto
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a number above 0, got {text!r}")
+    return number
 
 
 class Training(ABC):
