@@ -19,7 +19,7 @@ FOLDER = Path("evidence")
 """Where claims, domains and figures are kept, relative to the repository."""
 
 
-class Test(StrEnum):
+class Rule(StrEnum):
     """How a claim is judged, by the one-sided 95 % bounds of its effect and the smallest effect worth knowing."""
 
     GREATER = "greater"
@@ -84,7 +84,7 @@ class Claim:
     """Where it comes from."""
     study: str
     """The kind of study that judges it: a key of ``studies`` in domains.toml."""
-    test: Test
+    rule: Rule
     smallest: float
     """The smallest effect worth knowing, as a share of the gap between static q_min and static q_max."""
     domains: tuple[str, ...]
@@ -210,7 +210,7 @@ def _claim(values: Mapping[str, Any], file: Mapping[str, Any]) -> Claim:
         text=values["text"],
         source=values["source"],
         study=values["study"],
-        test=Test(values["test"]),
+        rule=Rule(values["rule"]),
         smallest=values.get("smallest", file["smallest"]),
         domains=tuple(values.get("domains", ["*"])),
         kind=Kind(values.get("kind", Kind.DIFFERENCE)),

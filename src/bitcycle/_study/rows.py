@@ -112,7 +112,7 @@ def losses_of(row: Row) -> NDArray[np.float32]:
     Raises:
         DamagedRowError: The row does not match its digest.
     """
-    _check(row)
+    check(row)
     return np.frombuffer(row[1], _LOSS)
 
 

@@ -113,6 +113,57 @@ def status(folder: Folder = FOLDER) -> None:
     print(table(["part", "seeds", "core hours of the domain", "figures", "pilot figures"], rows))
 
 
+@evidence.command()
+def power(folder: Folder = FOLDER) -> None:
+    """Print the power of each claim from the pilots: what can be decided and detected with how many seeds."""
+    from bitcycle._evidence.design import Measure, Role, read_design
+    from bitcycle._evidence.figures import all_figures
+    from bitcycle._evidence.power import SEEDS
+    from bitcycle._evidence.power import power as power_of
+
+    design = read_design(folder)
+    pilots = all_figures(folder, design, Role.TUNING)
+    rows = []
+    for domain in design.domains:
+        for claim in design.claims_about(domain):
+            for measure in Measure:
+                found = power_of(claim, domain, pilots, measure)
+                if found is not None:
+                    numbers = [f"{100 * found.decided[n]:.0f} % / {found.detectable[n]:.2f}" for n in SEEDS]
+                    scatter = [f"{found.effect:+.2f}", f"{found.scatter:.2f}"]
+                    rows.append([domain.id, claim.id, str(measure), str(found.pilot_seeds), *scatter, *numbers])
+    if not rows:
+        raise ValueError(f"{folder} has no pilots: 'bitcycle evidence run --pilot' trains them")
+    print(
+        "For each number of seeds: how often the claim is decided if there is no effect (greater: contradicted; no "
+        "worse: supported) / the smallest effect that is detected with a power of 80 %. Effects are in gaps.\n"
+    )
+    heads = ["domain", "claim", "measure", "pilots", "effect", "scatter", *(f"{n} seeds" for n in SEEDS)]
+    print(table(heads, rows))
+
+
+@evidence.command()
+def page(
+    folder: Folder = FOLDER,
+    out: Annotated[Path, typer.Option(help="The HTML page.")] = Path("out/evidence.html"),
+    markdown: Annotated[Path | None, typer.Option(help="Also write the page as Markdown.")] = None,
+) -> None:
+    """Write the page of verdicts from the figures in the folder. Nothing is trained."""
+    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.figures import all_figures
+    from bitcycle._evidence.page import html_page, markdown_page
+    from bitcycle._study.exports import replacing
+
+    design = read_design(folder)
+    found = all_figures(folder, design, Role.JUDGING)
+    texts = {out: html_page(design, found)} | ({markdown: markdown_page(design, found)} if markdown else {})
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+        print(path)
+
+
 def _role(pilot: bool) -> Role:
     from bitcycle._evidence.design import Role
 
