@@ -53,11 +53,11 @@ class RunResult:
     curve: list[dict[str, float]] = field(default_factory=list, compare=False)
     """At each evaluation: ``step``, ``bits`` (32 for full precision), ``loss`` (mean training loss since the previous
     evaluation), ``validation`` (the metric), and the values of each :class:`Diagnostic` that was measured."""
+    versions: dict[str, str] = field(default_factory=dict, compare=False)
+    """Versions of bitcycle, torch and Python, and everything else that affects the last digits of a result."""
     example_losses: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     """The loss of each example of the test set, whose mean is ``extra["test loss"]``; None if the task has none, and
     in results that are read from a store, which gives them on request."""
-    versions: dict[str, str] = field(default_factory=dict, compare=False)
-    """Versions of bitcycle, torch and Python, and everything else that affects the last digits of a result."""
 
     @property
     def question(self) -> RunConfig:
