@@ -27,6 +27,7 @@ LAYERS = (
     {"experiments"},
     {"tasks"},
     {"_study", "_bench"},
+    {"_evidence"},
     {"cli"},
 )
 """From low to high. Packages of one layer do not import each other."""

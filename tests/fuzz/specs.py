@@ -122,7 +122,7 @@ def _schedule(random, depth, complete):
 
 def _leaf(random, complete):
     if random.random() < 0.2:
-        return random.choice(("full", f"static:{random.randint(1, 16)}"))
+        return random.choice(("full", f"static:{random.randint(1, 16)}", f"static:{random.uniform(0.9, 16.1)!r}"))
     single = False
     if random.random() < 0.5:
         name = random.choice(tuple(sc.TEN))

@@ -20,6 +20,7 @@ def cyclics(draw, shapes=tuple(sc.SHAPES), profiles=PROFILES):
     return sc.Cyclic(draw(profiles), shape, *draw(SPANS), cycles=cycles)
 
 
+mixtures = st.floats(1, 16).filter(lambda bits: round(bits, 6) % 1).map(sc.Mixed)
 constants = st.one_of(st.none(), WIDTHS).map(sc.Constant)
 
 
@@ -39,4 +40,4 @@ def _combined(children):
     return st.one_of(deficits, delays, joins)
 
 
-schedules = st.recursive(st.one_of(constants, cyclics()), _combined, max_leaves=4)
+schedules = st.recursive(st.one_of(constants, mixtures, cyclics()), _combined, max_leaves=4)

@@ -20,7 +20,7 @@ DOCUMENTED = re.findall(r"^\| ``([^`]+)`` ", grammar.__doc__, re.MULTILINE)
 
 
 def test_the_documentation_lists_every_form():
-    assert len(DOCUMENTED) == 12
+    assert len(DOCUMENTED) == 13
 
 
 @pytest.mark.parametrize("spec", [s for s in DOCUMENTED if not s.startswith("call:")])
@@ -128,7 +128,10 @@ MISUSE = {
     "linear-fall:3-8:cycles=2": "no cycles to set",
     "static": "as in static:8",
     "static:0": "bits must be 1 or more",
-    "static:2.5": "bits must be an integer",
+    "static:0.5": "a mean width must be a number from 1 to 16, got 0.5",
+    "static:16.5": "a mean width must be a number from 1 to 16, got 16.5",
+    "static:2.00000001": "must lie between two integers, got 2.00000001: use static:2",
+    "static:2.x": "bits must be a number, got '2.x'",
     "full:8": "nothing may follow full",
     "call:nobody": "unknown function 'nobody'",
     "jion(full, 0.5, full)": "did you mean 'join'?",

@@ -312,3 +312,14 @@ def test_version_2_reads_as_version_1_does(tmp_path):
             read.append(repr((studies, of_studies, store.records(), store.failures())))
     assert read[0] == read[1]
     assert content(paths[1])[0] == (VERSION,)
+
+
+def test_a_store_of_version_3_gets_a_table_for_losses(tmp_path):
+    path = tmp_path / "s.sqlite"
+    Store(path).close()
+    connection = sqlite3.connect(path)
+    connection.executescript("DROP TABLE examples; PRAGMA user_version = 3")
+    connection.close()
+    with Store(path) as store:
+        assert store.example_losses([RunConfig("graph", "static:8", 4)]) == {}
+    assert content(path)[0] == (VERSION,)

@@ -12,7 +12,7 @@ from bitcycle._cost import Cost, cost
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
+from bitcycle.experiments.tasks import Training, task_named
 
 TIMED = 3  # steps that are timed, after one for warming up
 
@@ -73,13 +73,22 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
     return estimates
 
 
-def _measure(run: RunConfig) -> _Measured:
-    task = task_named(run.task)
+def step_cost(run: RunConfig) -> Cost:
+    """Count one training step of the model of a run."""
+    return _prepared(run)[1]
+
+
+def _prepared(run: RunConfig) -> tuple[Training, Cost]:
     torch.manual_seed(0)
-    training = task.prepare(run)
+    training = task_named(run.task).prepare(run)
     quantize(training.model, training.recipe, policy=training.policy)
     training.model.train()
-    counted = cost(training.model, training.example())
+    return training, cost(training.model, training.example())
+
+
+def _measure(run: RunConfig) -> _Measured:
+    task = task_named(run.task)
+    training, counted = _prepared(run)
     set_bits(training.model, forward=8, backward=8)
     times = []
     for step in range(1 + TIMED):

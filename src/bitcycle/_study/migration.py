@@ -2,7 +2,7 @@
 
 Version 2 renames three fields of the run configurations of version 1 (bitcycle 0.1), so the names of the runs that use
 them change, and records how many workers a study had and when it ended. Version 3 adds digests to the rows and the
-names of runs to the members of studies.
+names of runs to the members of studies. Version 4 adds the losses of test examples.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def migrate(connection: sqlite3.Connection, version: int, checkpoints: Path) -> 
     """Upgrade the tables of a store of this version within the caller's transaction."""
     if version == 1:
         _to_version_2(connection, checkpoints)
-    _to_version_3(connection)
+    if version <= 2:
+        _to_version_3(connection)
+    connection.execute("CREATE TABLE examples (name TEXT PRIMARY KEY, losses BLOB, digest TEXT) WITHOUT ROWID")
 
 
 def _to_version_3(connection: sqlite3.Connection) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from bitcycle._study.deficits import DeficitPart
 from bitcycle.experiments.learning_rate import LearningRatePolicy
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant, Schedule, complete
+from bitcycle.schedules import Constant, Mixed, Schedule, complete
 from bitcycle.schedules.cyclic import TEN
 
 BASELINES = ("static q_max", "static q_min", "full")
@@ -94,8 +94,8 @@ class StudyPart:
         return list(distinct)
 
     def _backward(self, completed: Schedule, q_max: int) -> int | str | None:
-        """Return the bits of the gradients: a constant schedule takes the plan's q_max, as the others do."""
-        fixed = isinstance(completed, Constant)
+        """Return the bits of the gradients: a static schedule takes the plan's q_max, as the others do."""
+        fixed = isinstance(completed, (Constant, Mixed))
         if fixed and completed.limits(1)[1] is None:
             return "max"
         return q_max if self.backward_bits == "max" and fixed else self.backward_bits

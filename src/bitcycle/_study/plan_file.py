@@ -21,6 +21,8 @@
     starts = [0, 0.25, 0.5]                  # where the window begins
     recovery = "rest"                        # after the window: the "rest" of the normal run, or a "whole" one
 
+A schedule may also be a control at equal cost, such as "match(CT, mixed)", see bitcycle._study.controls.
+
 Further keys: model, data, batch_size, backward_bits (a width, "full", or a spec), weights, activations and strength
 (one spec or several, in place of the schedule; "" is the schedule itself), autocast, test_weights ("best" on
 validation, or "last"). Keys above the parts apply to all parts. An unknown key is an error.
@@ -34,9 +36,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bitcycle._study.controls import has_controls, with_solved_controls
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.plan import MAX_SEEDS, MOVES, Plan, StudyPart
 from bitcycle._support.names import nearest
@@ -128,7 +132,7 @@ def plan_of(values: Mapping[str, Any], name: str) -> Plan:
     return Plan(
         _string(values.get("name", name), "name"),
         (
-            *(_study_part(_resolved({**common, **part}, KEYS)) for part in parts),
+            *(_with_controls(_study_part(_resolved({**common, **part}, KEYS))) for part in parts),
             *(_deficit_part(_resolved({**common, **deficit}, DEFICIT_KEYS)) for deficit in deficits),
         ),
     )
@@ -178,6 +182,25 @@ def _resolved(values: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, An
         "task": task.name,
         "data": located(_string(values.get("data", ""), "data")),
     }
+
+
+def _with_controls(part: StudyPart) -> StudyPart:
+    """Return the part with its controls at equal cost solved for the task's model, see :mod:`_study.controls`."""
+    if not has_controls(part.schedules):
+        return part
+    several = [len(part.bits), len(part.cycles), *map(len, part.options.values())]
+    if any(number != 1 for number in several):
+        raise ValueError(
+            "controls such as match(CT) are solved for one pair of bits, one number of cycles and one value of each "
+            "option: write a part for each combination"
+        )
+    from bitcycle._study.estimate import step_cost  # loads torch, which reading a stored plan does not need
+
+    run = next(iter(replace(part, schedules=("full",)).runs()))
+    schedules = with_solved_controls(
+        part.schedules, part.bits[0], part.cycles[0], part.steps, part.backward_bits, step_cost(run)
+    )
+    return replace(part, schedules=tuple(schedules))
 
 
 def _task(name: str) -> Task:

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
@@ -26,10 +29,13 @@ CREATE TABLE studies (
     name TEXT PRIMARY KEY, plan TEXT, command TEXT, begun TEXT, workers INTEGER, ended TEXT, digest TEXT
 ) WITHOUT ROWID;
 CREATE TABLE members (study TEXT, place INTEGER, run TEXT, name TEXT, PRIMARY KEY (study, place)) WITHOUT ROWID;
+CREATE TABLE examples (name TEXT PRIMARY KEY, losses BLOB, digest TEXT) WITHOUT ROWID;
 CREATE TABLE damaged (origin TEXT, content TEXT, found TEXT);
 """
 
 Row = Sequence[Any]
+
+_LOSS = np.dtype("<f4")
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), default=repr)  # made once, because there may be many rows
 
@@ -90,6 +96,24 @@ def record_of(row: Row, with_curve: bool = True) -> RunResult:
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedRowError(f"the row of {row[0]!r} is not that of a result ({error})") from error
+
+
+def row_of_losses(record: RunResult) -> Row | None:
+    """Return the losses of a result's examples as a row of ``examples``, or None if it has none."""
+    if record.example_losses is None:
+        return None
+    columns = (record.run.name, record.example_losses.astype(_LOSS).tobytes())
+    return (*columns, digest_of(columns))
+
+
+def losses_of(row: Row) -> NDArray[np.float32]:
+    """Return the losses in a row of ``examples``.
+
+    Raises:
+        DamagedRowError: The row does not match its digest.
+    """
+    check(row)
+    return np.frombuffer(row[1], _LOSS)
 
 
 def row_of_failure(run: RunConfig, traceback: str, written: str) -> Row:

@@ -20,6 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bitcycle._study.migration import migrate
 from bitcycle._study.rows import (
     SCHEMA,
@@ -29,8 +32,10 @@ from bitcycle._study.rows import (
     digest_of_study,
     failure_of,
     is_intact,
+    losses_of,
     record_of,
     row_of_failure,
+    row_of_losses,
     row_of_record,
     run_of,
 )
@@ -38,7 +43,7 @@ from bitcycle._support.names import nearest
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
-VERSION = 3
+VERSION = 4
 APPLICATION = 0x62697463  # "bitc": marks the file as a store
 PATIENCE = 60  # seconds to wait while another process writes
 PAGE = 16384  # bytes; a result fits on a page with others, which makes a large store half as large and twice as fast
@@ -46,6 +51,9 @@ MAX_NAMES = 500  # in one question; SQLite allows no more than 999 everywhere
 MAX_SHOWN = 3  # damaged rows that an error names
 
 Made = TypeVar("Made")
+
+_OUTCOMES = ("records", "failures", "examples")
+"""The tables with one row per run."""
 
 
 @dataclass(frozen=True)
@@ -261,6 +269,8 @@ class Store:
         row = row_of_record(record, _now())
         with self._transaction() as connection:
             connection.execute(f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * len(row))})", row)
+            if (losses := row_of_losses(record)) is not None:
+                connection.execute("INSERT OR IGNORE INTO examples VALUES (?, ?, ?)", losses)
             connection.execute("DELETE FROM failures WHERE name = ?", (record.run.name,))
 
     def fail(self, run: RunConfig, traceback: str) -> None:
@@ -278,8 +288,8 @@ class Store:
         is moved with its members; its results stay.
         """
         with self._transaction() as connection:
-            rows = {table: connection.execute(f"SELECT * FROM {table}") for table in ("records", "failures", "studies")}
-            damaged = [(table, row) for table in ("records", "failures") for row in rows[table] if not is_intact(row)]
+            rows = {table: connection.execute(f"SELECT * FROM {table}") for table in (*_OUTCOMES, "studies")}
+            damaged = [(table, row) for table in _OUTCOMES for row in rows[table] if not is_intact(row)]
             damaged += [("studies", row) for row in rows["studies"].fetchall() if not self._is_intact(row)]
             for table, row in damaged:
                 # With "+" the type of the column does not matter, because that of a damaged name may be another.
@@ -339,6 +349,15 @@ class Store:
         if names is None:
             return {name for (name,) in self._rows("SELECT name FROM records")}
         return {row[0] for row in self._named("records", names, "name")}
+
+    def example_losses(self, runs: Iterable[RunConfig]) -> dict[str, NDArray[np.float32]]:
+        """Return the losses of the test examples of these runs, by the name of the run; runs without any are left out.
+
+        Raises:
+            ValueError: Some of their rows are damaged.
+        """
+        rows = self._named("examples", [run.name for run in runs])
+        return dict(self._made(rows, lambda row: (row[0], losses_of(row))))
 
     def failures(self, runs: Iterable[RunConfig] | None = None) -> list[RunFailure]:
         """Return the failures among these runs; by default, of all runs."""

@@ -65,6 +65,7 @@ def application() -> typer.Typer:
     from bitcycle.cli.cost import cost
     from bitcycle.cli.data import data
     from bitcycle.cli.deficit import deficit
+    from bitcycle.cli.evidence import evidence
     from bitcycle.cli.range_test import range_test
     from bitcycle.cli.report import report
     from bitcycle.cli.results import results
@@ -100,4 +101,5 @@ def application() -> typer.Typer:
     for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise, bench):
         app.command()(command)
     app.add_typer(data, name="data")
+    app.add_typer(evidence, name="evidence")
     return app

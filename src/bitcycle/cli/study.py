@@ -171,7 +171,7 @@ def run_and_report(
 
     command = shlex.join(["bitcycle", *sys.argv[1:]])
     with Store(store) as opened:
-        with _StudyBar() as bar:
+        with StudyBar() as bar:
             try:
                 run_study(plan, opened, engine, command, retry_failed, bar.update)
             except KeyboardInterrupt:
@@ -246,7 +246,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-class _StudyBar:
+class StudyBar:
     """A progress bar on stderr; if that is not a terminal, one line for each run that ends."""
 
     def __init__(self) -> None:
@@ -277,7 +277,7 @@ class _StudyBar:
         self.status = "no run is done"
         self.latest: object = None
 
-    def __enter__(self) -> _StudyBar:
+    def __enter__(self) -> StudyBar:
         self.progress.start()
         return self
 

@@ -6,8 +6,14 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import Schedule, schedule
+
+TEST_LOSS = "test loss"
+"""The name of the mean loss on the test set among the further metrics. Stored results have it: do not change it."""
 
 
 class Diagnostic(StrEnum):
@@ -49,6 +55,9 @@ class RunResult:
     evaluation), ``validation`` (the metric), and the values of each :class:`Diagnostic` that was measured."""
     versions: dict[str, str] = field(default_factory=dict, compare=False)
     """Versions of bitcycle, torch and Python, and everything else that affects the last digits of a result."""
+    example_losses: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+    """The loss of each example of the test set, whose mean is ``extra["test loss"]``; None if the task has none, and
+    in results that are read from a store, which gives them on request."""
 
     @property
     def question(self) -> RunConfig:
@@ -69,8 +78,10 @@ class RunResult:
         return schedule(self.run.schedule)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values, for a results file."""
-        return {**asdict(self), "run": self.run.as_dict()}
+        """Return all fields but the losses of examples as plain values, for a results file."""
+        values = asdict(replace(self, example_losses=None))
+        del values["example_losses"]
+        return {**values, "run": self.run.as_dict()}
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from bitcycle.experiments.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.diagnostics import Diagnostics
 from bitcycle.experiments.learning_rate import LearningRatePolicy
-from bitcycle.experiments.result import RunResult
+from bitcycle.experiments.result import TEST_LOSS, RunResult
 from bitcycle.experiments.run_config import RunConfig, WeightChoice
 from bitcycle.experiments.tasks import Task, Training, task_named
 from bitcycle.integrations.loggers import LoggedRun, open_loggers
@@ -153,6 +153,9 @@ def train(
     model.load_state_dict(state.best_weights)
     with _evaluation_mode(model):
         test, extra = training.evaluate(Split.TEST), training.extra_metrics(Split.TEST)
+        losses = training.example_losses(Split.TEST)
+    if losses is not None:
+        extra[TEST_LOSS] = float(losses.double().mean())
     logger.log(run.steps, {"test": test, **extra})
     logger.close()
     restore(model)
@@ -168,6 +171,7 @@ def train(
         seconds=seconds,
         extra=extra,
         curve=state.curve,
+        example_losses=None if losses is None else losses.float().cpu().numpy(),
         versions=versions(device) | {"execution": state.execution.value},
     )
     return result, model

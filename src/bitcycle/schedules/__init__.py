@@ -25,9 +25,10 @@ from __future__ import annotations
 
 from bitcycle.schedules.base import Bits, Group, Schedule
 from bitcycle.schedules.combinators import Deficit, Delay, Join, Moment, Window
-from bitcycle.schedules.constant import Constant
+from bitcycle.schedules.constant import Constant, Mixed
 from bitcycle.schedules.custom import Custom
 from bitcycle.schedules.cyclic import SHAPES, TEN, Cyclic
+from bitcycle.schedules.matching import Control, match
 from bitcycle.schedules.operands import OperandSchedules, StepBits
 from bitcycle.schedules.profiles import PROFILES, Profile, profile
 from bitcycle.schedules.spec import DEFAULT_CYCLES, complete, schedule
@@ -40,12 +41,14 @@ __all__ = [
     "TEN",
     "Bits",
     "Constant",
+    "Control",
     "Custom",
     "Cyclic",
     "Deficit",
     "Delay",
     "Group",
     "Join",
+    "Mixed",
     "Moment",
     "OperandSchedules",
     "Profile",
@@ -57,6 +60,7 @@ __all__ = [
     "deficit",
     "delay",
     "join",
+    "match",
     "profile",
     "schedule",
     "strength",

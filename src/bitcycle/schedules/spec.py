@@ -4,6 +4,7 @@
 |--------------------------------------------|------------------------------------------------------------------------|
 | ``full``                                   | full precision throughout                                              |
 | ``static:8``                               | eight bits throughout                                                  |
+| ``static:5.62``                            | five and six bits in turn, 5.62 bits on average                        |
 | ``CR:3-8:cycles=8``                        | one of the ten by name, q_min-q_max, cycles (default 8)                |
 | ``RR:3-8:cycles=8:constant=0.5``           | parameters of the profile: ``rate`` for E, ``constant`` for R          |
 | ``cosine-repeated:3-8:cycles=8``           | any registered profile with a shape: ``repeated``, ``triangular-h``,   |
@@ -34,7 +35,7 @@ from bitcycle._support.names import nearest
 from bitcycle._support.text import shown
 from bitcycle.schedules.base import MOST_CHARACTERS, MOST_DEPTH, Bits, Schedule
 from bitcycle.schedules.combinators import Deficit, Delay, Join, Moment, Window
-from bitcycle.schedules.constant import Constant
+from bitcycle.schedules.constant import Constant, Mixed
 from bitcycle.schedules.custom import Custom, Function
 from bitcycle.schedules.cyclic import SHAPES, SHORT_SHAPES, TEN, Cyclic
 from bitcycle.schedules.profiles import PROFILES, Profile, defaults
@@ -218,12 +219,20 @@ def _leaf(text: str, open_parts: _Open) -> Schedule:
     if name == "static":
         if len(fields) != 1:
             raise ValueError(f"{shown(text)}: a static schedule takes one width, as in static:8")
-        return Constant(whole_of(fields[0], "bits"))
+        return _static(fields[0])
     if name == "call":
         if len(fields) != 1:
             raise ValueError(f"{shown(text)}: call takes the name of a function, as in call:warm")
         return Custom.named(fields[0])
     return _cyclic(name, fields, text, open_parts)
+
+
+def _static(text: str) -> Schedule:
+    """Return one width, or a mixture of two if the width has a decimal point."""
+    if "." not in text:
+        return Constant(whole_of(text, "bits"))
+    bits = number_of(text, "bits")
+    return Constant(int(bits)) if bits.is_integer() else Mixed(bits)
 
 
 def _cyclic(name: str, fields: list[str], text: str, open_parts: _Open) -> Schedule:

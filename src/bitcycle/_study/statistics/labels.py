@@ -2,7 +2,7 @@
 
 | setting                                | label                                                               |
 |----------------------------------------|---------------------------------------------------------------------|
-| ``static:8``, ``full``                 | ``static 8``, ``full``                                              |
+| ``static:8``, ``static:5.62``, ``full``| ``static 8``, ``static 5.62``, ``full``                             |
 | ``CR:3-8:cycles=8``                    | ``CR``; ``CR 3-8`` and ``CR n=8`` where bits and cycles differ      |
 | ``RR:3-8:cycles=8:constant=0.5``       | ``RR constant=0.5``                                                 |
 | any other schedule                     | its spec                                                            |
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant, Cyclic, Schedule, schedule
+from bitcycle.schedules import Constant, Cyclic, Mixed, Schedule, schedule
 from bitcycle.schedules.base import Bits
 
 
@@ -77,7 +77,7 @@ def _moves(run: RunConfig) -> list[tuple[str, str]]:
 
 
 def _name(run: RunConfig, s: Schedule | None) -> str:
-    if isinstance(s, Constant):
+    if isinstance(s, (Constant, Mixed)):
         return "full" if s.bits is None else f"static {s.bits}"
     if isinstance(s, Cyclic):
         return _family(s)

@@ -16,7 +16,7 @@ from bitcycle._support.rounding import significant
 from bitcycle.advice.non_inferiority import non_inferiority
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant
+from bitcycle.schedules import Constant, Mixed
 from bitcycle.schedules.comparison import EARLY
 
 Records = dict[int, RunResult]
@@ -78,7 +78,7 @@ def describe(
     settings = []
     for run, label, in_front in zip(groups, labels(list(groups)), front, strict=True):
         schedule = schedule_of(run)
-        constant = isinstance(schedule, Constant) and not moves_apart(run)
+        constant = isinstance(schedule, (Constant, Mixed)) and not moves_apart(run)
         one_schedule = schedule is not None and not constant and not moves_apart(run)
         fixed_backward = run.backward_bits if isinstance(run.backward_bits, int) else "max"
         settings.append(

@@ -46,6 +46,10 @@ class Outputs(NamedTuple):
     size: tuple[int, int]
     """Height and width of the images."""
 
+    def of_image(self, row: int) -> Outputs:
+        """Return the outputs for one image of the batch."""
+        return self._replace(logits=self.logits[row : row + 1], offsets=self.offsets[row : row + 1])
+
 
 class Pyramid(nn.Module):
     """A feature pyramid.

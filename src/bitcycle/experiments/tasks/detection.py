@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import ClassVar
 
@@ -23,9 +24,17 @@ from bitcycle.experiments.data.voc import read_voc
 from bitcycle.experiments.metrics.detection import coco_map, voc_map
 from bitcycle.experiments.models.backbones import freeze_batch_norm, load_backbone
 from bitcycle.experiments.models.boxes import Detections
-from bitcycle.experiments.models.retinanet import RetinaNet, detect, retinanet_loss
+from bitcycle.experiments.models.retinanet import Outputs, RetinaNet, detect, retinanet_loss
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import Batches, Option, Task, Training, register_task
+from bitcycle.experiments.tasks.task import (
+    AUTO,
+    Batches,
+    Option,
+    Task,
+    Training,
+    positive_option,
+    register_task,
+)
 from bitcycle.kernels.noise import mix
 
 WARM_UP = 20  # steps
@@ -62,6 +71,7 @@ class DetectionTask(Task):
             "keep the statistics of batch norms fixed; auto = only with a pretrained backbone",
             tuple(FrozenNorm),
         ),
+        "size": Option(AUTO, f"images are scaled to squares of this many pixels; auto = 64 for {SMALL}, else 512"),
     }
     embedded = "scenes composed of scikit-learn's digits"
     official = "Pascal VOC folders of any year"
@@ -74,15 +84,16 @@ class DetectionTask(Task):
         if name == SMALL:
             if weights:
                 raise ValueError(f"{SMALL} has no pretrained backbone: choose {', '.join(DEPTHS)}")
-            model, size, rate = RetinaNet.small(classes), 64, 6e-3
+            model, usual, rate = RetinaNet.small(classes), 64, 6e-3
         else:
             depth = DEPTHS[name]
-            model, size, rate = RetinaNet(classes, depth), 512, 1e-4
+            model, usual, rate = RetinaNet(classes, depth), 512, 1e-4
             if weights:
                 load_backbone(model.backbone, weights)
                 rate = 3e-6 if depth == 101 else 1e-5
         if frozen is FrozenNorm.YES or (frozen is FrozenNorm.AUTO and weights):
             freeze_batch_norm(model)
+        size = positive_option("size", options["size"], auto=usual)
         return DetectionTraining(run, data, model, size, rate)
 
 
@@ -124,15 +135,31 @@ class DetectionTraining(Training):
             return {}
 
     @torch.no_grad()
+    def example_losses(self, split: Split) -> Tensor:
+        """Return RetinaNet's loss of each image: focal loss plus smooth L1 loss."""
+        return torch.stack(
+            [
+                retinanet_loss(outputs.of_image(row), [target]).total
+                for outputs, targets in self._outputs(split)
+                for row, target in enumerate(targets)
+            ]
+        )
+
+    @torch.no_grad()
     def _detections_and_targets(self, split: Split) -> tuple[list[Detections], list[Target]]:
-        samples = self.data[split]
         detections: list[Detections] = []
         targets: list[Target] = []
+        for outputs, of_batch in self._outputs(split):
+            detections += detect(outputs)
+            targets += of_batch
+        return detections, targets
+
+    def _outputs(self, split: Split) -> Iterator[tuple[Outputs, list[Target]]]:
+        """Yield outputs and targets in batches."""
+        samples = self.data[split]
         for start in range(0, len(samples), 32):
             batch = self._batch(samples, list(range(start, min(start + 32, len(samples)))))
-            detections += detect(self.model(batch.images.to(self.device)))
-            targets += batch.targets
-        return detections, targets
+            yield self.model(batch.images.to(self.device)), batch.targets
 
     def example(self) -> Tensor:
         return torch.zeros(self.batch, 3, self.size, self.size, device=self.device)

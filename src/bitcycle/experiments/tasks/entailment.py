@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +18,16 @@ from bitcycle.experiments.data.sentence_pairs import Pair, PairData, read_pairs
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import Batches, Task, Training, register_task
+from bitcycle.experiments.tasks.task import (
+    AUTO,
+    Batches,
+    Option,
+    Task,
+    Training,
+    positive_number,
+    positive_option,
+    register_task,
+)
 from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 
@@ -37,7 +48,11 @@ class EntailmentTask(Task):
     steps = 300
     evaluate_every = 75
     models = tuple(SIZES)
-    options: ClassVar = {"activations": ACTIVATIONS}
+    options: ClassVar = {
+        "activations": ACTIVATIONS,
+        "rate": Option(AUTO, "learning rate; auto = 1e-5 for a pretrained model, else set by its size"),
+        "validation": Option(AUTO, "number of validation pairs that are used; auto = all"),
+    }
     embedded = "sentences with labels from a small natural-logic generator"
     official = "XNLI, SNLI, GLUE (RTE, MNLI) tsv and jsonl"
 
@@ -48,10 +63,14 @@ class EntailmentTask(Task):
     def prepare(self, run: RunConfig) -> Training:
         data = read_pairs(find_official(run.data)) if run.data else natural_logic()
         transformers = need("transformers", "text", "the entailment task")
-        name, recipe = self.chosen_model(run), recipe_of(self.chosen_options(run))
+        name, options = self.chosen_model(run), self.chosen_options(run)
+        recipe = recipe_of(options)
+        used = positive_option("validation", options["validation"], auto=len(data.validation))
+        data = replace(data, validation=data.validation[:used])
         if Path(name).is_dir():
             pretrained = pretrained_encoder(name, len(data.labels))
-            return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), 1e-5, recipe)
+            rate = positive_number("rate", options["rate"], auto=1e-5)
+            return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), rate, recipe)
         tokenizer = WordTokenizer(text for pair in data.train for text in (pair.premise, pair.hypothesis))
         width, layers, rate = SIZES[name]
         dropout = 0.1 if run.data else 0.0  # generated pairs have no label noise to overfit
@@ -70,7 +89,9 @@ class EntailmentTask(Task):
             pad_token_id=tokenizer.pad,
         )
         model = transformers.BertForSequenceClassification(config)
-        return EntailmentTraining(run, data, model, tokenizer, rate, recipe)
+        return EntailmentTraining(
+            run, data, model, tokenizer, positive_number("rate", options["rate"], auto=rate), recipe
+        )
 
 
 class EntailmentTraining(Training):
@@ -101,22 +122,30 @@ class EntailmentTraining(Training):
         return min((step + 1) / warm_up, (total - step) / max(1, total - warm_up))
 
     def loss(self, step: int) -> Tensor:
-        pairs = [self.data.train[row] for row in self.batches(step).tolist()]
-        labels = torch.tensor([pair.label for pair in pairs], device=self.device)
-        return nn.functional.cross_entropy(self.model(**self._inputs(pairs)).logits, labels)
+        return nn.functional.cross_entropy(*self._output([self.data.train[row] for row in self.batches(step).tolist()]))
 
     @torch.no_grad()
     def evaluate(self, split: Split) -> float:
-        pairs = self.data[split]
-        correct = 0
-        for start in range(0, len(pairs), 256):
-            batch = pairs[start : start + 256]
-            predicted = self.model(**self._inputs(batch)).logits.argmax(1).tolist()
-            correct += sum(label == pair.label for label, pair in zip(predicted, batch, strict=True))
-        return correct / len(pairs)
+        correct = sum(int((logits.argmax(1) == labels).sum()) for logits, labels in self._outputs(split))
+        return correct / len(self.data[split])
+
+    @torch.no_grad()
+    def example_losses(self, split: Split) -> Tensor:
+        """Return the cross entropy of each pair."""
+        return torch.cat([nn.functional.cross_entropy(*output, reduction="none") for output in self._outputs(split)])
 
     def example(self) -> dict[str, Tensor]:
         return self._inputs(self.data.train[: self.batch])
+
+    def _outputs(self, split: Split) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield logits and labels in batches."""
+        pairs = self.data[split]
+        for start in range(0, len(pairs), 256):
+            yield self._output(pairs[start : start + 256])
+
+    def _output(self, pairs: list[Pair]) -> tuple[Tensor, Tensor]:
+        labels = torch.tensor([pair.label for pair in pairs], device=self.device)
+        return self.model(**self._inputs(pairs)).logits, labels
 
     def _inputs(self, pairs: list[Pair]) -> dict[str, Any]:
         encoded = self.tokenizer([(pair.premise, pair.hypothesis) for pair in pairs], self.max_length)

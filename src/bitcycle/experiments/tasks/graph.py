@@ -22,13 +22,12 @@ from bitcycle.experiments.data.official import find_official
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.graph_networks import GAT, GCN, SAGE, GraphNetwork
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import Option, Task, Training, register_task
+from bitcycle.experiments.tasks.task import AUTO, Option, Task, Training, positive_option, register_task
 
 NETWORKS: dict[str, type[GraphNetwork]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
 DEFAULT_PARTS = 4
 DEFAULT_SEEDS = 1024  # training nodes whose sampled neighbourhoods make a batch
 CHUNK = 16_384  # nodes that are evaluated at a time
-AUTO = "auto"
 
 
 class GraphBatches(StrEnum):
@@ -78,8 +77,8 @@ class GraphTask(Task):
         data = read_graph(find_official(run.data)) if run.data else digits_graph()
         small = len(data.train) < 1000
         dropout = 0.5 if small else 0.2
-        hidden = _positive_option("hidden", options["hidden"], auto=64 if small else 512)
-        layers = _positive_option("layers", options["layers"], auto=2 if small else 3)
+        hidden = positive_option("hidden", options["hidden"], auto=64 if small else 512)
+        layers = positive_option("layers", options["layers"], auto=2 if small else 3)
         model = NETWORKS[name](data.x.shape[1], hidden, data.classes, layers, dropout, normalised=not small)
         recipe = Recipe(bias=True, aggregation=options["aggregation"])  # type: ignore[arg-type]
         rate, decay = (1e-2, 5e-4) if small else (1e-3, 0.0)
@@ -88,7 +87,7 @@ class GraphTask(Task):
             case GraphBatches.PARTS:
                 return PartsTraining(run, data, model, recipe, optimizer)
             case GraphBatches.NEIGHBOURS:
-                fan_outs = (_positive_option("fan_out", options["fan_out"]),) * layers
+                fan_outs = (positive_option("fan_out", options["fan_out"]),) * layers
                 return NeighboursTraining(run, data, model, recipe, optimizer, fan_outs)
         return GraphTraining(run, data, model, recipe, optimizer)
 
@@ -116,6 +115,12 @@ class GraphTraining(Training):
         rows = self.data[split]
         predicted = self._logits()[rows].argmax(1).cpu()
         return float((predicted == self.data.y[rows]).float().mean())
+
+    @torch.no_grad()
+    def example_losses(self, split: Split) -> Tensor:
+        """Return the cross entropy of each node."""
+        rows = self.data[split]
+        return F.cross_entropy(self._logits()[rows].cpu(), self.data.y[rows], reduction="none")
 
     def example(self) -> tuple[Any, ...]:
         return self._whole_graph()
@@ -207,11 +212,3 @@ class NeighboursTraining(GraphTraining):
         sample = self.adjacency.sampled(nodes, self.fan_outs, step_generator(self.seed, step))
         edges = tuple(layer.to(self.device) for layer in sample.edges)
         return self.data.x[sample.nodes].to(self.device), edges, sample.targets
-
-
-def _positive_option(name: str, text: str, auto: int | None = None) -> int:
-    if text == AUTO and auto is not None:
-        return auto
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name} must be an integer of 1 or more, got {text!r}")
-    return int(text)

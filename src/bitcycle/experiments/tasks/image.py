@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -78,15 +80,22 @@ class ImageTraining(Training):
 
     @torch.no_grad()
     def evaluate(self, split: Split) -> float:
-        images = self.data[split]
-        correct = 0
-        for rows in torch.arange(len(images)).split(512):
-            logits = self.model(self._normalised(images.images(rows)))
-            correct += int((logits.argmax(1) == images.labels[rows].to(self.device)).sum())
-        return correct / len(images)
+        correct = sum(int((logits.argmax(1) == labels).sum()) for logits, labels in self._outputs(split))
+        return correct / len(self.data[split])
+
+    @torch.no_grad()
+    def example_losses(self, split: Split) -> Tensor:
+        """Return the cross entropy of each image."""
+        return torch.cat([F.cross_entropy(*output, reduction="none") for output in self._outputs(split)])
 
     def example(self) -> Tensor:
         return torch.zeros(self.batch, self.data.channels, self.data.size, self.data.size, device=self.device)
+
+    def _outputs(self, split: Split) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield logits and labels in batches."""
+        images = self.data[split]
+        for rows in torch.arange(len(images)).split(512):
+            yield self.model(self._normalised(images.images(rows))), images.labels[rows].to(self.device)
 
     def _normalised(self, x: Tensor) -> Tensor:
         return ((x - self.mean) / self.std).to(self.device)

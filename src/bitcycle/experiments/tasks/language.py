@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -16,7 +17,7 @@ from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.data.text import WordData, python_reference, read_words
 from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import Task, Training, register_task
+from bitcycle.experiments.tasks.task import AUTO, Option, Task, Training, positive_option, register_task
 from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 
 LENGTH = 35  # words between truncations of back-propagation
@@ -36,21 +37,26 @@ class LanguageTask(Task):
     steps = 400
     evaluate_every = 100
     models = (*LSTM_LAYERS, TRANSFORMER)
-    options: ClassVar = {"activations": ACTIVATIONS}
+    options: ClassVar = {
+        "activations": ACTIVATIONS,
+        "hidden": Option(AUTO, "units of the LSTM; auto = 128 for the embedded text, else 800"),
+    }
     embedded = "the English text of Python's own reference"
     official = "PTB (ptb.train.txt, ...) and WikiText (train.txt, ...) word-level files"
 
     def prepare(self, run: RunConfig) -> Training:
         data = read_words(find_official(run.data)) if run.data else python_reference()
         name, words = self.chosen_model(run), len(data.vocabulary)
-        hidden, dropout = (800, 0.5) if run.data else (128, 0.2)
+        options = self.chosen_options(run)
+        dropout = 0.5 if run.data else 0.2
         if name == TRANSFORMER:
             model: nn.Module = TransformerLanguageModel(words, 128 if not run.data else 256, dropout=dropout)
             optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), 1e-3)
         else:
+            hidden = positive_option("hidden", options["hidden"], auto=800 if run.data else 128)
             model = LSTMLanguageModel(words, hidden, layers=LSTM_LAYERS[name], dropout=dropout)
             optimizer = torch.optim.SGD(model.parameters(), 20.0)
-        return LanguageTraining(run, data, model, optimizer, recipe_of(self.chosen_options(run)))
+        return LanguageTraining(run, data, model, optimizer, recipe_of(options))
 
 
 class LanguageTraining(Training):
@@ -102,12 +108,21 @@ class LanguageTraining(Training):
     @torch.no_grad()
     def evaluate(self, split: Split) -> float:
         columns = self.held_out[split]
-        total, state = 0.0, None
-        for position in range(0, len(columns) - 1, LENGTH):
-            words, following = self._segment(columns, position)
-            logits, state = self.model(words, state)
-            total += float(F.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction="sum"))
+        total = sum(
+            float(F.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction="sum"))
+            for logits, following in self._outputs(columns)
+        )
         return math.exp(min(total / (len(columns) - 1) / columns.shape[1], 100.0))
+
+    @torch.no_grad()
+    def example_losses(self, split: Split) -> Tensor:
+        """Return the mean cross entropy of the words of each stretch of text, of 35 words or, at the end, fewer."""
+        return torch.cat(
+            [
+                F.cross_entropy(logits.movedim(2, 1), following, reduction="none").mean(0)
+                for logits, following in self._outputs(self.held_out[split])
+            ]
+        )
 
     def example(self) -> Tensor:
         return torch.zeros(LENGTH, self.batch, dtype=torch.long, device=self.device)
@@ -117,6 +132,14 @@ class LanguageTraining(Training):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.carried, self.factor, self.best = state["carried"], state["factor"], state["best"]
+
+    def _outputs(self, columns: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the logits of each segment of a text, and the words to predict."""
+        state = None
+        for position in range(0, len(columns) - 1, LENGTH):
+            words, following = self._segment(columns, position)
+            logits, state = self.model(words, state)
+            yield logits, following
 
     def _segment(self, columns: Tensor, position: int) -> tuple[Tensor, Tensor]:
         """Return the words from a position on, and the words that follow them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -31,6 +32,53 @@ class Option:
     """One line for ``bitcycle tasks``."""
     choices: tuple[str, ...] = ()
     """The allowed values; any value if empty."""
+
+
+AUTO = "auto"
+"""The default of options whose value follows from the data or the model."""
+
+
+def positive_option(name: str, text: str, auto: int | None = None) -> int:
+    """Return the value of an option as an integer of 1 or more.
+
+    Args:
+        name: The name of the option.
+        text: Its value.
+        auto: What :data:`AUTO` stands for, if the option allows it.
+
+    Raises:
+        ValueError: If the value is not such an integer.
+
+    Example:
+        >>> positive_option("hidden", "200"), positive_option("hidden", "auto", auto=64)
+        (200, 64)
+    """
+    if text == AUTO and auto is not None:
+        return auto
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name} must be an integer of 1 or more, got {text!r}")
+    return int(text)
+
+
+def positive_number(name: str, text: str, auto: float) -> float:
+    """Return the value of an option as a number above 0, where :data:`AUTO` stands for ``auto``.
+
+    Raises:
+        ValueError: If the value is not such a number.
+
+    Example:
+        >>> positive_number("rate", "5e-5", auto=1e-5), positive_number("rate", "auto", auto=1e-5)
+        (5e-05, 1e-05)
+    """
+    if text == AUTO:
+        return auto
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a number above 0, got {text!r}")
+    return number
 
 
 class Training(ABC):
@@ -119,6 +167,20 @@ class Training(ABC):
     def extra_metrics(self, split: Split) -> dict[str, float]:
         """Compute further metrics by name. Called once, after training, on the test set."""
         return {}
+
+    def example_losses(self, split: Split) -> Tensor | None:
+        """Compute the loss of each example. Called once, after training, on the test set.
+
+        Their mean is recorded as the run's ``test loss``. It varies less between random seeds than an accuracy, and the
+        losses of two runs can be compared example by example. The model is in evaluation mode.
+
+        Args:
+            split: The validation set or the test set.
+
+        Returns:
+            One loss per example, in the order of the data; None, the default, if the task does not compute them.
+        """
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """Return any state other than model and optimiser, for checkpoints: tensors, numbers, strings, containers."""

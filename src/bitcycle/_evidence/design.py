@@ -1,0 +1,243 @@
+"""The design of the evidence: what is claimed and how it is judged, and on which domains it is studied.
+
+``claims.toml`` and ``domains.toml`` were written before any judging run. Random seeds for tuning (the choice of bits,
+steps and measures, and the analysis of power) are other ones than those for judging.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bitcycle._support.names import nearest
+
+FOLDER = Path("evidence")
+"""Where claims, domains and figures are kept, relative to the repository."""
+
+
+class Rule(StrEnum):
+    """How a claim is judged, by the one-sided 95 % bounds of its effect and the smallest effect worth knowing."""
+
+    GREATER = "greater"
+    """Supported if the lower bound is above zero, contradicted if the upper bound is below the smallest effect."""
+    NO_WORSE = "no worse"
+    """Supported if the lower bound is not below minus the smallest effect, else contradicted if the upper bound is
+    below zero."""
+
+
+class Kind(StrEnum):
+    """What the effect of a claim is."""
+
+    DIFFERENCE = "difference"
+    """The mean quality of some settings minus that of others, paired by seed."""
+    SLOPE = "slope"
+    """The change of quality with cost, from the cost of static q_min to that of static q_max, seed by seed."""
+
+
+class Measure(StrEnum):
+    """What quality is measured by. The task's metric is the other one's control."""
+
+    LOSS = "test loss"
+    METRIC = "metric"
+
+
+class Role(StrEnum):
+    """What random seeds are for."""
+
+    TUNING = "tuning"
+    JUDGING = "judging"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The mean over some settings minus the mean over others."""
+
+    better: tuple[str, ...]
+    """The settings that the claim says are better."""
+    than: tuple[str, ...]
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each setting in the difference.
+
+        >>> Contrast(("CR", "CT"), ("static q_max",)).weights
+        {'CR': 0.5, 'CT': 0.5, 'static q_max': -1.0}
+        """
+        weights = dict.fromkeys(self.better, 1 / len(self.better))
+        for setting in self.than:
+            weights[setting] = weights.get(setting, 0.0) - 1 / len(self.than)
+        return weights
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim with everything that decides about it."""
+
+    id: str
+    text: str
+    """The claim in one sentence."""
+    source: str
+    """Where it comes from."""
+    study: str
+    """The kind of study that judges it: a key of ``studies`` in domains.toml."""
+    rule: Rule
+    smallest: float
+    """The smallest effect worth knowing, as a share of the gap between static q_min and static q_max."""
+    domains: tuple[str, ...]
+    """The kinds of domain it is about; ``*`` for all."""
+    kind: Kind = Kind.DIFFERENCE
+    contrast: Contrast = field(default_factory=lambda: Contrast((), ()))
+    beyond: Contrast | None = None
+    """A second difference that is subtracted: the claim is that the first one is larger."""
+    settings: tuple[str, ...] = ()
+    """The settings of a slope."""
+    given: str = ""
+    """The id of a claim without which this one has no subject: it is judged only where that one is supported."""
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each setting in the effect of a difference."""
+        weights = self.contrast.weights
+        for setting, weight in (self.beyond.weights if self.beyond else {}).items():
+            weights[setting] = weights.get(setting, 0.0) - weight
+        return weights
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The settings that the claim needs."""
+        return self.settings if self.kind is Kind.SLOPE else tuple(self.weights)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A task with its data, model and length of training; one column of the matrix."""
+
+    id: str
+    title: str
+    kinds: tuple[str, ...]
+    """What claims can be about it: ``graph``, ``hard``, ``fine-tuning``, ``deficit``, ..."""
+    studies: tuple[str, ...]
+    """The kinds of study that are run on it."""
+    task: Mapping[str, Any]
+    """The keys of a plan's part that all its studies share."""
+    measure: Measure
+    """By which measure claims are judged; the other one must not contradict it."""
+    seeds: int
+    """Number of judging seeds."""
+    scale: str
+    """The scale of the training in words."""
+    paper: str
+    """The scale of the paper's experiment."""
+    settles: str
+    """What would settle what is open here."""
+    hours: float
+    """Estimated hours of one core for all judging runs."""
+    gap_of: str = ""
+    """The domain whose gap between static q_min and static q_max is the unit of effects; its own if empty."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Claims, domains and the studies that connect them."""
+
+    claims: tuple[Claim, ...]
+    domains: tuple[Domain, ...]
+    """In the order in which they are run: by value per hour."""
+    studies: Mapping[str, tuple[Mapping[str, Any], ...]]
+    """The parts of each kind of study, as tables of a plan."""
+    first_seed: Mapping[Role, int]
+    tuning_seeds: int
+
+    def domain(self, id: str) -> Domain:
+        """Return a domain by its id."""
+        return _named(self.domains, id, "domain")
+
+    def claim(self, id: str) -> Claim:
+        """Return a claim by its id."""
+        return _named(self.claims, id, "claim")
+
+    def claims_about(self, domain: Domain) -> list[Claim]:
+        """Return the claims that a domain can judge."""
+        return [
+            claim
+            for claim in self.claims
+            if claim.study in domain.studies and ("*" in claim.domains or set(claim.domains) & set(domain.kinds))
+        ]
+
+    def seeds(self, domain: Domain, role: Role) -> list[int]:
+        """Return the random seeds of a domain."""
+        number = domain.seeds if role is Role.JUDGING else self.tuning_seeds
+        first = self.first_seed[role]
+        return list(range(first, first + number))
+
+
+def read_design(folder: Path = FOLDER) -> Design:
+    """Read claims.toml and domains.toml.
+
+    Raises:
+        ValueError: A file is missing or not as it should be.
+    """
+    claims, domains = (_toml(folder / name) for name in ("claims.toml", "domains.toml"))
+    try:
+        return Design(
+            claims=tuple(_claim(each, claims) for each in claims["claim"]),
+            domains=tuple(_domain(each) for each in domains["domain"]),
+            studies={name: tuple(study["part"]) for name, study in domains["studies"].items()},
+            first_seed={role: domains["seeds"][role] for role in Role},
+            tuning_seeds=domains["seeds"]["number_for_tuning"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{folder}: claims.toml or domains.toml is not as it should be ({error})") from error
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path}: run this in the repository, or name its folder with --folder") from None
+
+
+def _claim(values: Mapping[str, Any], file: Mapping[str, Any]) -> Claim:
+    known = {each.name for each in fields(Claim)} - {"contrast"} | {"better", "than"}
+    _check_keys(values, known, f"the claim {values.get('id')}")
+    beyond = values.get("beyond")
+    return Claim(
+        id=values["id"],
+        text=values["text"],
+        source=values["source"],
+        study=values["study"],
+        rule=Rule(values["rule"]),
+        smallest=values.get("smallest", file["smallest"]),
+        domains=tuple(values.get("domains", ["*"])),
+        kind=Kind(values.get("kind", Kind.DIFFERENCE)),
+        contrast=Contrast(tuple(values.get("better", ())), tuple(values.get("than", ()))),
+        beyond=Contrast(tuple(beyond["better"]), tuple(beyond["than"])) if beyond else None,
+        settings=tuple(values.get("settings", ())),
+        given=values.get("given", ""),
+    )
+
+
+def _domain(values: Mapping[str, Any]) -> Domain:
+    _check_keys(values, {each.name for each in fields(Domain)}, f"the domain {values.get('id')}")
+    kinds, studies, measure = tuple(values["kinds"]), tuple(values["studies"]), Measure(values["measure"])
+    return Domain(**{**values, "kinds": kinds, "studies": studies, "measure": measure})
+
+
+def _check_keys(values: Mapping[str, Any], known: set[str], what: str) -> None:
+    for key in values:
+        if key not in known:
+            raise ValueError(f"{what} has no key {key!r}; {nearest(key, sorted(known))}")
+
+
+Named = TypeVar("Named", Claim, Domain)
+
+
+def _named(known: tuple[Named, ...], id: str, what: str) -> Named:
+    for each in known:
+        if each.id == id:
+            return each
+    raise ValueError(f"there is no {what} {id!r}; {nearest(id, [each.id for each in known])}")

@@ -1,0 +1,162 @@
+"""The figures of judging runs: one small CSV file per study, from which everything else is computed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from bitcycle._evidence.design import Design, Domain, Measure, Role
+from bitcycle._evidence.studies import PlannedStudy
+from bitcycle._study.exports import replacing
+from bitcycle._study.store import Store
+from bitcycle.experiments.result import TEST_LOSS, RunResult
+
+FIGURES = "figures"
+"""The folder of judging figures; those of pilots are in ``pilots``."""
+FOLDERS = {Role.JUDGING: FIGURES, Role.TUNING: "pilots"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one run contributes."""
+
+    setting: str
+    """The setting as claims name it."""
+    schedule: str
+    """Its schedule as a spec."""
+    seed: int
+    metric: float
+    """The task's metric on the test set."""
+    loss: float
+    """The mean loss on the test set."""
+    bitops: int
+    """The metered cost of the training."""
+    seconds: float
+    run: str
+    """The name of the run."""
+    execution: str
+    """How products were computed."""
+
+    def quality(self, measure: Measure, higher_is_better: bool) -> float:
+        """Return the quality by a measure; higher is better."""
+        if measure is Measure.LOSS:
+            return -self.loss
+        return self.metric if higher_is_better else -self.metric
+
+
+@dataclass(frozen=True)
+class StudyFigures:
+    """The figures of a study, and what they need to be read."""
+
+    metric: str
+    higher_is_better: bool
+    figures: tuple[Figure, ...]
+
+    def by_setting(self, measure: Measure) -> dict[str, dict[int, float]]:
+        """Return the quality of each setting by seed."""
+        found: dict[str, dict[int, float]] = {}
+        for figure in self.figures:
+            found.setdefault(figure.setting, {})[figure.seed] = figure.quality(measure, self.higher_is_better)
+        return found
+
+    def costs(self) -> dict[str, float]:
+        """Return the mean cost of each setting."""
+        found: dict[str, list[int]] = {}
+        for figure in self.figures:
+            found.setdefault(figure.setting, []).append(figure.bitops)
+        return {setting: math.fsum(costs) / len(costs) for setting, costs in found.items()}
+
+    @property
+    def seconds(self) -> float:
+        """The time of all runs, each counted once."""
+        return math.fsum({figure.run: figure.seconds for figure in self.figures}.values())
+
+
+def path_of(folder: Path, domain: Domain, kind: str, role: Role) -> Path:
+    """Return the file of a study."""
+    return folder / FOLDERS[role] / f"{domain.id}-{kind.replace(' ', '-')}.csv"
+
+
+def collect(study: PlannedStudy, store: Store) -> StudyFigures | None:
+    """Return the figures of the finished runs of a study; None if there are none."""
+    records = {record.run.name: record for record in store.records([planned.run for planned in study.runs])}
+    if not records:
+        return None
+    example = next(iter(records.values()))
+    figures = [
+        _figure(planned.setting, records[planned.run.name]) for planned in study.runs if planned.run.name in records
+    ]
+    return StudyFigures(example.metric, example.higher_is_better, tuple(figures))
+
+
+def _figure(setting: str, record: RunResult) -> Figure:
+    return Figure(
+        setting,
+        record.run.schedule,
+        record.run.seed,
+        record.test,
+        record.extra.get(TEST_LOSS, math.nan),
+        record.bitops,
+        round(record.seconds, 1),
+        record.run.name,
+        record.versions.get("execution", ""),
+    )
+
+
+_NAMES = tuple(each.name for each in fields(Figure))
+_TYPES = {"seed": int, "metric": float, "loss": float, "bitops": int, "seconds": float}
+
+
+def write(path: Path, study: StudyFigures) -> None:
+    """Write figures with all digits. The column of the metric is named after it: ``accuracy`` or, lower is better,
+    ``-perplexity``.
+    """
+    metric = study.metric if study.higher_is_better else f"-{study.metric}"
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([metric if name == "metric" else name for name in _NAMES])
+    writer.writerows(astuple(figure) for figure in study.figures)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as unfinished:
+        unfinished.write_text(out.getvalue(), encoding="utf-8")
+
+
+def read(path: Path) -> StudyFigures | None:
+    """Read figures; None if there is no such file.
+
+    Raises:
+        ValueError: The file is not one that :func:`write` wrote.
+    """
+    if not path.exists():
+        return None
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.reader(file)
+        heads = next(reader, [])
+        rows = list(reader)
+    place = _NAMES.index("metric")
+    if [*heads[:place], "metric", *heads[place + 1 :]] != list(_NAMES):
+        raise ValueError(f"{path}: has the columns {', '.join(heads)}; they should be {', '.join(_NAMES)}")
+    figures = tuple(
+        Figure(*(_TYPES.get(name, str)(cell) for name, cell in zip(_NAMES, row, strict=True))) for row in rows
+    )
+    return StudyFigures(heads[place].removeprefix("-"), not heads[place].startswith("-"), figures)
+
+
+def all_figures(folder: Path, design: Design, role: Role) -> dict[tuple[str, str], StudyFigures]:
+    """Return the figures of all studies that have some, by domain and kind."""
+    found: dict[tuple[str, str], StudyFigures] = {}
+    for domain in design.domains:
+        for kind in domain.studies:
+            figures = read(path_of(folder, domain, kind, role))
+            if figures is not None:
+                found[domain.id, kind] = figures
+    return found
+
+
+def total_seconds(studies: Iterable[StudyFigures]) -> float:
+    """Return the time of all runs of several studies; a run that two of them share counts once."""
+    return math.fsum({figure.run: figure.seconds for each in studies for figure in each.figures}.values())

@@ -1,0 +1,191 @@
+"""Judge claims by the figures: an effect with its bounds and a mark, for every claim and domain.
+
+Effects are computed seed by seed and divided by the gap, the mean over seeds of the quality of static q_max minus that
+of static q_min. Their bounds are those of :func:`bitcycle.advice.non_inferiority.non_inferiority`: one-sided, 95 %,
+Student's t over seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Rule
+from bitcycle._evidence.figures import StudyFigures
+from bitcycle.advice.non_inferiority import FEWEST_SEEDS, non_inferiority
+
+GAP = "schedules"
+"""The kind of study that has static q_min and static q_max."""
+LOW, HIGH = "static q_min", "static q_max"
+
+Qualities = Mapping[str, Mapping[int, float]]
+"""The quality of each setting by seed."""
+AllFigures = Mapping[tuple[str, str], StudyFigures]
+"""Figures by domain and kind of study."""
+
+
+class Mark(StrEnum):
+    """What the figures say about a claim in a domain."""
+
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    OPEN = "open"
+    NO_SUBJECT = "no subject"
+    """The claim is about something that does not occur here."""
+    NOT_RUN = "not run"
+
+
+class Reason(StrEnum):
+    """Why a claim is neither supported nor contradicted."""
+
+    NO_FIGURES = "its runs are not done"
+    FEW_SEEDS = "too few seeds"
+    DIVERGED = "runs diverged"
+    NO_GAP = "static q_min is not shown to lose against static q_max"
+    UNDECIDED = "the interval allows both"
+    MEASURES_DISAGREE = "the test loss and the metric disagree"
+    NO_SUBJECT = "the claim it builds on is not supported here"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An effect in units of the gap, with its one-sided 95 % bounds."""
+
+    mean: float
+    lower: float
+    upper: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What static q_min loses against static q_max, in the units of a measure."""
+
+    mean: float
+    lower: float
+    upper: float
+    seeds: int
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether precision matters here."""
+        return self.lower > 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One claim in one domain."""
+
+    claim: Claim
+    domain: Domain
+    mark: Mark
+    reason: Reason | None
+    """Why it is neither supported nor contradicted."""
+    effect: Effect | None
+    """By the measure of the domain."""
+    other: Effect | None
+    """By the other measure."""
+
+
+def judge(design: Design, figures: AllFigures) -> list[Cell]:
+    """Return a cell for every claim in every domain that it is about."""
+    cells = [_cell(claim, domain, figures) for domain in design.domains for claim in design.claims_about(domain)]
+    marks = {(cell.claim.id, cell.domain.id): cell.mark for cell in cells}
+    return [_with_subject(cell, marks) for cell in cells]
+
+
+def gap_of(domain: Domain, figures: AllFigures, measure: Measure) -> Gap | None:
+    """Return the gap of a domain, or of the domain it refers to; None if its runs are not done."""
+    study = figures.get((domain.gap_of or domain.id, GAP))
+    if study is None:
+        return None
+    qualities = study.by_setting(measure)
+    if not {LOW, HIGH} <= qualities.keys():
+        return None
+    found = non_inferiority(qualities[HIGH], qualities[LOW], margin=0.0)
+    return Gap(found.difference, found.lower, found.upper, found.pairs)
+
+
+def effects_by_seed(claim: Claim, qualities: Qualities, costs: Mapping[str, float]) -> dict[int, float]:
+    """Return the effect of a claim for every seed that has all of its settings, in the units of quality.
+
+    >>> from bitcycle._evidence.design import Contrast
+    >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), contrast=Contrast(("CR", "CT"), ("LR",)))
+    >>> effects_by_seed(claim, {"CR": {0: 3.0}, "CT": {0: 1.0}, "LR": {0: 1.5, 1: 0.0}}, {})
+    {0: 0.5}
+    """
+    needed = claim.needed
+    if not set(needed) <= qualities.keys():
+        return {}
+    seeds = sorted(set.intersection(*(set(qualities[setting]) for setting in needed)))
+    weights = _slope_weights(claim, costs) if claim.kind is Kind.SLOPE else claim.weights
+    return {seed: math.fsum(weight * qualities[name][seed] for name, weight in weights.items()) for seed in seeds}
+
+
+def _slope_weights(claim: Claim, costs: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of the least-squares slope of quality, over costs scaled to 0 at q_min and 1 at q_max."""
+    x = np.array([(costs[name] - costs[LOW]) / (costs[HIGH] - costs[LOW]) for name in claim.settings])
+    centred = x - x.mean()
+    return dict(zip(claim.settings, (centred / (centred @ centred)).tolist(), strict=True))
+
+
+def verdict(claim: Claim, effect: Effect) -> Mark:
+    """Apply the rule of a claim to its effect.
+
+    >>> from bitcycle._evidence.design import Contrast
+    >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), contrast=Contrast(("CR",), ("LR",)))
+    >>> [str(verdict(claim, Effect(0.0, low, high, 5))) for low, high in ((0.01, 0.3), (-0.1, 0.09), (-0.1, 0.2))]
+    ['supported', 'contradicted', 'open']
+    """
+    if claim.rule is Rule.GREATER:
+        if effect.upper < claim.smallest:
+            return Mark.CONTRADICTED
+        return Mark.SUPPORTED if effect.lower > 0 else Mark.OPEN
+    if effect.lower >= -claim.smallest:
+        return Mark.SUPPORTED
+    return Mark.CONTRADICTED if effect.upper < 0 else Mark.OPEN
+
+
+def _cell(claim: Claim, domain: Domain, figures: AllFigures) -> Cell:
+    main, reason = _effect(claim, domain, figures, domain.measure)
+    other, _ = _effect(claim, domain, figures, _other(domain.measure))
+    if main is None:
+        mark = Mark.NOT_RUN if reason is Reason.NO_FIGURES else Mark.OPEN
+        return Cell(claim, domain, mark, reason, None, other)
+    mark = verdict(claim, main)
+    reason = Reason.UNDECIDED if mark is Mark.OPEN else None
+    if other is not None and {mark, verdict(claim, other)} == {Mark.SUPPORTED, Mark.CONTRADICTED}:
+        mark, reason = Mark.OPEN, Reason.MEASURES_DISAGREE
+    return Cell(claim, domain, mark, reason, main, other)
+
+
+def _with_subject(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
+    given = cell.claim.given
+    if not given or cell.mark is Mark.NOT_RUN or marks.get((given, cell.domain.id)) is Mark.SUPPORTED:
+        return cell
+    return Cell(cell.claim, cell.domain, Mark.NO_SUBJECT, Reason.NO_SUBJECT, cell.effect, cell.other)
+
+
+def _effect(claim: Claim, domain: Domain, figures: AllFigures, measure: Measure) -> tuple[Effect | None, Reason | None]:
+    study, gap = figures.get((domain.id, claim.study)), gap_of(domain, figures, measure)
+    if study is None or gap is None:
+        return None, Reason.NO_FIGURES
+    by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
+    if not by_seed:
+        return None, Reason.NO_FIGURES
+    if not all(map(math.isfinite, [*by_seed.values(), gap.mean])):
+        return None, Reason.DIVERGED
+    if min(len(by_seed), gap.seeds) < FEWEST_SEEDS:
+        return None, Reason.FEW_SEEDS
+    if not gap.is_shown:
+        return None, Reason.NO_GAP
+    found = non_inferiority(by_seed, dict.fromkeys(by_seed, 0.0), margin=0.0)
+    return Effect(found.difference / gap.mean, found.lower / gap.mean, found.upper / gap.mean, found.pairs), None
+
+
+def _other(measure: Measure) -> Measure:
+    return Measure.METRIC if measure is Measure.LOSS else Measure.LOSS

@@ -1,0 +1,226 @@
+"""One page with all verdicts: a matrix of claims and domains, and for every domain its scale, command and intervals."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+
+from bitcycle._evidence.design import Design, Domain, Measure
+from bitcycle._evidence.figures import Figure, StudyFigures, total_seconds
+from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Mark, gap_of, judge
+from bitcycle._study import format as fmt
+from bitcycle._study.analysis import Estimate
+from bitcycle._study.report.page import resource
+from bitcycle._study.report.tables import Column, html_table, markdown_table, plain
+from bitcycle._support.charts.files import style as chart_style
+from bitcycle._support.charts.markup import Markup, join, tag
+
+SIGNS = {
+    Mark.SUPPORTED: "\N{CHECK MARK}",
+    Mark.CONTRADICTED: "\N{MULTIPLICATION SIGN}",
+    Mark.OPEN: "?",
+    Mark.NO_SUBJECT: fmt.NONE,
+    Mark.NOT_RUN: "",
+}
+REACH = 1.0
+"""The end of the scale of drawn intervals, in gaps."""
+
+STYLE = """
+main { max-width: none; } .matrix td { text-align: center; white-space: nowrap; font-size: .85rem; }
+.matrix td.not-run, .matrix td.none { color: var(--rule); } .matrix th { text-align: left; font-weight: 400; }
+.matrix thead th { font-size: .8rem; vertical-align: bottom; } .mark-sign { font-weight: 700; margin-right: .35em; }
+"""
+
+
+def html_page(design: Design, figures: AllFigures) -> str:
+    """Return the page as HTML that loads nothing."""
+    cells = judge(design, figures)
+    sheet = chart_style() + resource("page.css") + STYLE
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", "The evidence for precision schedules"),
+        tag("link", rel="icon", href="data:,"),
+        tag("style", Markup(sheet)),
+    )
+    main = tag(
+        "main",
+        tag("p", "Better Schedules for Low Precision Training, claim by claim", class_="kicker"),
+        tag("h1", "The evidence"),
+        *(tag("p", sentence, class_="lead") for sentence in summary(cells, figures)),
+        _matrix(design, cells),
+        *(_section(domain, [cell for cell in cells if cell.domain is domain], figures) for domain in design.domains),
+    )
+    return str(join([Markup("<!doctype html>\n"), tag("html", head, tag("body", main), lang="en"), Markup("\n")]))
+
+
+def markdown_page(design: Design, figures: AllFigures) -> str:
+    """Return the page as Markdown, for the documentation."""
+    cells = judge(design, figures)
+    blocks = ["# The evidence", *map(plain, summary(cells, figures))]
+    for domain in design.domains:
+        of_domain = [cell for cell in cells if cell.domain is domain]
+        blocks += [f"## {plain(domain.title)}", plain(" ".join(facts(domain, figures)))]
+        blocks.append(f"`{command(domain)}`")
+        judged = [cell for cell in of_domain if cell.mark is not Mark.NOT_RUN]
+        if judged:
+            blocks.append(markdown_table(_CELL_COLUMNS, judged))
+    return "\n\n".join(blocks) + "\n"
+
+
+def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
+    """Return what the page says as a whole, and how to read it."""
+    counts = Counter(cell.mark for cell in cells)
+    judged = sum(counts[mark] for mark in (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN))
+    hours = total_seconds(figures.values()) / 3600
+    runs = len({figure.run for study in figures.values() for figure in study.figures})
+    return [
+        f"{counts[Mark.SUPPORTED]} of {judged} judged cells are supported, {counts[Mark.CONTRADICTED]} are "
+        f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. "
+        f"{fmt.count(runs, 'judging run')} took {hours:.1f} hours of one core.",
+        "An effect is a difference of quality in units of the gap between static q_min and static q_max; positive is "
+        "what the claim says. Intervals have one-sided 95 % bounds on either side, over random seeds. The rules were "
+        "written into evidence/claims.toml before the first judging run.",
+    ]
+
+
+def facts(domain: Domain, figures: AllFigures) -> list[str]:
+    """Return the scale of a domain, its gap, how the paper compares, and what would settle what is open."""
+    gaps = []
+    for measure in Measure:
+        gap = gap_of(domain, figures, measure)
+        if gap is not None:
+            interval = f"{fmt.number(gap.lower)} to {fmt.number(gap.upper)}"
+            gaps.append(f"{fmt.number(gap.mean)} in {_measure_name(domain, figures, measure)} ({interval})")
+    gap_text = [f"Static q_min loses {' and '.join(gaps)}, over {gap.seeds} seeds."] if gaps and gap else []
+    judged_by = _measure_name(domain, figures, domain.measure)
+    return [
+        f"Scale: {domain.scale}; {domain.seeds} judging seeds; judged by {judged_by}.",
+        *gap_text,
+        f"The paper: {domain.paper}.",
+        f"What would settle more: {domain.settles}.",
+    ]
+
+
+def command(domain: Domain) -> str:
+    """Return the command that runs everything about a domain, or what is missing of it."""
+    return f"bitcycle evidence run {domain.id}"
+
+
+def _measure_name(domain: Domain, figures: AllFigures, measure: Measure) -> str:
+    if measure is Measure.LOSS:
+        return str(measure)
+    study = next((study for (id, _), study in figures.items() if id == domain.id), None)
+    return study.metric if study else "the metric"
+
+
+def effect_text(effect: Effect | None) -> str:
+    """Return an effect with its bounds.
+
+    >>> effect_text(Effect(0.1, 0.02, 0.18, 5)), effect_text(None) == fmt.NONE
+    ('+0.10 (+0.02 to +0.18)', True)
+    """
+    if effect is None:
+        return fmt.NONE
+    mean, low, high = (fmt.fixed(value, 2, signed=True) for value in (effect.mean, effect.lower, effect.upper))
+    return f"{mean} ({low} to {high})"
+
+
+def _matrix(design: Design, cells: Sequence[Cell]) -> Markup:
+    at = {(cell.claim.id, cell.domain.id): cell for cell in cells}
+    heads = [tag("th", "claim"), *(tag("th", tag("a", d.title, href=f"#{d.id}")) for d in design.domains)]
+    rows = [
+        tag(
+            "tr",
+            tag("th", claim.text, scope="row"),
+            *(_matrix_cell(at.get((claim.id, domain.id))) for domain in design.domains),
+        )
+        for claim in design.claims
+    ]
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="matrix")
+    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Claims by domains")
+
+
+def _matrix_cell(cell: Cell | None) -> Markup:
+    if cell is None:
+        return tag("td", class_="none")
+    if cell.mark is Mark.NOT_RUN:
+        return tag("td", "not run", class_="not-run")
+    title = f"{cell.mark}{f': {cell.reason}' if cell.reason else ''}; effect {effect_text(cell.effect)}"
+    sign = tag("span", SIGNS[cell.mark], class_="mark-sign")
+    mean = fmt.fixed(cell.effect.mean, 2, signed=True) if cell.effect else ""
+    interval = (
+        tag("div", f"{fmt.fixed(cell.effect.lower, 2, True)} to {fmt.fixed(cell.effect.upper, 2, True)}")
+        if cell.effect
+        else Markup("")
+    )
+    return tag("td", sign, mean, interval, class_=str(cell.mark).replace(" ", "-"), title=title)
+
+
+def _mark_text(cell: Cell) -> str:
+    return f"{cell.mark}: {cell.reason}" if cell.reason else str(cell.mark)
+
+
+_CELL_COLUMNS: list[Column[Cell]] = [
+    Column("claim", lambda cell: cell.claim.text, numeric=False),
+    Column("verdict", _mark_text, numeric=False),
+    Column("effect in gaps", lambda cell: effect_text(cell.effect)),
+    Column("by the other measure", lambda cell: effect_text(cell.other)),
+    Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
+]
+
+
+def _section(domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Markup:
+    judged = [cell for cell in cells if cell.mark is not Mark.NOT_RUN]
+    columns = [
+        Column("claim", lambda cell: cell.claim.text, numeric=False),
+        Column("verdict", _mark_text, numeric=False),
+        Column(
+            "effect in gaps",
+            lambda cell: effect_text(cell.effect),
+            order=lambda cell: cell.effect.mean if cell.effect else math.nan,
+            interval=lambda cell: _estimate(cell.effect),
+        ),
+        *_CELL_COLUMNS[3:],
+    ]
+    studies = [(kind, figures[domain.id, kind]) for kind in domain.studies if (domain.id, kind) in figures]
+    return tag(
+        "section",
+        tag("h2", domain.title),
+        *(tag("p", fact) for fact in facts(domain, figures)),
+        tag("pre", tag("code", command(domain)), class_="command", tabindex="0"),
+        html_table(columns, judged, f"Claims about {domain.title}", reach=REACH)
+        if judged
+        else tag("p", "Not run yet."),
+        *(_settings_table(kind, study) for kind, study in studies),
+        id=domain.id,
+    )
+
+
+def _settings_table(kind: str, study: StudyFigures) -> Markup:
+    """The means of all settings, the cheapest first."""
+    by_setting: dict[str, list[Figure]] = {}
+    for figure in study.figures:
+        by_setting.setdefault(figure.setting, []).append(figure)
+    costs = study.costs()
+    unit = costs.get(HIGH, max(costs.values()))
+    columns: list[Column[str]] = [
+        Column("setting", str, numeric=False),
+        Column("schedule", lambda name: by_setting[name][0].schedule, numeric=False),
+        Column("cost", lambda name: fmt.percent(costs[name] / unit), order=lambda name: costs[name]),
+        Column(study.metric, lambda name: fmt.number(fmean(f.metric for f in by_setting[name]))),
+        Column("test loss", lambda name: fmt.number(fmean(f.loss for f in by_setting[name]))),
+        Column("seeds", lambda name: str(len(by_setting[name]))),
+    ]
+    ordered = sorted(by_setting, key=lambda name: costs[name])
+    table = html_table(columns, ordered, f"Settings of the study {kind}")
+    return tag("details", tag("summary", f"Settings: {kind}"), table)
+
+
+def _estimate(effect: Effect | None) -> Estimate:
+    if effect is None:
+        return Estimate(math.nan, math.nan, math.nan, math.nan)
+    return Estimate(effect.mean, math.nan, effect.lower, effect.upper)

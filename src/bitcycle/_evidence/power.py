@@ -1,0 +1,91 @@
+"""Power by simulation from pilots: how often would a claim be decided with so many seeds, if its effect were so large?
+
+The scatter of a claim's effect over seeds comes from pilot runs with the seeds for tuning, in units of the pilot's gap.
+A simulated study draws the effects of its seeds from a normal distribution with that standard deviation around an
+assumed effect and applies the rule of the claim. The uncertainty of the scatter, known from few pilot seeds, is part
+of the simulation: each simulated study has a variance drawn from its distribution, ``s^2 (n - 1) / chi^2(n - 1)``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bitcycle._evidence.design import Claim, Domain, Measure, Rule
+from bitcycle._evidence.judging import AllFigures, effects_by_seed, gap_of
+from bitcycle._study.statistics.bootstrap import stats
+
+STUDIES = 4000
+"""Simulated studies for each number."""
+SEEDS = (5, 8, 10, 15, 20)
+"""Numbers of seeds that are tried."""
+WANTED = 0.8
+"""The power at which an effect counts as detectable."""
+_SEED = 2403
+
+
+@dataclass(frozen=True)
+class Power:
+    """The power of one claim in one domain by one measure."""
+
+    claim: Claim
+    domain: Domain
+    measure: Measure
+    pilot_seeds: int
+    effect: float
+    """Mean over the pilot seeds, in units of the gap."""
+    scatter: float
+    """Standard deviation over the pilot seeds, in units of the gap."""
+    decided: dict[int, float]
+    """By number of seeds: how often the claim is decided as it should be, if its truth is at the boundary that matters:
+    for ``greater``, no effect, to be contradicted; for ``no worse``, no difference, to be supported."""
+    detectable: dict[int, float]
+    """By number of seeds: the smallest effect that is shown to be above zero with a power of 80 %."""
+
+
+def power(claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) -> Power | None:
+    """Return the power of a claim; None if the pilot does not have its settings, or shows no gap."""
+    study, gap = pilots.get((domain.id, claim.study)), gap_of(domain, pilots, measure)
+    if study is None or gap is None or not gap.mean > 0:
+        return None
+    by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
+    effects = np.array(list(by_seed.values())) / gap.mean
+    if len(effects) < 3 or not np.isfinite(effects).all():
+        return None
+    scatter = float(effects.std(ddof=1))
+    degrees = len(effects) - 1
+    return Power(
+        claim,
+        domain,
+        measure,
+        len(effects),
+        float(effects.mean()),
+        scatter,
+        {seeds: decided(claim, scatter, degrees, seeds) for seeds in SEEDS},
+        {seeds: detectable(scatter, degrees, seeds) for seeds in SEEDS},
+    )
+
+
+def decided(claim: Claim, scatter: float, degrees: int, seeds: int, truth: float = 0.0) -> float:
+    """Return the share of simulated studies that exclude the smallest effect worth knowing, on its side."""
+    mean, reach = _simulated(scatter, degrees, seeds)
+    if claim.rule is Rule.GREATER:
+        return float((truth + mean + reach < claim.smallest).mean())
+    return float((truth + mean - reach >= -claim.smallest).mean())
+
+
+def detectable(scatter: float, degrees: int, seeds: int) -> float:
+    """Return the smallest effect whose lower bound is above zero in 80 % of simulated studies."""
+    mean, reach = _simulated(scatter, degrees, seeds)
+    return float(np.quantile(reach - mean, WANTED))
+
+
+def _simulated(scatter: float, degrees: int, seeds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean effects of simulated studies without an effect, and how far their bounds reach from them."""
+    random = np.random.default_rng((_SEED, seeds))
+    sd = scatter * np.sqrt(degrees / random.chisquare(degrees, STUDIES))
+    draws = random.standard_normal((STUDIES, seeds)) * sd[:, None]
+    t = float(stats().t.ppf(0.95, seeds - 1))
+    return draws.mean(1), t * draws.std(1, ddof=1) / math.sqrt(seeds)

@@ -1,0 +1,75 @@
+"""Controls at equal cost in plans: ``match(CT, mixed)``, solved for the cost of the task's own model.
+
+| in a plan           | schedules                                                                                     |
+|---------------------|-----------------------------------------------------------------------------------------------|
+| ``match(CT, mixed)``| the static width between two integers whose training costs as much as that of CT              |
+| ``match(CT)``       | all controls of CT: mixed, low-high, high-low and dip, see :mod:`bitcycle.schedules.matching` |
+
+They are solved when a plan is made, so that a stored plan has plain specs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bitcycle._support.text import shown
+from bitcycle.schedules import Bits, Control, complete, match
+
+if TYPE_CHECKING:
+    from bitcycle._cost import Cost
+
+_MATCH = re.compile(r"match\(\s*(?P<reference>.+?)\s*(?:,\s*(?P<control>[a-z-]+)\s*)?\)")
+
+
+def has_controls(names: Sequence[str]) -> bool:
+    """Return whether some of the schedules of a plan are controls.
+
+    >>> has_controls(["ten", "match(CT)"]), has_controls(["ten", "delay(0.1, CT)"])
+    (True, False)
+    """
+    return any(name.startswith("match(") for name in names)
+
+
+def with_solved_controls(
+    names: Sequence[str],
+    bits: tuple[int, int],
+    cycles: int,
+    steps: int,
+    backward_bits: Bits | str,
+    cost: Cost,
+) -> list[str]:
+    """Return the schedules of a plan with the specs of all controls in place of their names.
+
+    Args:
+        names: The schedules as the plan names them.
+        bits: q_min and q_max of the plan.
+        cycles: The number of cycles of the plan.
+        steps: Steps of a run.
+        backward_bits: Bits of the gradients; ``"max"`` is q_max of the plan.
+        cost: Of one training step of the task's model.
+
+    Raises:
+        ValueError: If the name of a control cannot be read, or there is no control of the same cost.
+
+    Example:
+        >>> from bitcycle._cost import Cost, Row
+        >>> counted = Cost((Row("fc", "Linear", "Linear", 10, 0, 10, quantized=True),))
+        >>> with_solved_controls(["CT", "match(CT, mixed)"], (3, 8), 8, 800, "max", counted)
+        ['CT', 'static:5.668125']
+    """
+    backward = bits[1] if backward_bits == "max" else backward_bits
+    solved: list[str] = []
+    for name in names:
+        if not name.startswith("match("):
+            solved.append(name)
+            continue
+        read = _MATCH.fullmatch(name)
+        if read is None:
+            raise ValueError(f"{shown(name)}: a control is written match(CT) or match(CT, mixed)")
+        reference = complete(read["reference"], bits, cycles)
+        for control in [read["control"]] if read["control"] else Control:
+            found = match(reference, control, steps, backward, lambda s: cost.training(s, steps, backward))
+            solved.append(str(found))
+    return solved

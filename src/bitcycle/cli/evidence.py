@@ -1,0 +1,182 @@
+"""``bitcycle evidence``: run the studies behind the paper's claims, and put their verdicts on one page."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bitcycle._support.text import table
+from bitcycle.cli.parameters import Workers
+
+if TYPE_CHECKING:
+    from bitcycle._evidence.design import Design, Domain, Role
+
+evidence = typer.Typer(
+    no_args_is_help=True,
+    help="The paper's claims on every domain: run the studies, analyse their power, and write the page of verdicts.",
+)
+
+Folder = Annotated[Path, typer.Option(help="The folder with claims.toml and domains.toml.")]
+EvidenceStore = Annotated[Path, typer.Option(help="The store of all runs.")]
+Pilot = Annotated[bool, typer.Option("--pilot", help="With the random seeds for tuning instead of those for judging.")]
+Parts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[DOMAIN|DOMAIN/STUDY]...", help="What to do, as 'bitcycle evidence status' lists it."),
+]
+
+FOLDER = Path("evidence")
+STORE = Path("out/evidence.sqlite")
+
+
+@evidence.command()
+def run(
+    parts: Parts = None,
+    folder: Folder = FOLDER,
+    store: EvidenceStore = STORE,
+    pilot: Pilot = False,
+    workers: Workers = 0,
+    schedules: Annotated[
+        list[str] | None, typer.Option("--setting", help="Only these settings of each study; repeatable.")
+    ] = None,
+) -> None:
+    """Train the runs that are missing, all or some parts, and write their figures.
+
+    Stop it at any time, and run the same command again to go on.
+    """
+    from bitcycle._evidence.design import read_design
+    from bitcycle._evidence.figures import collect, path_of, write
+    from bitcycle._evidence.studies import planned_study, restricted
+    from bitcycle._study.driver import run_study
+    from bitcycle._study.engines.local import LocalEngine
+    from bitcycle._study.store import Store
+    from bitcycle.cli.study import StudyBar
+
+    design, role = read_design(folder), _role(pilot)
+    engine = LocalEngine(workers, threads=1)
+    with Store(store) as opened:
+        for domain, kind in _chosen(design, parts):
+            study = restricted(planned_study(design, domain, kind, role), schedules)
+            print(f"{domain.id}/{kind}: {len(study.plan.runs())} runs", flush=True)
+            with StudyBar() as bar:
+                try:
+                    run_study(study.plan, opened, engine, shlex.join(["bitcycle", *sys.argv[1:]]), watch=bar.update)
+                except KeyboardInterrupt:
+                    bar.close()
+                    print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
+                    raise typer.Exit(130) from None
+            found = collect(study, opened)
+            if found is not None:
+                write(path_of(folder, domain, kind, role), found)
+            for failure in opened.failures(study.plan.runs()):
+                print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
+
+
+@evidence.command()
+def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore = STORE, pilot: Pilot = False) -> None:
+    """Write the figures of all finished runs, without training anything."""
+    from bitcycle._evidence.design import read_design
+    from bitcycle._evidence.figures import collect, path_of, write
+    from bitcycle._evidence.studies import planned_study
+    from bitcycle._study.store import Store
+
+    design, role = read_design(folder), _role(pilot)
+    with Store(store, must_exist=True) as opened:
+        for domain, kind in _chosen(design, parts):
+            found = collect(planned_study(design, domain, kind, role), opened)
+            if found is not None:
+                path = path_of(folder, domain, kind, role)
+                write(path, found)
+                print(f"{path}: {len(found.figures)} runs")
+
+
+@evidence.command()
+def status(folder: Folder = FOLDER) -> None:
+    """List the parts in the order in which they run, with their estimated time and the figures there are."""
+    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.figures import path_of, read
+
+    design = read_design(folder)
+    rows = []
+    for domain, kind in _chosen(design, None):
+        found = read(path_of(folder, domain, kind, Role.JUDGING))
+        pilots = read(path_of(folder, domain, kind, Role.TUNING))
+        rows.append(
+            [
+                *(f"{domain.id}/{kind}", str(domain.seeds), f"{domain.hours:g}"),
+                *(str(len(each.figures)) if each else "" for each in (found, pilots)),
+            ]
+        )
+    print(table(["part", "seeds", "core hours of the domain", "figures", "pilot figures"], rows))
+
+
+@evidence.command()
+def power(folder: Folder = FOLDER) -> None:
+    """Print the power of each claim from the pilots: what can be decided and detected with how many seeds."""
+    from bitcycle._evidence.design import Measure, Role, read_design
+    from bitcycle._evidence.figures import all_figures
+    from bitcycle._evidence.power import SEEDS
+    from bitcycle._evidence.power import power as power_of
+
+    design = read_design(folder)
+    pilots = all_figures(folder, design, Role.TUNING)
+    rows = []
+    for domain in design.domains:
+        for claim in design.claims_about(domain):
+            for measure in Measure:
+                found = power_of(claim, domain, pilots, measure)
+                if found is not None:
+                    numbers = [f"{100 * found.decided[n]:.0f} % / {found.detectable[n]:.2f}" for n in SEEDS]
+                    scatter = [f"{found.effect:+.2f}", f"{found.scatter:.2f}"]
+                    rows.append([domain.id, claim.id, str(measure), str(found.pilot_seeds), *scatter, *numbers])
+    if not rows:
+        raise ValueError(f"{folder} has no pilots: 'bitcycle evidence run --pilot' trains them")
+    print(
+        "For each number of seeds: how often the claim is decided if there is no effect (greater: contradicted; no "
+        "worse: supported) / the smallest effect that is detected with a power of 80 %. Effects are in gaps.\n"
+    )
+    heads = ["domain", "claim", "measure", "pilots", "effect", "scatter", *(f"{n} seeds" for n in SEEDS)]
+    print(table(heads, rows))
+
+
+@evidence.command()
+def page(
+    folder: Folder = FOLDER,
+    out: Annotated[Path, typer.Option(help="The HTML page.")] = Path("out/evidence.html"),
+    markdown: Annotated[Path | None, typer.Option(help="Also write the page as Markdown.")] = None,
+) -> None:
+    """Write the page of verdicts from the figures in the folder. Nothing is trained."""
+    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.figures import all_figures
+    from bitcycle._evidence.page import html_page, markdown_page
+    from bitcycle._study.exports import replacing
+
+    design = read_design(folder)
+    found = all_figures(folder, design, Role.JUDGING)
+    texts = {out: html_page(design, found)} | ({markdown: markdown_page(design, found)} if markdown else {})
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+        print(path)
+
+
+def _role(pilot: bool) -> Role:
+    from bitcycle._evidence.design import Role
+
+    return Role.TUNING if pilot else Role.JUDGING
+
+
+def _chosen(design: Design, parts: list[str] | None) -> list[tuple[Domain, str]]:
+    """Return the domains and kinds of study that arguments name; all if there are none."""
+    chosen: list[tuple[Domain, str]] = []
+    for name in parts or [domain.id for domain in design.domains]:
+        id, _, kind = name.partition("/")
+        domain = design.domain(id)
+        if kind and kind not in domain.studies:
+            raise ValueError(f"the domain {id} has no study {kind!r}; it has {', '.join(domain.studies)}")
+        chosen += [(domain, each) for each in ([kind] if kind else domain.studies)]
+    return chosen

@@ -1,0 +1,161 @@
+"""Controls at equal cost: schedules without cycles that cost exactly as much as a given schedule.
+
+A schedule that beats static q_max at a lower cost may do so because it cycles, because of its mean precision, or
+because of when it spends its bits. Controls of the same cost tell these apart:
+
+    mixed      a static width between two integers: the same precision at every step
+    low-high   q_min first, then q_max
+    high-low   q_max first, then q_min
+    dip        q_max, q_min in the middle, q_max
+
+Each has one parameter, which :func:`match` solves for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from itertools import combinations_with_replacement, groupby
+
+from bitcycle._support.text import shown
+from bitcycle.schedules.base import Bits, Schedule, positive, width_of
+from bitcycle.schedules.combinators import Deficit, Window
+from bitcycle.schedules.constant import DECIMALS, Constant, Mixed
+
+TOLERANCE = 1e-3
+"""The largest relative difference of cost between a schedule and its control."""
+
+BETWEEN = 3
+"""The most steps at widths between q_min and q_max."""
+
+CostOf = Callable[[Schedule], float]
+"""The cost of a whole training under a schedule, in any unit."""
+
+
+class Control(StrEnum):
+    """The kinds of control."""
+
+    MIXED = "mixed"
+    LOW_HIGH = "low-high"
+    HIGH_LOW = "high-low"
+    DIP = "dip"
+
+
+def match(
+    reference: Schedule,
+    control: Control | str,
+    total: int,
+    backward_bits: Bits | str = "max",
+    cost: CostOf | None = None,
+) -> Schedule:
+    """Return the control that costs as much as a schedule, between the same q_min and q_max.
+
+    Args:
+        reference: The schedule.
+        control: The kind of control.
+        total: Total number of training steps.
+        backward_bits: Gradient bits of both; ``"max"`` is q_max of the reference, ``None`` is full precision.
+        cost: The cost of a training; by default ``q^2 + 2 q b`` summed over the steps, with gradient bits ``b``. A
+            model whose first layers need no gradient of their input has another one: pass ``bc.cost``'s
+            ``lambda s: c.training(s, total, backward_bits)``.
+
+    Returns:
+        The control. Where it changes between q_min and q_max, up to three steps have widths in between, so that the
+        costs agree.
+
+    Raises:
+        ValueError: If the reference has steps in full precision or a single width, or if the run is so short that no
+            control has the same cost to 0.1 %.
+
+    Example:
+        >>> from bitcycle.schedules import schedule
+        >>> [str(match(schedule("CR:3-8"), control, 64_000)) for control in ("mixed", "low-high")]
+        ['static:5.615117', 'deficit(3@0..33371, static:8)']
+    """
+    total = positive(total, "total")
+    kind = _control_named(control)
+    q_min, q_max = reference.limits(total)
+    if q_min is None or q_max is None or q_min == q_max:
+        raise ValueError(f"{reference} does not move between two widths, so it has no control at equal cost")
+    price = cost or _step_costs(total, q_max if backward_bits == "max" else backward_bits)
+    target = price(reference)
+    if kind is Control.MIXED:
+        found = _solved_mixture(q_min, q_max, target, price)
+    else:
+        found = _solved_window(kind, q_min, q_max, total, target, price)
+    if abs(price(found) / target - 1) > TOLERANCE:
+        raise ValueError(
+            f"no control of the kind {kind} costs as much as {reference} in {total} steps, to {100 * TOLERANCE:g} %: "
+            "use more steps"
+        )
+    return found
+
+
+def _solved_mixture(q_min: int, q_max: int, target: float, price: CostOf) -> Schedule:
+    scale = 10**DECIMALS
+
+    def static(parts: int) -> Schedule:
+        return Constant(parts // scale) if parts % scale == 0 else Mixed(parts / scale)
+
+    dearer = _first(q_min * scale, q_max * scale, lambda parts: price(static(parts)) >= target)
+    candidates = [static(parts) for parts in (dearer - 1, dearer) if q_min * scale <= parts]
+    return _closest(candidates, target, price)
+
+
+def _solved_window(kind: Control, q_min: int, q_max: int, total: int, target: float, price: CostOf) -> Schedule:
+    """Return a window at q_min, with the steps between q_min and q_max that bring the cost closest to the target."""
+
+    def with_window(low: int, between: tuple[int, ...] = ()) -> Schedule:
+        steps = [q_min] * low + [width for width in between if width < q_max]
+        if kind is Control.HIGH_LOW:
+            steps.reverse()
+        start = {Control.LOW_HIGH: 0, Control.HIGH_LOW: total - len(steps), Control.DIP: (total - len(steps)) // 2}
+        return _with_steps(steps, start[kind], q_max)
+
+    longest = _first(1, total + 1, lambda low: low > total or price(with_window(low)) < target) - 1
+    low = max(0, longest - 1)  # one step less at q_min leaves more ways to fill up the cost
+    fillings = combinations_with_replacement(range(q_min, q_max + 1), min(BETWEEN, total - low))
+    return _closest([with_window(low, widths) for widths in fillings], target, price)
+
+
+def _with_steps(widths: list[int], start: int, elsewhere: int) -> Schedule:
+    """Return the schedule that has these widths from a step on, and another one elsewhere."""
+    windows, at = [], start
+    for width, group in groupby(widths):
+        length = len(list(group))
+        windows.append(Window(at, at + length, width))
+        at += length
+    return Deficit(tuple(windows), Constant(elsewhere)) if windows else Constant(elsewhere)
+
+
+def _first(start: int, stop: int, reached: Callable[[int], bool]) -> int:
+    """Return the first integer from ``start`` that has reached something, at most ``stop``."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if reached(middle):
+            stop = middle
+        else:
+            start = middle + 1
+    return start
+
+
+def _closest(candidates: list[Schedule], target: float, price: CostOf) -> Schedule:
+    return min(candidates, key=lambda each: abs(price(each) - target))
+
+
+def _step_costs(total: int, backward_bits: Bits | str) -> CostOf:
+    assert not isinstance(backward_bits, str)
+    backward = width_of(backward_bits)
+    return lambda s: sum(n * (q * q + 2 * q * backward) for q, n in _widths(s, total))
+
+
+def _widths(s: Schedule, total: int) -> list[tuple[int, int]]:
+    return [(width_of(bits), n) for bits, n in s.histogram(total).items()]
+
+
+def _control_named(name: Control | str) -> Control:
+    try:
+        return Control(name)
+    except ValueError:
+        known = ", ".join(Control)
+        raise ValueError(f"unknown control {shown(name)}: it must be one of {known}") from None

@@ -1,0 +1,85 @@
+"""Verdicts: against plain formulas, and at the borders of the rules."""
+
+import math
+from dataclasses import replace
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bitcycle._evidence.design import Contrast, Rule
+from bitcycle._evidence.judging import Effect, Mark, Reason, judge, verdict
+from tests.evidence.made_up import SLOPE, claim, design, figures
+
+BASE = {"static q_min": 2.0, "static q_max": 1.0}
+
+
+def cell_of(found, each=None):
+    [cell] = judge(design(each or claim()), found)
+    return cell
+
+
+def test_an_effect_is_the_paired_difference_in_gaps():
+    found = figures({**BASE, "CT": 1.3, "match(CT, mixed)": 1.6})
+    cell = cell_of(found)
+    by_setting = {}
+    for figure in found["d", "schedules"].figures:
+        by_setting.setdefault(figure.setting, {})[figure.seed] = figure.loss
+    seeds = range(100, 110)
+    gap = fmean(by_setting["static q_min"][s] - by_setting["static q_max"][s] for s in seeds)
+    effects = [(by_setting["match(CT, mixed)"][s] - by_setting["CT"][s]) / gap for s in seeds]
+    reach = stats.t.ppf(0.95, 9) * stdev(effects) / math.sqrt(10)
+    assert cell.effect.mean == pytest.approx(fmean(effects))
+    assert (cell.effect.lower, cell.effect.upper) == pytest.approx((fmean(effects) - reach, fmean(effects) + reach))
+    assert cell.mark is Mark.SUPPORTED
+    assert cell.effect.mean == pytest.approx(0.3, abs=0.02)
+
+
+def test_a_slope_is_the_change_from_the_cost_of_q_min_to_that_of_q_max():
+    on_a_line = {name: 2 - (cost - 300) / 700 for name, cost in (("RR", 400), ("CT", 630), ("ETH", 820))}
+    assert cell_of(figures({**BASE, **on_a_line}, noise=1e-9), SLOPE).effect.mean == pytest.approx(1.0)
+
+
+def test_a_difference_beyond_another_one():
+    found = figures({**BASE, "CT": 1.5, "ETH": 1.2, "RR": 1.4, "match(CT, mixed)": 1.3}, noise=1e-9)
+    double = claim(better=("ETH",), than=("CT",), beyond=Contrast(("match(CT, mixed)",), ("RR",)))
+    assert cell_of(found, double).effect.mean == pytest.approx(0.3 - 0.1)
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0.01, 0.5))
+def test_rules(mean, reach, smallest):
+    effect = Effect(mean, mean - reach, mean + reach, 5)
+    greater = verdict(claim(smallest=smallest), effect)
+    no_worse = verdict(claim(Rule.NO_WORSE, smallest=smallest), effect)
+    assert (greater is Mark.CONTRADICTED) == (mean + reach < smallest)
+    assert (no_worse is Mark.SUPPORTED) == (mean - reach >= -smallest)
+    if greater is Mark.SUPPORTED:
+        assert mean - reach > 0
+        assert no_worse is Mark.SUPPORTED
+    if no_worse is Mark.CONTRADICTED:
+        assert mean + reach < 0
+        assert greater is Mark.CONTRADICTED
+
+
+def test_what_leaves_a_claim_open():
+    settings = {"CT": 1.3, "match(CT, mixed)": 1.3}
+    assert cell_of({}).reason is Reason.NO_FIGURES
+    assert cell_of(figures({**BASE, "CT": 1.3})).mark is Mark.NOT_RUN
+    assert cell_of(figures({**BASE, **settings}, seeds=range(2))).reason is Reason.FEW_SEEDS
+    no_gap = {"static q_min": 1.0, "static q_max": 1.0, **settings}
+    assert cell_of(figures(no_gap)).reason is Reason.NO_GAP
+    assert cell_of(figures({**BASE, **settings}, noise=1.0)).reason is Reason.UNDECIDED
+    assert cell_of(figures({**BASE, **settings, "CT": math.nan})).reason is Reason.DIVERGED
+    accuracies = {"static q_min": 0.1, "static q_max": 0.9, "CT": 0.2, "match(CT, mixed)": 0.8}
+    disagree = cell_of(figures({**BASE, "CT": 1.1, "match(CT, mixed)": 1.6}, accuracies=accuracies))
+    assert (disagree.mark, disagree.reason) == (Mark.OPEN, Reason.MEASURES_DISAGREE)
+
+
+def test_a_claim_without_a_subject():
+    found = figures({**BASE, "CT": 1.3, "match(CT, mixed)": 1.1})
+    first = claim(id="first")
+    second = replace(claim(Rule.NO_WORSE), id="second", given="first")
+    cells = judge(design(first, second), found)
+    assert [cell.mark for cell in cells] == [Mark.CONTRADICTED, Mark.NO_SUBJECT]

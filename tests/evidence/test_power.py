@@ -1,0 +1,42 @@
+"""Power by simulation, against formulas."""
+
+import math
+
+import pytest
+from scipy import stats
+
+from bitcycle._evidence.design import Measure, Rule
+from bitcycle._evidence.power import decided, detectable, power
+from tests.evidence.made_up import claim, domain, figures
+
+MANY = 10**6  # degrees of freedom of a scatter that is known
+
+
+@pytest.mark.parametrize("seeds", [5, 20])
+def test_the_detectable_effect_is_that_of_the_t_test(seeds):
+    effect = detectable(0.3, MANY, seeds)
+    critical = stats.t.ppf(0.95, seeds - 1)
+    expected = 1 - stats.nct.cdf(critical, seeds - 1, effect / (0.3 / math.sqrt(seeds)))
+    assert expected == pytest.approx(0.8, abs=0.02)
+
+
+def test_more_seeds_decide_more_often():
+    shares = [decided(claim(), 0.2, MANY, seeds) for seeds in (5, 10, 20, 40)]
+    assert shares == sorted(shares)
+    assert shares[-1] > 0.9
+    assert decided(claim(Rule.NO_WORSE), 0.2, MANY, 10) == pytest.approx(decided(claim(), 0.2, MANY, 10), abs=0.03)
+
+
+def test_a_scatter_from_few_pilots_costs_power():
+    assert detectable(0.3, 2, 10) > detectable(0.3, MANY, 10)
+
+
+def test_pilots_without_a_gap_or_settings_have_no_power():
+    base = {"static q_min": 2.0, "static q_max": 1.0}
+    complete = figures({**base, "CT": 1.2, "match(CT, mixed)": 1.3}, seeds=range(4))
+    found = power(claim(), domain(), complete, Measure.LOSS)
+    assert found.pilot_seeds == 4
+    assert found.effect == pytest.approx(0.1, abs=0.03)
+    assert power(claim(), domain(), figures(base), Measure.LOSS) is None
+    reverse = figures({**base, "static q_min": 0.5, "CT": 1.2, "match(CT, mixed)": 1.3})
+    assert power(claim(), domain(), reverse, Measure.LOSS) is None

@@ -1,0 +1,92 @@
+"""The claims, domains and figures in the repository fit together, and the docs have the numbers of the figures."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bitcycle._evidence.design import Kind, Measure, Role, read_design
+from bitcycle._evidence.figures import all_figures, path_of, read, write
+from bitcycle._evidence.judging import judge
+from bitcycle._evidence.page import html_page, markdown_page
+from bitcycle._evidence.studies import planned_study, restricted
+from tests.evidence.made_up import claim, design, figures
+
+FOLDER = Path(__file__).parents[2] / "evidence"
+DESIGN = read_design(FOLDER)
+
+
+def planned(domain, kind):
+    """The settings of a study, on a task that is quick to prepare: they do not depend on it."""
+    quick = {"task": "graph", "bits": [2, 8], "steps": 200} if kind != "aggregation" else domain.task
+    return planned_study(DESIGN, replace(domain, task=quick, seeds=1), kind, Role.JUDGING)
+
+
+@pytest.mark.parametrize("kind", DESIGN.studies)
+def test_every_claim_is_about_settings_of_its_study(kind):
+    domain = next(domain for domain in DESIGN.domains if kind in domain.studies and "data" not in domain.task)
+    settings = {each.setting for each in planned(domain, kind).runs}
+    for each in DESIGN.claims:
+        if each.study == kind:
+            assert set(each.needed) <= settings, each.id
+            assert each.kind is Kind.SLOPE or sum(each.weights.values()) == pytest.approx(0)
+
+
+def test_claims_and_domains_fit_together():
+    assert len({each.id for each in DESIGN.claims}) == len(DESIGN.claims)
+    assert len({each.id for each in DESIGN.domains}) == len(DESIGN.domains)
+    for domain in DESIGN.domains:
+        assert DESIGN.claims_about(domain)
+        assert domain.gap_of in ("", *(each.id for each in DESIGN.domains))
+        tuning, judging = (set(DESIGN.seeds(domain, role)) for role in Role)
+        assert not tuning & judging
+        assert len(judging) >= (10 if "embedded" in domain.kinds else 5)
+    for each in DESIGN.claims:
+        assert any(each in DESIGN.claims_about(domain) for domain in DESIGN.domains), each.id
+        assert not each.given or DESIGN.claim(each.given).study == each.study
+
+
+def test_a_pilot_has_some_settings_of_a_study():
+    study = planned(DESIGN.domain("digit-graph"), "cycles")
+    some = restricted(study, ["CT 2 cycles"])
+    assert {run.schedule for run in some.plan.runs()} == {"CT:2-8:cycles=2"}
+    with pytest.raises(ValueError, match="has no setting 'CT 3 cycles'"):
+        restricted(study, ["CT 3 cycles"])
+
+
+def test_figures_are_read_as_they_were_written(tmp_path):
+    [study] = figures({"static q_min": 2.0, "CT": 1 / 3}).values()
+    for higher in (True, False):
+        written = replace(study, higher_is_better=higher)
+        write(tmp_path / "f.csv", written)
+        assert read(tmp_path / "f.csv") == written
+    (tmp_path / "f.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="has the columns a, b; they should be setting"):
+        read(tmp_path / "f.csv")
+
+
+def test_figures_come_from_the_runs_of_the_design():
+    """Every file belongs to a study, and has seeds for judging alone; pilots have seeds for tuning alone."""
+    for role in Role:
+        for (id, kind), study in all_figures(FOLDER, DESIGN, role).items():
+            assert {figure.seed for figure in study.figures} <= set(DESIGN.seeds(DESIGN.domain(id), role)), (id, kind)
+    known = {
+        path_of(FOLDER, domain, kind, role) for domain in DESIGN.domains for kind in domain.studies for role in Role
+    }
+    assert set(FOLDER.glob("*/*.csv")) <= known
+
+
+def test_the_documentation_is_the_page_of_the_figures():
+    expected = markdown_page(DESIGN, all_figures(FOLDER, DESIGN, Role.JUDGING))
+    assert (FOLDER.parent / "docs" / "evidence.md").read_text(encoding="utf-8") == expected
+
+
+def test_the_page_has_every_cell():
+    found = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.6})
+    text = html_page(design(claim()), found)
+    [cell] = judge(design(claim()), found)
+    assert f"+{cell.effect.mean:.2f}" in text
+    assert "supported" in text
+    assert "bitcycle evidence run d" in text
+    assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found)
+    assert str(Measure.LOSS) in text

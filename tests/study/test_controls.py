@@ -1,0 +1,38 @@
+"""Controls at equal cost in plans: solved for the cost that a run of the task is metered at."""
+
+import pytest
+
+from bitcycle._study.plan_file import plan_of, stored_parts
+from bitcycle.experiments.training import train
+
+
+def test_a_control_is_metered_at_the_cost_of_its_reference():
+    """The first layer of a graph network has no gradient of its input, and most of the cost."""
+    plan = plan_of({"task": "graph", "schedules": ["RTH", "match(RTH)"], "steps": 100, "seeds": 1}, "controls")
+    reference, *controls = [train(run)[0].bitops for run in plan.runs()]
+    assert controls == pytest.approx([reference] * 4, rel=1e-3)
+
+
+def test_a_stored_plan_has_the_solved_specs():
+    plan = plan_of({"task": "graph", "schedules": ["CT", "match(CT, mixed)"], "bits": [3, 8], "seeds": 1}, "controls")
+    assert "match" not in plan.as_toml()
+    [part] = stored_parts(plan.as_toml())
+    assert list(part.runs()) == plan.runs()
+    mixed = plan.runs()[1]
+    assert mixed.schedule.startswith("static:5.")
+    assert mixed.backward_bits == 8
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"schedules": ["match(CT, wave)"]}, "unknown control 'wave'"),
+        ({"schedules": ["match(CT"]}, "a control is written match\\(CT\\) or match\\(CT, mixed\\)"),
+        ({"schedules": ["match(CX)"]}, "unknown schedule 'CX'"),
+        ({"schedules": ["match(CT)"], "cycles": [2, 8]}, "one number of cycles"),
+        ({"schedules": ["match(CT)"], "steps": 17}, "costs as much as .* in 17 steps, to 0.1 %: use more steps"),
+    ],
+)
+def test_misuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        plan_of({"task": "graph", "seeds": 1, **changed}, "controls")
