@@ -21,7 +21,7 @@ from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
     from bitcycle._cost import Meter, cost
-    from bitcycle._export import check_onnx, export, export_onnx
+    from bitcycle._export import check_onnx, export, export_onnx, export_torchao
     from bitcycle._range_test import range_test
     from bitcycle.advice import advise
     from bitcycle.arithmetic.recipe import Recipe
@@ -46,6 +46,7 @@ __all__ = [
     "decay_begins",
     "export",
     "export_onnx",
+    "export_torchao",
     "quantize",
     "range_test",
     "restore",
@@ -71,6 +72,7 @@ _MODULES = {
     "cost": "_cost",
     "export": "_export",
     "export_onnx": "_export",
+    "export_torchao": "_export",
     "quantize": "conversion.convert",
     "range_test": "_range_test",
     "restore": "conversion.convert",

@@ -16,12 +16,13 @@ import onnx_ir as ir
 import onnxruntime
 
 from bitcycle._export.agreement import feed
+from bitcycle._export.placement import Deviation
 from bitcycle._export.recording import Range
 from bitcycle._export.stored_grids import FixedGrid
 from bitcycle.kernels.rounding import BYTE_BITS
 
 
-def quantize_convolutions(path: Path, batches: Iterable[Any]) -> int:
+def quantize_convolutions(path: Path, batches: Iterable[Any]) -> list[Deviation]:
     """Change a file in place so that its convolutions on grids are integer convolutions.
 
     Args:
@@ -29,19 +30,24 @@ def quantize_convolutions(path: Path, batches: Iterable[Any]) -> int:
         batches: Inputs, from which the ranges of results are taken.
 
     Returns:
-        How many results have got a grid of their own.
+        The results that have got a grid of their own, and the convolutions that stay in floating point.
     """
     model = ir.load(path)
     convolutions = [node for node in model.graph if node.op_type == "Conv" and _is_stored_in_bytes(node)]
     for node in convolutions:
         _fold_normalisation(model.graph, node)
     results = [result for result in map(_result, convolutions) if not _goes_to_a_grid(result)]
-    if results:
-        ranges = _ranges(model, results, batches)
-        for result in results:
+    outputs = [result for result in results if result.is_graph_output()]
+    inner = [result for result in results if not result.is_graph_output()]
+    if inner:
+        ranges = _ranges(model, inner, batches)
+        for result in inner:
             _put_on_grid(model.graph, result, FixedGrid.of(ranges[result.name], BYTE_BITS))
     ir.save(model, path)
-    return len(results)
+    return [
+        *(Deviation(str(x.name), "the result has an 8-bit grid of its own, for the integer kernel") for x in inner),
+        *(Deviation(str(x.name), "float kernel: the result is an output of the model") for x in outputs),
+    ]
 
 
 def _is_stored_in_bytes(convolution: ir.Node) -> bool:
@@ -93,7 +99,7 @@ def _goes_to_a_grid(result: ir.Value) -> bool:
 def _ranges(model: ir.Model, results: list[ir.Value], batches: Iterable[Any]) -> dict[str | None, Range]:
     """Run the model with these values as further outputs, and return their ranges by name."""
     own = list(model.graph.outputs)
-    model.graph.outputs.extend(result for result in results if not result.is_graph_output())
+    model.graph.outputs.extend(results)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     try:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from bitcycle._export.agreement import Agreement, check_onnx, feed, milliseconds, open_session
-from bitcycle._export.placement import Kernels, OnnxPlacement
+from bitcycle._export.placement import Deviation, Kernels, OnnxPlacement
 from bitcycle._export.recording import evaluating, record
 from bitcycle._support.extras import need
 from bitcycle.arithmetic.placement import placing
@@ -79,11 +79,10 @@ def export_onnx(
         raise ValueError(f"kernels must be 'exact' or 'integer', got {kernels!r}") from None
     path = Path(path)
     with evaluating(model):
-        batches = [example_inputs] if calibration is None else calibration
-        recording = record(model, [example_inputs])  # discovers the sites of modules' own products
-        if calibration is not None:
-            recording = record(model, batches)
+        batches = [example_inputs] if calibration is None else list(calibration)
+        recording = record(model, batches)
         placement = OnnxPlacement(recording, chosen, calibration is not None)
+        results: list[Deviation] = []
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             unfinished = Path(folder) / path.name
             with placing(placement):
@@ -91,9 +90,9 @@ def export_onnx(
             if chosen is Kernels.INTEGER:
                 from bitcycle._export.integer_convolutions import quantize_convolutions
 
-                quantize_convolutions(unfinished, [example_inputs] if calibration is None else batches)
+                results = quantize_convolutions(unfinished, batches)
             unfinished.replace(path)
-    agreement = replace(check_onnx(path, model, [example_inputs]), deviations=tuple(placement.deviations))
+    agreement = replace(check_onnx(path, model, [example_inputs]), deviations=(*placement.deviations, *results))
     return _with_speed(agreement, model, example_inputs, dynamic_shapes) if compare_float else agreement
 
 

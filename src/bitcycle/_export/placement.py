@@ -91,34 +91,41 @@ class OnnxPlacement:
         self, site: Site, product: Product, a: Tensor, b: Tensor, bias: Tensor | None, specs: tuple[OperandSpec, ...]
     ) -> Tensor:
         a_spec, b_spec = specs
-        if self.kernels is Kernels.EXACT:
-            why_exact = None
-        else:
-            why_exact = self._why_no_integers(site, product, a_spec, b_spec)
-            if why_exact is not None:
-                self.deviate(site, f"float kernel: {why_exact}")
-        integer = self.kernels is Kernels.INTEGER and why_exact is None
-        a = a if a_spec.already_rounded else self._activation(site, "a", a, a_spec.dims, integer)
+        integer = self.kernels is Kernels.INTEGER
+        if integer:
+            if self._multiplies_activations(site, a_spec, b_spec):
+                self.deviate(site, "not rounded: both operands are activations, whose grids cost more time than they save")
+                return product.output(a, b, bias)
+            why_float = self._why_float(site, product, a_spec, b_spec)
+            if why_float is not None:
+                integer = False
+                self.deviate(site, f"float kernel: {why_float}")
+        a = a if a_spec.already_rounded else self._activation(site, "a", a, a_spec, integer)
         if isinstance(product, LinearProduct) and not b_spec.already_rounded:
-            out = a @ self._operand(site, "b", b, b_spec.dims, integer, transposed=True)
+            out = a @ self._operand(site, "b", b, b_spec, integer, transposed=True)
             if bias is None:
                 return out
             # onnxruntime would fuse a sum with the product to a Gemm in floating point.
             return out - (-bias) if integer else out + bias
-        b = b if b_spec.already_rounded else self._operand(site, "b", b, b_spec.dims, integer)
+        b = b if b_spec.already_rounded else self._operand(site, "b", b, b_spec, integer)
         return product.output(a, b, bias)
 
-    def round(self, site: Site, operand: str, x: Tensor, dims: Dims) -> Tensor:
-        return self._operand(site, operand, x, dims, integer=False)
+    def round(self, site: Site, operand: str, x: Tensor, spec: OperandSpec) -> Tensor:
+        return self._operand(site, operand, x, spec, integer=False)
 
-    def _why_no_integers(self, site: Site, product: Product, a: OperandSpec, b: OperandSpec) -> str | None:
-        bits = _width(site)
-        if not 0 < bits <= BYTE_BITS:
-            return "more than 8 bits" if bits else "full precision"
-        if b.already_rounded or a.already_rounded or not isinstance(product, LinearProduct | ConvolutionProduct):
+    def _multiplies_activations(self, site: Site, a: OperandSpec, b: OperandSpec) -> bool:
+        rounded_before = a.already_rounded or b.already_rounded
+        return not rounded_before and all(self.recording.weight(site, operand) is None for operand in "ab")
+
+    def _why_float(self, site: Site, product: Product, a: OperandSpec, b: OperandSpec) -> str | None:
+        """Return why a product is not computed in integers; None if it is."""
+        widths = _width(site, a), _width(site, b)
+        if 0 in widths:
+            return "one operand is in full precision"
+        if max(widths) > BYTE_BITS:
+            return "more than 8 bits"
+        if a.already_rounded or b.already_rounded or not isinstance(product, LinearProduct | ConvolutionProduct):
             return "only linear layers and convolutions have integer kernels"
-        if self.recording.weight(site, "b") is None:
-            return "both operands are activations"
         if isinstance(product, ConvolutionProduct):
             if product.transposed:
                 return "onnxruntime has no integer kernel for transposed convolutions"
@@ -127,17 +134,17 @@ class OnnxPlacement:
         return None
 
     def _operand(
-        self, site: Site, operand: str, x: Tensor, dims: Dims, integer: bool, transposed: bool = False
+        self, site: Site, operand: str, x: Tensor, spec: OperandSpec, integer: bool, transposed: bool = False
     ) -> Tensor:
-        bits, weight = _width(site), self.recording.weight(site, operand)
+        bits, weight = _width(site, spec), self.recording.weight(site, operand)
         if bits == 0 or weight is None:
-            placed = self._activation(site, operand, x, dims, integer)
+            placed = self._activation(site, operand, x, spec, integer)
             return placed.t() if transposed else placed
-        entry = WeightToStore(site, weight, bits, dims, integer, transposed)
+        entry = WeightToStore(site, weight, bits, spec.dims, integer, transposed)
         return stored_weight(x, self._add(entry), transposed)
 
-    def _activation(self, site: Site, operand: str, x: Tensor, dims: Dims, integer: bool) -> Tensor:
-        bits, found = _width(site), self.recording.ranges.get((site, operand))
+    def _activation(self, site: Site, operand: str, x: Tensor, spec: OperandSpec, integer: bool) -> Tensor:
+        bits, dims, found = _width(site, spec), spec.dims, self.recording.ranges.get((site, operand))
         if bits == 0:
             return x
         if integer and dims is not None:
@@ -156,9 +163,10 @@ class OnnxPlacement:
         self.deviations[Deviation(site.name, reason)] = None
 
 
-def _width(site: Site) -> int:
-    """Return the evaluation bits of a site as the constant that an exported program has; 0 is full precision."""
-    width = site.width(training=False)
+def _width(site: Site, spec: OperandSpec) -> int:
+    """Return the evaluation bits of an operand as the constant that an exported program has; 0 is full precision."""
+    assert spec.role is not None
+    width = site.precision(training=False).width(spec.role)
     assert isinstance(width, int)
     return width
 

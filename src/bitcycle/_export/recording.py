@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Observer, Site, observing
-from bitcycle.conversion.sites import named_sites
+from bitcycle.conversion.sites import sites
 from bitcycle.conversion.tracing import preserve_state, run_model
 
 
@@ -31,6 +31,7 @@ class Recording(Observer):
         stored = (*model.parameters(), *model.buffers())
         self._addresses = {tensor.untyped_storage().data_ptr() for tensor in stored}
         self._seen: dict[tuple[Site, str], Tensor | None] = {}
+        self._values: dict[tuple[Site, str], Tensor] = {}
         self.ranges: dict[tuple[Site, str], Range] = {}
 
     def rounded(self, site: Site, operand: str, before: Tensor, after: Tensor) -> None:
@@ -39,6 +40,8 @@ class Recording(Observer):
         known = self._seen.setdefault(key, x if is_stored else None)
         if known is not None and not (is_stored and _same_memory(known, x)):
             self._seen[key] = None
+        if is_stored:
+            self._values[key] = after
         if x.numel():
             low, high = (float(end) for end in torch.aminmax(x))
             old = self.ranges.get(key, Range(low, high))
@@ -47,6 +50,13 @@ class Recording(Observer):
     def weight(self, site: Site, operand: str) -> Tensor | None:
         """Return the weight that is an operand of a site; None if the operand is an activation."""
         return self._seen.get((site, operand))
+
+
+    def weights_of(self, site: Site) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the weights of a site, each with its values on the grid."""
+        for key, weight in self._seen.items():
+            if key[0] is site and weight is not None:
+                yield weight, self._values[key]
 
 
 def record(model: nn.Module, batches: Iterable[Any]) -> Recording:
@@ -72,11 +82,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     Raises:
         ValueError: The model is not converted, or its evaluation bits were never set.
     """
-    quantised = [site for site in named_sites(model).values() if site.skip is None]
-    if not quantised:
-        raise ValueError("the model has no quantised layer: convert it with bc.quantize and train it before its export")
-    if not any(site.evaluation_was_set for site in quantised):
+    if not any(site.evaluation_was_set for site in sites(model).values()):
         raise ValueError("the evaluation bits of the model were never set: call bc.set_bits(model, evaluate=8) first")
+    if any(site.evaluation.strength != 1 for site in sites(model).values()):
+        raise ValueError("a model is exported on its grids: call bc.set_bits(model, evaluate_strength=1) first")
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

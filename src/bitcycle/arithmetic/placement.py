@@ -16,7 +16,6 @@ from torch import Tensor
 
 from bitcycle.arithmetic.operands import OperandSpec
 from bitcycle.arithmetic.products import Product
-from bitcycle.kernels.rounding import Dims
 
 if TYPE_CHECKING:
     from bitcycle.arithmetic.site import Site
@@ -30,7 +29,7 @@ class Placement(Protocol):
     ) -> Tensor:
         """Return the product of operands that it has put on their grids."""
 
-    def round(self, site: Site, operand: str, x: Tensor, dims: Dims) -> Tensor:
+    def round(self, site: Site, operand: str, x: Tensor, spec: OperandSpec) -> Tensor:
         """Return an operand that it has put on its grid."""
 
 
