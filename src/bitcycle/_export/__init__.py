@@ -1,8 +1,4 @@
-"""Export of trained models: float weights on their grids, ONNX files, and torchao's weight layouts, all of them checked.
-
-Every exporter reads the evaluation bits of the model, which ``bc.set_bits(model, evaluate=...)`` sets, and compares what
-it wrote with the model's evaluation.
-"""
+"""Export of trained models at their evaluation bits: float weights on their grids, ONNX files, torchao's layout."""
 
 from bitcycle._export.agreement import Agreement, check_onnx
 from bitcycle._export.float_weights import export

@@ -104,7 +104,9 @@ def check_onnx(path: str | Path, model: nn.Module, batches: Iterable[Any]) -> Ag
             expected = outputs_of(run_model(model, batch))
         found = [torch.from_numpy(x) for x in session.run(None, feed(session, batch))]
         if len(found) != len(expected):
-            raise ValueError(f"{path} has {len(found)} outputs, and the model has {len(expected)}: is it another model?")
+            raise ValueError(
+                f"{path} has {len(found)} outputs, and the model has {len(expected)}: is it another model?"
+            )
         for own, other in zip(expected, found, strict=True):
             difference = (own.double() - other.double()).abs()
             difference[own == other] = 0.0  # infinities

@@ -21,8 +21,8 @@ def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
 
     Args:
         model: A converted model with evaluation bits.
-        example_inputs: Inputs of the model. They are needed only if the ``forward`` of a module multiplies parameters of
-            its own, which a run shows.
+        example_inputs: Inputs of the model. They are needed only if the ``forward`` of a module multiplies parameters
+            of its own, which a run shows.
 
     Returns:
         The keys of the float model, with tensors of its own.
@@ -58,7 +58,9 @@ def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
             if len(names[address]) > 1:
                 tied.add(" and ".join(names[address]))
     if tied:
-        warnings.warn(f"these are one tensor, which is on the grid for all uses: {'; '.join(sorted(tied))}", stacklevel=2)
+        warnings.warn(
+            f"these are one tensor, which is on the grid for all uses: {'; '.join(sorted(tied))}", stacklevel=2
+        )
     return state
 
 

@@ -94,7 +94,9 @@ class OnnxPlacement:
         integer = self.kernels is Kernels.INTEGER
         if integer:
             if self._multiplies_activations(site, a_spec, b_spec):
-                self.deviate(site, "not rounded: both operands are activations, whose grids cost more time than they save")
+                self.deviate(
+                    site, "not rounded: both operands are activations, whose grids cost more time than they save"
+                )
                 return product.output(a, b, bias)
             why_float = self._why_float(site, product, a_spec, b_spec)
             if why_float is not None:

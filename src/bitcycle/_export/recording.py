@@ -51,7 +51,6 @@ class Recording(Observer):
         """Return the weight that is an operand of a site; None if the operand is an activation."""
         return self._seen.get((site, operand))
 
-
     def weights_of(self, site: Site) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the weights of a site, each with its values on the grid."""
         for key, weight in self._seen.items():
@@ -85,7 +84,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     if not any(site.evaluation_was_set for site in sites(model).values()):
         raise ValueError("the evaluation bits of the model were never set: call bc.set_bits(model, evaluate=8) first")
     if any(site.evaluation.strength != 1 for site in sites(model).values()):
-        raise ValueError("a model is exported on its grids: call bc.set_bits(model, evaluate_strength=1) first")
+        raise ValueError("a model is exported on its grids: call bc.set_bits(model, strength=1) first")
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -71,7 +71,9 @@ def store_symmetric(weight: Tensor, bits: int, dims: Dims) -> StoredWeight | Non
     if exact is None or exact.bits > BYTE_BITS:
         return None
     values = exact.values()
-    largest = values.abs().amax(dims, keepdim=True) if dims is not None else values.abs().max().reshape(exact.scale.shape)
+    largest = (
+        values.abs().amax(dims, keepdim=True) if dims is not None else values.abs().max().reshape(exact.scale.shape)
+    )
     scale = torch.where(largest == 0, 1.0, largest / MOST_SYMMETRIC)
     codes = torch.round(values / scale)
     steps = torch.where(exact.scale < torch.finfo(torch.float32).eps * largest, torch.inf, exact.scale)  # constants

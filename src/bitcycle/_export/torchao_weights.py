@@ -33,8 +33,8 @@ class TorchaoModel:
     def __str__(self) -> str:
         kinds = sorted(set(self.bits.values()))
         lines = [
-            f"{len(self.bits)} weights in torchao's layout at {', '.join(map(str, kinds)) or 'no'} bits, largest difference "
-            f"{self.largest_difference:.2g} of a step of the grid"
+            f"{len(self.bits)} weights in torchao's layout at {', '.join(map(str, kinds)) or 'no'} bits, "
+            f"largest difference {self.largest_difference:.2g} of a step of the grid"
         ]
         return "\n".join([*lines, *(f"  {name} in floating point: {reason}" for name, reason in self.left.items())])
 
@@ -42,8 +42,9 @@ class TorchaoModel:
 def export_torchao(model: nn.Module) -> TorchaoModel:
     """Return a copy of a converted model, without bitcycle, whose linear layers have weights in torchao's layout.
 
-    The weights are torchao's ``IntxUnpackedToInt8Tensor`` with bitcycle's codes, scales and zero points, at 1 to 8 bits.
-    Activations are in full precision. All other weights are on their grids in floating point, as in ``bc.export``.
+    The weights are torchao's ``IntxUnpackedToInt8Tensor`` with bitcycle's codes, scales and zero points, at 1 to 8
+    bits. Activations are in full precision. All other weights are on their grids in floating point, as in
+    ``bc.export``.
 
     Args:
         model: A converted model with evaluation bits.

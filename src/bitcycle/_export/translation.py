@@ -67,7 +67,10 @@ def _integers(codes: Any, dtype: onnx_ir.DataType) -> Any:
 def _on_fixed_grid(x: Any, grid: FixedGrid) -> Any:
     if grid.bits < grid.container:  # the integer has more codes than the grid: values beyond its ends must not use them
         x = op.Clip(x, *(_constant(torch.tensor(end)) for end in grid.ends))
-    scale, zero_point = _constant(torch.tensor(grid.scale)), _integers(np.array(grid.zero_point), _UNSIGNED[grid.container])
+    scale, zero_point = (
+        _constant(torch.tensor(grid.scale)),
+        _integers(np.array(grid.zero_point), _UNSIGNED[grid.container]),
+    )
     return op.DequantizeLinear(op.QuantizeLinear(x, scale, zero_point), scale, zero_point)
 
 

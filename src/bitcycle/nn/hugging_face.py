@@ -19,8 +19,8 @@ from transformers.pytorch_utils import Conv1D
 
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.attention import AttentionLayer
 from bitcycle.kernels.rounding import Dims
+from bitcycle.nn.attention import AttentionLayer
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register, register_where, skip_where
