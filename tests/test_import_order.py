@@ -23,7 +23,7 @@ LAYERS = (
     {"conversion"},
     {"scheduler", "decay", "_cost"},
     {"_range_test", "advice"},
-    {"integrations"},
+    {"integrations", "_export"},
     {"experiments"},
     {"tasks"},
     {"_study", "_bench"},

@@ -21,6 +21,7 @@ from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
     from bitcycle._cost import Meter, cost
+    from bitcycle._export import check_onnx, export, export_onnx, export_torchao
     from bitcycle._range_test import range_test
     from bitcycle.advice import advise
     from bitcycle.arithmetic.recipe import Recipe
@@ -40,8 +41,12 @@ __all__ = [
     "Recipe",
     "advise",
     "check_causality",
+    "check_onnx",
     "cost",
     "decay_begins",
+    "export",
+    "export_onnx",
+    "export_torchao",
     "quantize",
     "range_test",
     "restore",
@@ -63,7 +68,11 @@ _MODULES = {
     "Recipe": "arithmetic.recipe",
     "advise": "advice",
     "check_causality": "conversion.sequence_models",
+    "check_onnx": "_export",
     "cost": "_cost",
+    "export": "_export",
+    "export_onnx": "_export",
+    "export_torchao": "_export",
     "quantize": "conversion.convert",
     "range_test": "_range_test",
     "restore": "conversion.convert",

@@ -13,6 +13,7 @@ from torch import Tensor
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
 from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
+from bitcycle.arithmetic.placement import current_placement
 from bitcycle.arithmetic.precision import Precision, Role, Strength, role_of
 from bitcycle.arithmetic.products import Product
 from bitcycle.arithmetic.quantized_product import quantized_product
@@ -35,6 +36,9 @@ def multiply(
     roles = _role(a, a_spec), _role(b, b_spec)
     a_spec, b_spec = a_spec._replace(role=roles[0]), b_spec._replace(role=roles[1])
     slots = site.slots(training)
+    placement = current_placement()
+    if placement is not None:
+        return placement.multiply(site, product, a, b, bias, (a_spec, b_spec))
     if not current_observers():
         return quantized_product(site, product, a, b, bias, slots, a_spec, b_spec)
     with computing(site):
@@ -57,6 +61,9 @@ def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: st
     """
     spec = OperandSpec(dims, role=role)
     precision = site.precision(training)
+    placement = current_placement()
+    if placement is not None:
+        return placement.round(site, operand, x, spec._replace(role=_role(x, spec)))
     _report_rounding(site, operand, x, spec, precision)
     out = _RoundOperand.apply(x, precision.width(_role(x, spec)), precision.strength, dims)
     assert isinstance(out, Tensor)

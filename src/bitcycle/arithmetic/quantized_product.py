@@ -63,15 +63,13 @@ def quantized_product(
     """Return the product of ``a`` and ``b`` at a site, each rounded to its width, with a quantised backward."""
     settings = site.settings
     widths = _widths(site.control, slots, a_spec, b_spec)
-    if not torch.is_grad_enabled():
-        means = means_of(product, a, b, a_spec, b_spec, widths, settings)
-        site.means = means
-        by_channel = _uses_channels_last(product, means, a, b, widths)
-        return _forward(product, means, a, b, bias, widths, a_spec, b_spec, by_channel, False, False)[0]
     if torch.compiler.is_compiling():
         means = _COMPILED
     else:
         means = site.means = means_of(product, a, b, a_spec, b_spec, widths, settings)
+    if not torch.is_grad_enabled():
+        by_channel = _uses_channels_last(product, means, a, b, widths)
+        return _forward(product, means, a, b, bias, widths, a_spec, b_spec, by_channel, False, False)[0]
     out = _QuantizedProduct.apply(a, b, bias, site.control, slots, product, a_spec, b_spec, settings, means)
     assert isinstance(out, Tensor)
     return out
@@ -182,7 +180,7 @@ def _forward(
         codes=needs_codes or save_a,
         channels_last=by_channel,
     )
-    shares = save_b and isinstance(widths.b, int) and widths.strength_is_full
+    shares = save_b and isinstance(widths.b, int) and widths.strength_is_full and not torch.compiler.is_compiling()
     shared = shared_weight(b, widths.b, b_spec) if shares else None
     if shared is not None:
         on_grid_b = shared

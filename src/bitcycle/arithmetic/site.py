@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from bitcycle.arithmetic.execution import Execution, Means
 from bitcycle.arithmetic.observers import current_observers
@@ -251,9 +252,12 @@ class Site:
     def in_full_precision(self, training: bool) -> bool:
         """Return whether neither operands nor grad_output are quantised now.
 
-        It is False inside a compiled graph, which cannot branch on it, and under an observer, which needs the site.
+        It is False inside a compiled graph, which cannot branch on it, and under an observer, which needs the site. An
+        exported program has its bits as constants.
         Otherwise the first evaluation of a model whose bits were never set warns.
         """
+        if torch.compiler.is_exporting():
+            return not any(self.precision(training)[:2])
         if torch.compiler.is_compiling() or current_observers():
             return False
         numbers = self.control.numpy()
@@ -269,7 +273,13 @@ class Site:
         return read_precision(self.control, self.slots(training))
 
     def slots(self, training: bool) -> Slots:
-        """Return where the precision of training or of evaluation is among the numbers of the site."""
+        """Return where the precision of training or of evaluation is among the numbers of the site.
+
+        Raises:
+            ValueError: ``torch.export`` is tracing the model in a way in which its bits cannot become constants.
+        """
+        if torch.compiler.is_exporting():
+            _check_export(training, torch.compiler.is_dynamo_compiling())
         return TRAINING if training or self.recipe.evaluate_at == "current" else EVALUATION
 
 
@@ -327,16 +337,33 @@ def read(control: Tensor, slot: int) -> Width:
 def read_precision(control: Tensor, slots: Slots) -> Precision:
     """Return a precision of a site, of numbers in eager code and of tensors in a compiled graph.
 
-    With strength 0, both widths are those of full precision.
+    With strength 0, both widths are those of full precision. An exported program has the numbers as constants.
     """
     weights, activations, strength = slots
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_exporting():
+        with _disable_current_modes(), torch._C.DisableTorchFunction():  # the trace must not see the tensor
+            control = control.clone()
+            numbers = control.numpy()
+    elif torch.compiler.is_compiling():
         on = control[strength] > 0
         return Precision(control[weights] * on, control[activations] * on, control[strength] * (1 / FULL_STRENGTH))
-    numbers = control.numpy()
+    else:
+        numbers = control.numpy()
     if numbers[strength] == 0:
         return Precision(0, 0, 0.0)
     return Precision(int(numbers[weights]), int(numbers[activations]), int(numbers[strength]) / FULL_STRENGTH)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _check_export(training: bool, strict: bool) -> bool:
+    if training:
+        raise ValueError(
+            "torch.export would keep the bits and the noise of one training step for ever: call model.eval() first, "
+            "which exports the model at its evaluation bits"
+        )
+    if strict:
+        raise ValueError("torch.export of a converted model needs strict=False, so that its bits become constants")
+    return True
 
 
 def _level_of_caller() -> int:

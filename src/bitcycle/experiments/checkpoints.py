@@ -84,17 +84,28 @@ def load_checkpoint(folder: Path, run: dict[str, Any]) -> dict[str, Any] | None:
         CheckpointError: If the disk fails.
     """
     _remove_unfinished(folder)
+    content = read_checkpoint(folder)
+    return None if content is None else _state_of(content, folder / NAME, run)
+
+
+def read_checkpoint(folder: Path) -> dict[str, Any] | None:
+    """Return the latest checkpoint in a folder that is not damaged, of whatever run: its ``run`` and its ``state``.
+
+    A damaged checkpoint is renamed and a line about it is logged.
+
+    Raises:
+        ValueError: If the checkpoint has an unknown format.
+        CheckpointError: If the disk fails.
+    """
     for name in (NAME, PREVIOUS):
         path = folder / name
         try:
             with _errors_of_the_disk(path):
-                content = _read(path)
+                return _read(path)
         except FileNotFoundError:
             continue
         except DamagedError as error:
             _set_aside(path, str(error))
-            continue
-        return _state_of(content, path, run)
     return None
 
 

@@ -234,7 +234,9 @@ def has_a_grid(scale: Tensor, bits: Width) -> Tensor:
 
 def _all_have_a_grid(scale: Tensor, bits: Width) -> bool:
     """Return whether all values have a grid; False if only a compiled graph or another device could tell."""
-    return isinstance(bits, int) and scale.device.type == "cpu" and bool(has_a_grid(scale, bits).all())
+    if torch.compiler.is_compiling() or not isinstance(bits, int) or scale.device.type != "cpu":
+        return False
+    return bool(has_a_grid(scale, bits).all())
 
 
 def _grid_dtype(dtype: torch.dtype) -> torch.dtype:

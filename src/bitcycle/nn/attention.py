@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic import MatmulProduct, OperandSpec, Role
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.nn.layer import QuantizedLayer, feature_dims
+from bitcycle.kernels.rounding import Dims
+from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
 
@@ -123,13 +125,23 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
         return out if self.batch_first else out.transpose(0, 1), shown_weights
 
     def _project(self, *inputs: Tensor) -> list[Tensor]:
+        operands = zip(inputs, self._projections(), strict=True)
+        return [self.linear(site, x, weight, bias) for x, (site, weight, bias) in operands]
+
+    def _projections(self) -> list[tuple[str, Tensor, Tensor | None]]:
+        """Return the sites of query, key and value, with their weights and biases."""
         if self.in_proj_weight is not None:
             weights = self.in_proj_weight.chunk(3)
         else:
             weights = tuple(getattr(self, f"{name}_proj_weight") for name in "qkv")
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        operands = zip("qkv", inputs, weights, biases, strict=True)
-        return [self.linear(f"{name}_proj", x, weight, bias) for name, x, weight, bias in operands]
+        return list(zip(("q_proj", "k_proj", "v_proj"), weights, biases, strict=True))
+
+    def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
+        for site, weight, bias in (*self._projections(), ("out_proj", self.out_proj.weight, self.out_proj.bias)):
+            yield site, weight, weight_dims(self.bitcycle.recipe.weights, weight)
+            if bias is not None and self.bitcycle.recipe.bias:
+                yield site, bias, None
 
     def _merge(self, mask: Tensor | None, padding: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
         """Merge both masks into one to add to scores of shape (batch, heads, queries, keys)."""

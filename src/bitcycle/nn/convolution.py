@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -32,21 +34,21 @@ class ConvolutionLayer(QuantizedLayer):
         if pad_at_end is not None:
             x = F.pad(round_operand(site, x, x_spec.dims, self.training, "a", Role.ACTIVATION), pad_at_end)
             x_spec = x_spec._replace(already_rounded=True)
-        if product.transposed and product.groups > 1 and site.recipe.weights == "channel":
-            # An output channel is a pair (group, column) of the weight, which no set of dimensions describes.
-            dims: Dims = (1, *range(3, self.weight.dim() + 1))
-            by_group = round_operand(site, self._weight_by_group(), dims, self.training, "b", Role.WEIGHT)
-            weight = by_group.flatten(0, 1)
+        weight, dims = self._weight_on_grid()
+        weight_spec = OperandSpec(dims, role=Role.WEIGHT)
+        if weight.dim() != self.weight.dim():
+            weight = round_operand(site, weight, dims, self.training, "b", Role.WEIGHT).flatten(0, 1)
             weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
-        else:
-            weight = self.weight
-            dims = weight_dims(site.recipe.weights, weight, 1 if product.transposed else 0)
-            weight_spec = OperandSpec(dims, role=Role.WEIGHT)
         out = self.multiply("", product, x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
         return out.squeeze(0) if unbatched else out
 
-    def _weight_by_group(self) -> Tensor:
-        return self.weight.unflatten(0, (self.groups, -1))
+    def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
+        yield "", *self._weight_on_grid()
+        if self.bias is not None and self.bitcycle.recipe.bias:
+            yield "", self.bias, None
+
+    def _weight_on_grid(self) -> tuple[Tensor, Dims]:
+        return self.weight, weight_dims(self.bitcycle.recipe.weights, self.weight)
 
 
 @register(nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -81,6 +83,13 @@ class QuantizedConvTranspose(ConvolutionLayer):
 
     padding: tuple[int, ...]
     output_padding: tuple[int, ...]
+
+    def _weight_on_grid(self) -> tuple[Tensor, Dims]:
+        if self.groups > 1 and self.bitcycle.recipe.weights == "channel":
+            # An output channel is a pair (group, column) of the weight, which no set of its dimensions describes.
+            by_group = self.weight.unflatten(0, (self.groups, -1))
+            return by_group, (1, *range(3, by_group.dim()))
+        return self.weight, weight_dims(self.bitcycle.recipe.weights, self.weight, channel=1)
 
     def quantized_forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         output_padding = self._output_padding(  # type: ignore[attr-defined]

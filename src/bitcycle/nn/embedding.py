@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Role, round_grad_output, round_operand
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer
 from bitcycle.nn.registry import register
 
@@ -27,3 +30,6 @@ class QuantizedEmbedding(QuantizedLayer):
         site = self.bitcycle.sites[""]
         vectors = super(QuantizedLayer, self).forward(input)  # type: ignore[misc]
         return round_grad_output(site, round_operand(site, vectors, (-1,), self.training, "a", Role.WEIGHT))
+
+    def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
+        yield "", self.weight, (-1,)  # type: ignore[attr-defined]

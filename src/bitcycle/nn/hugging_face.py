@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -19,8 +19,9 @@ from transformers.pytorch_utils import Conv1D
 
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
-from bitcycle.nn.layer import QuantizedLayer
+from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register, register_where, skip_where
 
@@ -36,6 +37,11 @@ class QuantizedConv1D(LinearLayer):
 
     def quantized_forward(self, x: Tensor) -> Tensor:
         return self.linear("", x, self.weight.t(), self.bias)
+
+    def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
+        yield "", self.weight, weight_dims(self.bitcycle.recipe.weights, self.weight, channel=1)
+        if self.bitcycle.recipe.bias:
+            yield "", self.bias, None
 
 
 def uses_attention_registry(layer: type[nn.Module]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -180,6 +181,19 @@ class QuantizedLayer:
         if bias is None or not own.recipe.bias:
             return bias
         return round_operand(own, bias, None, self.training, "bias", Role.WEIGHT)
+
+    def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
+        """Yield the weights that the layer rounds: the site, a parameter or a view of one, and what shares a grid.
+
+        By default every site has the parameter of its name, and its bias if the recipe rounds biases.
+        """
+        for local in self.bitcycle.sites:
+            name = local or "weight"
+            weight, bias = getattr(self, name, None), getattr(self, name.replace("weight", "bias"), None)
+            if isinstance(weight, Tensor):
+                yield local, weight, weight_dims(self.bitcycle.recipe.weights, weight)
+                if isinstance(bias, Tensor) and self.bitcycle.recipe.bias:
+                    yield local, bias, None
 
     def load_evaluation_bits(self, saved: dict[str, Any]) -> None:
         """Take the evaluation bits of a checkpoint, by local names, unless bits of the model were set."""

@@ -1,0 +1,177 @@
+"""How far an ONNX file agrees with the model it was exported from: predictions, values, size and speed."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from bitcycle._export.placement import Deviation
+from bitcycle._export.recording import evaluating
+from bitcycle._support.extras import need
+from bitcycle.conversion.tracing import CallArguments, run_model
+
+INTEGER_KERNELS = (
+    *("QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger", "QGemm"),
+    *("MatMulIntegerToFloat", "DynamicQuantizeMatMul"),
+)
+"""The operations of onnxruntime that multiply integers."""
+
+REPEATS = 9
+"""How often each file is timed; the median counts."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far an exported file agrees with bitcycle's evaluation of the model.
+
+    ``str`` gives a summary of a few lines.
+    """
+
+    path: Path
+    """The file."""
+    predictions: int
+    """Number of predictions that were compared: rows of the last dimension of the first output."""
+    argmax: float
+    """Share of the predictions whose largest element is the same."""
+    largest_difference: float
+    """The largest difference of any element of any output."""
+    relative_difference: float
+    """The largest difference, relative to the largest magnitude of an output."""
+    integer_kernels: dict[str, int]
+    """The operations with which onnxruntime multiplies integers, and their number."""
+    size: int
+    """Bytes of the file."""
+    float_size: int | None = None
+    """Bytes of an ONNX file of the float model."""
+    milliseconds: dict[str, float] = field(default_factory=dict)
+    """Time of one call on the example inputs: of this ``"file"``, of the ``"float file"``, and of ``"torch"``."""
+    deviations: tuple[Deviation, ...] = ()
+    """What the file computes otherwise than bitcycle, by site."""
+
+    def __str__(self) -> str:
+        share = f" of {self.float_size / 1e6:.2f} MB ({self.size / self.float_size:.0%})" if self.float_size else ""
+        kernels = ", ".join(f"{count} {name}" for name, count in self.integer_kernels.items())
+        lines = [
+            f"{self.path}: {self.argmax:.2%} of {self.predictions:,} predictions equal, largest difference "
+            f"{self.largest_difference:.3g} ({self.relative_difference:.2%} of the largest output)",
+            f"  size: {self.size / 1e6:.2f} MB{share}",
+            f"  integer kernels of onnxruntime: {kernels or 'none'}",
+        ]
+        if self.milliseconds:
+            lines.append("  time per call: " + ", ".join(f"{n} {ms:.2f} ms" for n, ms in self.milliseconds.items()))
+        reasons = Counter(deviation.reason for deviation in self.deviations)
+        for reason, count in reasons.items():
+            example = next(deviation.site for deviation in self.deviations if deviation.reason == reason)
+            lines.append(f"  {count} site{'s' if count > 1 else ''} such as {example!r}: {reason}")
+        return "\n".join(lines)
+
+
+def check_onnx(path: str | Path, model: nn.Module, batches: Iterable[Any]) -> Agreement:
+    """Compare an ONNX file with bitcycle's evaluation of a converted model.
+
+    Args:
+        path: The file, which takes the inputs of the model.
+        model: The converted model, which is evaluated at its evaluation bits.
+        batches: Inputs, each a tensor, a tuple of arguments or a mapping of keyword arguments.
+
+    Returns:
+        The agreement over all batches, without times.
+
+    Raises:
+        ValueError: The model is not converted, or there is no batch.
+        MissingExtraError: onnxruntime is not installed.
+
+    Example:
+        See :func:`bitcycle.export_onnx`.
+    """
+    path = Path(path)
+    session, kernels = open_session(path)
+    predictions = equal = 0
+    largest = magnitude = 0.0
+    for batch in batches:
+        with evaluating(model):
+            expected = outputs_of(run_model(model, batch))
+        found = [torch.from_numpy(x) for x in session.run(None, feed(session, batch))]
+        if len(found) != len(expected):
+            raise ValueError(
+                f"{path} has {len(found)} outputs, and the model has {len(expected)}: is it another model?"
+            )
+        for own, other in zip(expected, found, strict=True):
+            difference = (own.double() - other.double()).abs()
+            difference[own == other] = 0.0  # infinities
+            largest = _larger(largest, difference)
+            magnitude = _larger(magnitude, own.double().abs()[own.isfinite()])
+        rows = expected[0].shape[:-1].numel() if expected[0].dim() else 1
+        predictions += rows
+        if expected[0].dim() and rows:
+            equal += int((expected[0].argmax(-1) == found[0].argmax(-1)).sum())
+    if not predictions:
+        raise ValueError("there is nothing to compare: give at least one batch of inputs")
+    relative = largest / magnitude if magnitude else largest
+    return Agreement(path, predictions, equal / predictions, largest, relative, kernels, path.stat().st_size)
+
+
+def open_session(path: Path) -> tuple[Any, dict[str, int]]:
+    """Return a session of onnxruntime with torch's number of threads, and the integer kernels of its graph."""
+    onnxruntime = need("onnxruntime", "export", "running ONNX files")
+    onnx = need("onnx", "export", "reading ONNX files")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = torch.get_num_threads()
+    with tempfile.TemporaryDirectory() as folder:
+        optimised = Path(folder) / "optimised.onnx"
+        options.optimized_model_filepath = str(optimised)
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        nodes = onnx.load(optimised, load_external_data=False).graph.node
+    counts = Counter(node.op_type for node in nodes)
+    return session, {name: counts[name] for name in INTEGER_KERNELS if counts[name]}
+
+
+def feed(session: Any, inputs: Any) -> dict[str, Any]:
+    """Return the inputs of a model by the names they have in a file: keyword arguments keep theirs."""
+    names = [given.name for given in session.get_inputs()]
+    if isinstance(inputs, CallArguments):
+        positional, keywords = inputs.positional, inputs.keywords
+    elif isinstance(inputs, Mapping):
+        positional, keywords = (), dict(inputs)
+    else:
+        positional, keywords = inputs if isinstance(inputs, tuple | list) else (inputs,), {}
+    values = [x for x in tree_leaves(positional) if isinstance(x, Tensor)]
+    free = [name for name in names if name not in keywords]
+    fed = {**dict(zip(free, values, strict=False)), **{n: x for n, x in keywords.items() if n in names}}
+    if set(fed) != set(names):
+        raise ValueError(f"the file needs the inputs {', '.join(names)}, and got {len(values) + len(keywords)} tensors")
+    return {name: x.detach().cpu().numpy() for name, x in fed.items()}
+
+
+def outputs_of(result: Any) -> list[Tensor]:
+    """Return the tensors of a model's result, in order."""
+    return [x.detach() for x in tree_leaves(result) if isinstance(x, Tensor)]
+
+
+def milliseconds(run: Callable[[], Any]) -> float:
+    """Return the median time of a call."""
+    run()
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return 1000 * median(times)
+
+
+def _larger(known: float, values: Tensor) -> float:
+    """Return the larger of a number and the largest of some values; NaN if there is one."""
+    largest = float(values.max()) if values.numel() else 0.0
+    return largest if math.isnan(largest) else max(known, largest) if not math.isnan(known) else known

@@ -1,0 +1,97 @@
+"""Float weights on their grids: a plain ``state_dict`` that the unconverted model loads."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from bitcycle._export.recording import Recording, evaluating, record
+from bitcycle.conversion.sites import conversions
+from bitcycle.kernels.rounding import round_to_grid
+
+
+def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
+    """Return the weights of a converted model, rounded to the grids of its evaluation bits, as a plain ``state_dict``.
+
+    The unconverted model loads it. It then computes what the converted model computes in evaluation mode with
+    activations in full precision. The converted model is not changed.
+
+    Args:
+        model: A converted model with evaluation bits.
+        example_inputs: Inputs of the model. They are needed only if the ``forward`` of a module multiplies parameters
+            of its own, which a run shows.
+
+    Returns:
+        The keys of the float model, with tensors of its own.
+
+    Raises:
+        ValueError: The model is not converted, its evaluation bits were never set, or example inputs are needed.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Linear(4, 2))
+        >>> bc.set_bits(model, evaluate=1)
+        >>> weight = bc.export(model)["weight"]
+        >>> [len(row.unique()) for row in weight]
+        [2, 2]
+    """
+    with evaluating(model):
+        recording = None if example_inputs is None else record(model, [example_inputs])
+        copies: dict[int, Tensor] = {}
+        state: dict[str, Tensor] = {}
+        names: dict[int, list[str]] = {}
+        for name, tensor in model.state_dict().items():
+            if not isinstance(tensor, Tensor):
+                state[name] = tensor
+                continue
+            address = tensor.untyped_storage().data_ptr() if tensor.numel() else id(tensor)
+            names.setdefault(address, []).append(name)
+            whole = copies.setdefault(address, _memory(tensor).clone())
+            state[name] = whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        tied = set()
+        for tensor, values in _rounded_weights(model, recording):
+            address = tensor.untyped_storage().data_ptr()
+            copies[address].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).copy_(values)
+            if len(names[address]) > 1:
+                tied.add(" and ".join(names[address]))
+    if tied:
+        warnings.warn(
+            f"these are one tensor, which is on the grid for all uses: {'; '.join(sorted(tied))}", stacklevel=2
+        )
+    return state
+
+
+class RoundedWeight(NamedTuple):
+    """A parameter or a view of one, and its values on the grid."""
+
+    tensor: Tensor
+    values: Tensor
+
+
+def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[RoundedWeight]:
+    """Yield the weights that a converted model rounds in evaluation mode."""
+    for name, conversion in conversions(model):
+        module: Any = model.get_submodule(name)
+        for local, tensor, dims in module.weights_on_grid():
+            bits = conversion.sites[local].evaluation.weights
+            if bits is not None:
+                yield RoundedWeight(tensor.detach(), round_to_grid(tensor.detach(), bits, dims))
+        own = [key for key, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1]
+        if conversion.template is None or not own:
+            continue
+        if recording is None:
+            raise ValueError(
+                f"the forward of {name or 'the model'} multiplies, and it has the parameters {', '.join(own)}: "
+                "pass example_inputs, with which a run shows how they are rounded"
+            )
+        for site in conversion.sites.values():
+            yield from (RoundedWeight(*found) for found in recording.weights_of(site))
+
+
+def _memory(tensor: Tensor) -> Tensor:
+    """Return all of the memory that a tensor lies in, as a vector."""
+    size = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return tensor.detach().as_strided((size,), (1,), 0)

@@ -1,0 +1,149 @@
+"""ONNX files of trained models."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bitcycle._export.agreement import Agreement, check_onnx, feed, milliseconds, open_session
+from bitcycle._export.placement import Deviation, Kernels, OnnxPlacement
+from bitcycle._export.recording import evaluating, record
+from bitcycle._support.extras import need
+from bitcycle.arithmetic.placement import placing
+from bitcycle.conversion.convert import restore
+from bitcycle.conversion.tracing import preserve_state, run_model
+
+_PURPOSE = "the export to ONNX"
+
+
+def export_onnx(
+    model: nn.Module,
+    example_inputs: Any,
+    path: str | Path,
+    *,
+    calibration: Iterable[Any] | None = None,
+    kernels: str = "exact",
+    dynamic_shapes: Any = None,
+    compare_float: bool = True,
+) -> Agreement:
+    """Write a converted model to an ONNX file at its evaluation bits, and compare the file with the model.
+
+    Weights are stored as integers with a ``DequantizeLinear``. With ``kernels="exact"`` their values are unchanged, and
+    activations are rounded on grids that follow each tensor or row, as in bitcycle's evaluation. With
+    ``kernels="integer"``, weights lie on the nearest symmetric 8-bit grid and activations on 8-bit grids with a zero
+    point, so that onnxruntime multiplies integers; see ``docs/export.md`` for what this changes.
+
+    Args:
+        model: A converted model with evaluation bits.
+        example_inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments. The file has their shapes,
+            except where ``dynamic_shapes`` says otherwise, and it is compared with the model on them.
+        path: Where to write the file.
+        calibration: Batches of inputs like ``example_inputs``. The ranges of activations with one grid for the tensor
+            are fixed to what these batches have. By default they follow each tensor with exact kernels, and are those
+            of the example inputs with integer kernels.
+        kernels: ``"exact"`` or ``"integer"``.
+        dynamic_shapes: Which dimensions of the inputs may change, as in ``torch.export.export``.
+        compare_float: Also write a file of the float model, to compare size and speed with it.
+
+    Returns:
+        How far the file agrees with the model.
+
+    Raises:
+        ValueError: The model is not converted, its evaluation bits were never set, or an argument is invalid.
+        MissingExtraError: A library is not installed that the export needs.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)))
+        >>> bc.set_bits(model, evaluate=8)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     agreement = bc.export_onnx(model, torch.randn(4, 8), folder + "/model.onnx")
+        >>> agreement.argmax, agreement.largest_difference < 1e-5
+        (1.0, True)
+    """
+    for module in ("onnx", "onnxscript", "onnxruntime"):
+        need(module, "export", _PURPOSE)
+    try:
+        chosen = Kernels(kernels)
+    except ValueError:
+        raise ValueError(f"kernels must be 'exact' or 'integer', got {kernels!r}") from None
+    path = Path(path)
+    with evaluating(model):
+        batches = [example_inputs] if calibration is None else list(calibration)
+        recording = record(model, batches)
+        placement = OnnxPlacement(recording, chosen, calibration is not None)
+        results: list[Deviation] = []
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            unfinished = Path(folder) / path.name
+            with placing(placement):
+                _write(model, example_inputs, unfinished, dynamic_shapes, placement)
+            if chosen is Kernels.INTEGER:
+                from bitcycle._export.integer_convolutions import quantize_convolutions
+
+                results = quantize_convolutions(unfinished, batches)
+            unfinished.replace(path)
+    agreement = replace(check_onnx(path, model, [example_inputs]), deviations=(*placement.deviations, *results))
+    return _with_speed(agreement, model, example_inputs, dynamic_shapes) if compare_float else agreement
+
+
+def _with_speed(agreement: Agreement, model: nn.Module, inputs: Any, dynamic_shapes: Any) -> Agreement:
+    """Add the size and the speed of a file of the float model, and the speed of the float model itself."""
+    plain = restore(copy.deepcopy(model)).eval()
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+        float_path = Path(folder) / "float.onnx"
+        _write(plain, inputs, float_path, dynamic_shapes, None)
+        times = {}
+        for name, path in (("file", agreement.path), ("float file", float_path)):
+            session, _ = open_session(path)
+            fed = feed(session, inputs)
+            times[name] = milliseconds(lambda session=session, fed=fed: session.run(None, fed))
+        times["torch"] = milliseconds(lambda: run_model(plain, inputs))
+        return replace(agreement, float_size=float_path.stat().st_size, milliseconds=times)
+
+
+def _write(model: nn.Module, inputs: Any, path: Path, dynamic_shapes: Any, placement: OnnxPlacement | None) -> None:
+    from bitcycle._export.translation import OPSET, translations
+
+    keywords = dict(inputs) if isinstance(inputs, Mapping) else None
+    positional = () if keywords is not None else tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+    with _quiet(), preserve_state(model):
+        # The trace runs in Python: a compiler would not see the placement.
+        traced = torch.export.export(model, positional, keywords, dynamic_shapes=dynamic_shapes, strict=False)
+        program = torch.onnx.export(
+            traced,
+            dynamo=True,
+            opset_version=OPSET,
+            custom_translation_table=None if placement is None else translations(placement),
+            verbose=False,
+        )
+    assert program is not None
+    for node in program.model.graph.all_nodes():
+        node.metadata_props.clear()  # where each came from in the source: larger than a small model
+        node.doc_string = None
+    program.save(path)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide the progress and the warnings of the exporter, which the user can do nothing about."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

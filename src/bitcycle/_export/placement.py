@@ -1,0 +1,177 @@
+"""Which grids an ONNX file has: decided for every operand while the model is traced.
+
+The trace marks weights and fixed grids by two operations of its own. :mod:`bitcycle._export.translation` turns them
+into ``QuantizeLinear`` and ``DequantizeLinear``. Grids that follow their tensor are traced as the operations that
+compute them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bitcycle._export.recording import Recording
+from bitcycle._export.stored_grids import FixedGrid, StoredWeight, store_symmetric, store_weight
+from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Product, Site
+from bitcycle.kernels.rounding import BYTE_BITS, Dims, round_to_grid
+
+
+class Kernels(Enum):
+    """With which kernels a runtime is meant to multiply."""
+
+    EXACT = "exact"
+    """Floating point, on exactly the values that bitcycle's evaluation multiplies."""
+    INTEGER = "integer"
+    """8-bit integers, on the nearest grids that integer kernels take."""
+
+
+class Dynamic(Enum):
+    """A grid that the runtime computes from the tensor: ONNX's ``DynamicQuantizeLinear``."""
+
+    PER_TENSOR = "per tensor"
+
+
+class WeightToStore(NamedTuple):
+    """A weight that the trace has marked. It is put on its grid after the trace, in which nothing is computed."""
+
+    site: Site
+    weight: Tensor
+    bits: int
+    dims: Dims
+    symmetric: bool
+    transposed: bool
+
+    def stored(self) -> StoredWeight | None:
+        """Return the weight on its grid; None if it has values without a grid."""
+        stored = (store_symmetric if self.symmetric else store_weight)(self.weight, self.bits, self.dims)
+        return stored.transposed() if stored is not None and self.transposed else stored
+
+
+class Deviation(NamedTuple):
+    """An operand of a site that the file computes otherwise than bitcycle, and why."""
+
+    site: str
+    reason: str
+
+
+@torch.library.custom_op("bitcycle::stored_weight", mutates_args=())
+def stored_weight(x: Tensor, index: int, transposed: bool) -> Tensor:
+    """Mark a weight in a trace: the entry ``index`` of its placement."""
+    return x.t().clone() if transposed else x.clone()
+
+
+@torch.library.custom_op("bitcycle::fixed_grid", mutates_args=())
+def fixed_grid(x: Tensor, index: int) -> Tensor:
+    """Mark an activation in a trace: the entry ``index`` of its placement."""
+    return x.clone()
+
+
+stored_weight.register_fake(lambda x, index, transposed: torch.empty_like(x.t() if transposed else x))
+fixed_grid.register_fake(lambda x, index: torch.empty_like(x))
+
+
+class OnnxPlacement:
+    """Decides how the operands of all sites are stored, and remembers it for the translation.
+
+    Args:
+        recording: The weights and ranges of the model.
+        kernels: What the file is for.
+        calibrated: Whether the ranges are those of calibration batches, so that exact files use them too.
+    """
+
+    def __init__(self, recording: Recording, kernels: Kernels, calibrated: bool) -> None:
+        self.recording, self.kernels, self.calibrated = recording, kernels, calibrated
+        self.entries: list[WeightToStore | FixedGrid | Dynamic] = []
+        self.deviations: dict[Deviation, None] = {}  # in order, once each
+
+    def multiply(
+        self, site: Site, product: Product, a: Tensor, b: Tensor, bias: Tensor | None, specs: tuple[OperandSpec, ...]
+    ) -> Tensor:
+        a_spec, b_spec = specs
+        integer = self.kernels is Kernels.INTEGER
+        if integer:
+            if self._multiplies_activations(site, a_spec, b_spec):
+                self.deviate(
+                    site, "not rounded: both operands are activations, whose grids cost more time than they save"
+                )
+                return product.output(a, b, bias)
+            why_float = self._why_float(site, product, a_spec, b_spec)
+            if why_float is not None:
+                integer = False
+                self.deviate(site, f"float kernel: {why_float}")
+        a = a if a_spec.already_rounded else self._activation(site, "a", a, a_spec, integer)
+        if isinstance(product, LinearProduct) and not b_spec.already_rounded:
+            out = a @ self._operand(site, "b", b, b_spec, integer, transposed=True)
+            if bias is None:
+                return out
+            # onnxruntime would fuse a sum with the product to a Gemm in floating point.
+            return out - (-bias) if integer else out + bias
+        b = b if b_spec.already_rounded else self._operand(site, "b", b, b_spec, integer)
+        return product.output(a, b, bias)
+
+    def round(self, site: Site, operand: str, x: Tensor, spec: OperandSpec) -> Tensor:
+        return self._operand(site, operand, x, spec, integer=False)
+
+    def _multiplies_activations(self, site: Site, a: OperandSpec, b: OperandSpec) -> bool:
+        rounded_before = a.already_rounded or b.already_rounded
+        return not rounded_before and all(self.recording.weight(site, operand) is None for operand in "ab")
+
+    def _why_float(self, site: Site, product: Product, a: OperandSpec, b: OperandSpec) -> str | None:
+        """Return why a product is not computed in integers; None if it is."""
+        widths = _width(site, a), _width(site, b)
+        if 0 in widths:
+            return "one operand is in full precision"
+        if max(widths) > BYTE_BITS:
+            return "more than 8 bits"
+        if a.already_rounded or b.already_rounded or not isinstance(product, LinearProduct | ConvolutionProduct):
+            return "only linear layers and convolutions have integer kernels"
+        if isinstance(product, ConvolutionProduct):
+            if product.transposed:
+                return "onnxruntime has no integer kernel for transposed convolutions"
+            if a.dims is not None:
+                return "an integer convolution has one grid for its input"
+        return None
+
+    def _operand(
+        self, site: Site, operand: str, x: Tensor, spec: OperandSpec, integer: bool, transposed: bool = False
+    ) -> Tensor:
+        bits, weight = _width(site, spec), self.recording.weight(site, operand)
+        if bits == 0 or weight is None:
+            placed = self._activation(site, operand, x, spec, integer)
+            return placed.t() if transposed else placed
+        entry = WeightToStore(site, weight, bits, spec.dims, integer, transposed)
+        return stored_weight(x, self._add(entry), transposed)
+
+    def _activation(self, site: Site, operand: str, x: Tensor, spec: OperandSpec, integer: bool) -> Tensor:
+        bits, dims, found = _width(site, spec), spec.dims, self.recording.ranges.get((site, operand))
+        if bits == 0:
+            return x
+        if integer and dims is not None:
+            self.deviate(site, "one 8-bit grid for the input instead of one per row")
+            return fixed_grid(x, self._add(Dynamic.PER_TENSOR))
+        if found is not None and dims is None and (integer or self.calibrated) and _is_finite(*found):
+            return fixed_grid(x, self._add(FixedGrid.of(found, bits)))
+        return round_to_grid(x, bits, tuple(range(x.dim())) if dims is None else dims)  # ONNX needs them listed
+
+    def _add(self, entry: WeightToStore | FixedGrid | Dynamic) -> int:
+        self.entries.append(entry)
+        return len(self.entries) - 1
+
+    def deviate(self, site: Site, reason: str) -> None:
+        """Remember that the file computes a site otherwise than bitcycle."""
+        self.deviations[Deviation(site.name, reason)] = None
+
+
+def _width(site: Site, spec: OperandSpec) -> int:
+    """Return the evaluation bits of an operand as the constant that an exported program has; 0 is full precision."""
+    assert spec.role is not None
+    width = site.precision(training=False).width(spec.role)
+    assert isinstance(width, int)
+    return width
+
+
+def _is_finite(low: float, high: float) -> bool:
+    return high - low < float("inf")  # false for NaN too

@@ -1,0 +1,99 @@
+"""What a run of the model shows: which operands are weights, and the ranges of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bitcycle.arithmetic import Observer, Site, observing
+from bitcycle.conversion.sites import sites
+from bitcycle.conversion.tracing import preserve_state, run_model
+
+
+class Range(NamedTuple):
+    """The smallest and the largest value of an operand."""
+
+    low: float
+    high: float
+
+
+class Recording(Observer):
+    """Records the operands of the sites of a model, by site and name of the operand.
+
+    An operand is a weight if it lies in the memory of a parameter or of a buffer, and is the same in every call.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        stored = (*model.parameters(), *model.buffers())
+        self._addresses = {tensor.untyped_storage().data_ptr() for tensor in stored}
+        self._seen: dict[tuple[Site, str], Tensor | None] = {}
+        self._values: dict[tuple[Site, str], Tensor] = {}
+        self.ranges: dict[tuple[Site, str], Range] = {}
+
+    def rounded(self, site: Site, operand: str, before: Tensor, after: Tensor) -> None:
+        key, x = (site, operand), before.detach()
+        is_stored = x.untyped_storage().data_ptr() in self._addresses
+        known = self._seen.setdefault(key, x if is_stored else None)
+        if known is not None and not (is_stored and _same_memory(known, x)):
+            self._seen[key] = None
+        if is_stored:
+            self._values[key] = after
+        if x.numel():
+            low, high = (float(end) for end in torch.aminmax(x))
+            old = self.ranges.get(key, Range(low, high))
+            self.ranges[key] = Range(min(low, old.low), max(high, old.high))
+
+    def weight(self, site: Site, operand: str) -> Tensor | None:
+        """Return the weight that is an operand of a site; None if the operand is an activation."""
+        return self._seen.get((site, operand))
+
+    def weights_of(self, site: Site) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the weights of a site, each with its values on the grid."""
+        for key, weight in self._seen.items():
+            if key[0] is site and weight is not None:
+                yield weight, self._values[key]
+
+
+def record(model: nn.Module, batches: Iterable[Any]) -> Recording:
+    """Run a model on batches of inputs, and return what its sites rounded.
+
+    Raises:
+        ValueError: There is no batch.
+    """
+    recording, empty = Recording(model), True
+    with observing(recording), preserve_state(model):
+        for batch in batches:
+            run_model(model, batch)
+            empty = False
+    if empty:
+        raise ValueError("calibration has no batch: give some inputs of the model, or None")
+    return recording
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Run a converted model as it is deployed: in evaluation mode and without gradients.
+
+    Raises:
+        ValueError: The model is not converted, or its evaluation bits were never set.
+    """
+    if not any(site.evaluation_was_set for site in sites(model).values()):
+        raise ValueError("the evaluation bits of the model were never set: call bc.set_bits(model, evaluate=8) first")
+    if any(site.evaluation.strength != 1 for site in sites(model).values()):
+        raise ValueError("a model is exported on its grids: call bc.set_bits(model, strength=1) first")
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _same_memory(a: Tensor, b: Tensor) -> bool:
+    return (a.data_ptr(), a.shape, a.stride()) == (b.data_ptr(), b.shape, b.stride())

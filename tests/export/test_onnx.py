@@ -1,0 +1,199 @@
+"""ONNX files: what they compute, what they store, and with which kernels onnxruntime runs them."""
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto
+from torch import nn
+
+import bitcycle as bc
+from bitcycle._export.agreement import feed, open_session
+from bitcycle._export.integer_convolutions import quantize_convolutions
+from bitcycle._support import extras
+from tests.ecosystem.test_with_torch import IMAGES, SEQUENCES, VECTORS, cnn, mlp, transformer
+from tests.nn.cases import CASES
+
+# onnxscript and torch's exporter warn about their own internals
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+FAMILIES = [  # the other cases are variants of these
+    *("linear", "bilinear", "embedding", "lstm, two layers, both directions", "gru", "lstm cell", "encoder", "einsum"),
+    *("attention, other dimensions of key and value", "matmul with a matrix", "scaled dot product", "message passing"),
+    *("Conv1D of transformers", "attention of transformers", "conv1d, circular", "conv2d, same", "conv3d"),
+    *("transposed conv1d", "transposed conv2d, strided, grouped"),
+]
+
+
+def converted(model, bits, **options):
+    bc.quantize(model, **options)
+    bc.set_bits(model, evaluate=bits)
+    return model
+
+
+def initialisers(path, kind):
+    return [tensor for tensor in onnx.load(path).graph.initializer if tensor.data_type == kind]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_layer_family_is_exact(tmp_path, name):
+    case = next(case for case in CASES if case.name == name)
+    torch.manual_seed(0)
+    inputs = tuple(x.float() if x.is_floating_point() else x for x in case.inputs())
+    model = converted(case.build().float(), 4, recipe=case.recipe)
+    found = bc.export_onnx(model, inputs, tmp_path / "model.onnx", compare_float=False)
+    assert found.argmax == 1
+    assert found.relative_difference < 1e-5
+    assert not found.deviations
+
+
+@pytest.mark.parametrize(("bits", "kind"), [(3, "UINT4"), (4, "UINT4"), (8, "UINT8"), (11, "UINT16")])
+def test_weights_are_integers_with_unchanged_values(tmp_path, bits, kind):
+    model = converted(mlp(), bits)
+    found = bc.export_onnx(model, VECTORS, tmp_path / "model.onnx")
+    assert found.relative_difference < 1e-5
+    stored = initialisers(tmp_path / "model.onnx", TensorProto.DataType.Value(kind))
+    shapes = {tuple(tensor.dims) for tensor in stored}
+    assert {(8, 16), (16, 4)} <= shapes
+    state = bc.export(model)
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    numbers = {tensor.name: onnx.numpy_helper.to_array(tensor).astype(np.float32) for tensor in graph.initializer}
+    nodes = {output: node for node in graph.node for output in node.output}
+    products = [node for node in graph.node if node.op_type in ("MatMul", "Gemm")]
+    for product, key in zip(products, ("0.weight", "2.weight"), strict=True):
+        add = nodes[product.input[1]]
+        dequantize, zero = nodes[add.input[0]], numbers[add.input[1]]
+        codes, scale = (numbers[name] for name in dequantize.input[:2])
+        assert codes.min() >= 0
+        assert codes.max() == 2**bits - 1
+        assert np.array_equal((codes * scale + zero).T, state[key].numpy())
+
+
+@pytest.mark.parametrize("kernels", ["exact", "integer"])
+@pytest.mark.parametrize(("make", "x"), [(mlp, VECTORS), (cnn, IMAGES), (transformer, SEQUENCES)])
+def test_models(tmp_path, make, x, kernels):
+    found = bc.export_onnx(converted(make(), 8), x, tmp_path / "model.onnx", kernels=kernels)
+    assert found.argmax == 1
+    assert found.relative_difference < (1e-5 if kernels == "exact" else 0.03)
+    assert found.milliseconds.keys() == {"file", "float file", "torch"}
+    assert found.float_size > 0
+
+
+def test_integer_kernels_multiply_integers(tmp_path):
+    of_images = bc.export_onnx(converted(cnn(), 8), IMAGES, tmp_path / "cnn.onnx", kernels="integer")
+    assert of_images.integer_kernels == {"QLinearConv": 2, "MatMulIntegerToFloat": 1}
+    of_tokens = bc.export_onnx(converted(transformer(), 8), SEQUENCES, tmp_path / "t.onnx", kernels="integer")
+    assert sum(of_tokens.integer_kernels.values()) == 12  # three projections, the output, two of the feed-forward block
+    reasons = {deviation.site: deviation.reason for deviation in of_tokens.deviations}
+    assert reasons["layers.0.linear1"] == "one 8-bit grid for the input instead of one per row"
+    assert "both operands are activations" in reasons["layers.1.self_attn.context"]
+    assert "12 sites such as 'layers.0.self_attn.q_proj': one 8-bit grid" in str(of_tokens)
+
+
+def test_a_normalisation_becomes_part_of_the_scales(tmp_path):
+    torch.manual_seed(0)
+    norm = nn.BatchNorm2d(6)
+    norm.running_mean, norm.running_var = torch.randn(6), torch.rand(6) + 0.5
+    nn.init.normal_(norm.weight)  # some are negative
+    nn.init.normal_(norm.bias)
+    plain = nn.Sequential(nn.Conv2d(3, 6, 3), norm, nn.ReLU(), nn.Conv2d(6, 4, 1), nn.Flatten())
+    found = bc.export_onnx(converted(plain, 8), IMAGES, tmp_path / "model.onnx", kernels="integer", compare_float=False)
+    assert found.relative_difference < 0.03
+    assert found.integer_kernels == {"QLinearConv": 2}
+    operations = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node]
+    assert "BatchNormalization" not in operations
+
+
+def test_a_convolution_whose_result_is_an_output_stays_in_floating_point(tmp_path):
+    found = bc.export_onnx(converted(nn.Conv2d(3, 4, 3), 8), IMAGES, tmp_path / "m.onnx", kernels="integer")
+    assert [deviation.reason for deviation in found.deviations] == [
+        "float kernel: the result is an output of the model"
+    ]
+    assert quantize_convolutions(tmp_path / "m.onnx", [IMAGES])[0].reason == found.deviations[0].reason
+
+
+@pytest.mark.parametrize("kernels", ["exact", "integer"])
+def test_calibration_fixes_the_range(tmp_path, kernels):
+    model = converted(nn.Linear(8, 4), 4)
+    batches = [VECTORS, 2 * VECTORS]
+    bc.export_onnx(model, VECTORS, tmp_path / "m.onnx", calibration=batches, kernels=kernels, compare_float=False)
+    session, _ = open_session(tmp_path / "m.onnx")
+    low, high = min(float(x.min()) for x in batches), max(float(x.max()) for x in batches)
+    scale = (high - low) / 15
+    zero = round(-low / scale)
+    codes = (3 * VECTORS / scale + zero).round().clamp(0, 15)  # beyond the range: the ends of the grid
+    expected = nn.functional.linear((codes - zero) * scale, bc.export(model)["weight"], model.bias)
+    (found,) = session.run(None, feed(session, 3 * VECTORS))
+    torch.testing.assert_close(torch.from_numpy(found), expected, rtol=0, atol=1e-5 if kernels == "exact" else 0.1)
+
+
+def test_dynamic_shapes_and_keyword_arguments(tmp_path):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 4)
+
+        def forward(self, x, factor=None):
+            return self.layer(x) if factor is None else self.layer(x) * factor
+
+    model = converted(Scaled(), 8, recipe=bc.Recipe(activations="row"))
+    batch = torch.export.Dim.DYNAMIC
+    inputs = {"x": VECTORS, "factor": torch.tensor(2.0)}
+    path = tmp_path / "model.onnx"
+    bc.export_onnx(model, inputs, path, dynamic_shapes={"x": {0: batch}, "factor": None}, compare_float=False)
+    found = bc.check_onnx(path, model, [{"x": torch.randn(n, 8), "factor": torch.tensor(0.5)} for n in (2, 7, 30)])
+    assert (found.predictions, found.argmax) == (39, 1.0)
+
+
+def test_sites_in_full_precision_and_values_without_a_grid(tmp_path):
+    model = converted(mlp(), 8)
+    bc.set_bits(model, evaluate=None, where="0")
+    with torch.no_grad():
+        model[2].weight[0] = 1e-44  # a range too small to divide
+        model[2].weight[0, 0] = 0
+    found = bc.export_onnx(model, VECTORS, tmp_path / "model.onnx", compare_float=False)
+    assert found.relative_difference < 1e-5
+    assert [deviation.site for deviation in found.deviations] == ["2"]
+    assert not initialisers(tmp_path / "model.onnx", TensorProto.UINT8)
+
+
+def test_the_check_sees_another_model(tmp_path):
+    model = converted(mlp(), 8)
+    bc.export_onnx(model, VECTORS, tmp_path / "model.onnx", compare_float=False)
+    with torch.no_grad():
+        model[2].weight.neg_()
+    assert bc.check_onnx(tmp_path / "model.onnx", model, [VECTORS]).argmax < 1
+
+
+def test_the_model_is_left_as_it_was(tmp_path):
+    model = converted(cnn(), 8).train()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    bc.export_onnx(model, IMAGES, tmp_path / "model.onnx", kernels="integer")
+    assert model.training
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_misuse(tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    with pytest.raises(ValueError, match="convert it first with bc.quantize"):
+        bc.export_onnx(mlp(), VECTORS, path)
+    with pytest.raises(ValueError, match="evaluation bits of the model were never set"):
+        bc.export_onnx(bc.quantize(mlp()), VECTORS, path)
+    model = converted(mlp(), 8)
+    with pytest.raises(ValueError, match="kernels must be 'exact' or 'integer', got 'fast'"):
+        bc.export_onnx(model, VECTORS, path, kernels="fast")
+    with pytest.raises(ValueError, match="calibration has no batch"):
+        bc.export_onnx(model, VECTORS, path, calibration=[])
+    bc.export_onnx(model, VECTORS, path, compare_float=False)
+    with pytest.raises(ValueError, match="nothing to compare"):
+        bc.check_onnx(path, model, [])
+    monkeypatch.setattr("importlib.import_module", missing)
+    with pytest.raises(extras.MissingExtraError, match=r"ONNX needs onnx: pip install 'bitcycle\[export\]'"):
+        bc.export_onnx(model, VECTORS, path)
+
+
+def missing(name):
+    raise ModuleNotFoundError(name=name)

@@ -1,0 +1,134 @@
+"""Float weights on their grids, torchao's layout, and torch.export."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import bitcycle as bc
+from bitcycle._export.recording import record
+from tests.ecosystem.test_with_torch import IMAGES, SEQUENCES, VECTORS, cnn, mlp, transformer
+from tests.nn.cases import CASES
+
+MODELS = [(mlp, VECTORS), (cnn, IMAGES), (transformer, SEQUENCES)]
+
+
+def converted(model, bits, **options):
+    bc.quantize(model, **options)
+    bc.set_bits(model, evaluate=bits)
+    return model.eval()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_every_layer_exports_the_weights_that_it_multiplies(case):
+    model = converted(case.build().double(), 3, recipe=case.recipe)
+    plain = bc.restore(copy.deepcopy(model))
+    plain.load_state_dict(bc.export(model))
+    recording = record(model, [case.inputs()])
+    rounded = [pair for site in bc.summary(model).sites for pair in recording.weights_of(site_named(model, site.name))]
+    mine = {p.untyped_storage().data_ptr(): p for p in model.parameters()}
+    names = {id(p): name for name, p in model.named_parameters()}
+    exported = dict(plain.named_parameters())
+    for weight, values in rounded:
+        parameter = exported[names[id(mine[weight.untyped_storage().data_ptr()])]]
+        view = parameter.detach().as_strided(weight.shape, weight.stride(), weight.storage_offset())
+        assert torch.equal(view, values)
+    changed = [name for name, p in model.named_parameters() if not torch.equal(p, exported[name])]
+    assert bool(changed) == bool(rounded) or isinstance(model, nn.Embedding)
+
+
+def site_named(model, name):
+    from bitcycle.conversion.sites import named_sites
+
+    return named_sites(model)[name]
+
+
+def test_biases_are_exported_on_their_grids_if_the_recipe_rounds_them():
+    model = converted(nn.MultiheadAttention(8, 2), 2, recipe=bc.Recipe(bias=True))
+    nn.init.normal_(model.in_proj_bias)
+    assert all(len(part.unique()) <= 4 for part in bc.export(model)["in_proj_bias"].chunk(3))
+
+
+def test_products_of_parameters_in_a_forward_need_a_run():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.matrix = nn.Parameter(torch.randn(4, 8))
+
+        def forward(self, x):
+            return F.linear(x, self.matrix)
+
+    model = converted(Own(), 2)
+    with pytest.raises(ValueError, match="the forward of the model multiplies, and it has the parameters matrix"):
+        bc.export(model)
+    rows = bc.export(model, VECTORS)["matrix"]
+    assert all(len(row.unique()) <= 4 for row in rows)
+
+
+def test_tied_weights_stay_tied_with_a_warning():
+    model = nn.Sequential(nn.Embedding(10, 8), nn.Linear(8, 10, bias=False))
+    model[1].weight = model[0].weight
+    converted(model, 3)
+    with pytest.warns(UserWarning, match="one tensor, which is on the grid for all uses: 0.weight and 1.weight"):
+        state = bc.export(model)
+    assert torch.equal(state["0.weight"], state["1.weight"])
+
+
+@pytest.mark.parametrize(("make", "x"), MODELS)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_exported_program_keeps_its_bits(make, x):
+    model = converted(make(), 4)
+    program = torch.export.export(model, (x,)).module()
+    expected = model(x)
+    torch.testing.assert_close(program(x), expected)
+    bc.set_bits(model, evaluate=2)
+    torch.testing.assert_close(program(x), expected)
+    assert not torch.allclose(model(x), expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torch_export_refuses_the_training_mode():
+    model = converted(mlp(), 4).train()
+    with pytest.raises(ValueError, match="call model.eval\\(\\) first"):
+        torch.export.export(model, (VECTORS,))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torch_export_refuses_its_strict_mode():
+    with pytest.raises(ValueError, match="needs strict=False"):
+        torch.export.export(converted(mlp(), 4), (VECTORS,), strict=True)
+
+
+def test_exported_weights_compute_the_evaluation_with_activations_in_full_precision():
+    model = mlp()
+    bc.quantize(model)
+    bc.set_bits(model, weights=3, activations=None)
+    plain = mlp()
+    plain.load_state_dict(bc.export(model))
+    torch.testing.assert_close(plain(VECTORS), model.eval()(VECTORS))
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.filterwarnings("ignore")  # torchao warns about its own libraries
+def test_torchao_has_the_same_grid(bits):
+    pytest.importorskip("torchao")
+    model = converted(mlp(), bits)
+    exported = bc.export_torchao(model)
+    assert exported.bits == {"0": bits, "2": bits}
+    assert exported.largest_difference < 1e-4
+    plain = mlp()
+    plain.load_state_dict(bc.export(model))
+    torch.testing.assert_close(exported.model(VECTORS), plain(VECTORS), rtol=1e-4, atol=1e-5)
+    codes = exported.model[0].weight.qdata
+    assert (codes.min(), codes.max()) == (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchao_says_what_it_leaves():
+    pytest.importorskip("torchao")
+    exported = bc.export_torchao(converted(cnn(), 4))
+    assert exported.left == {"0": "torchao has no layout for Conv2d", "3": "torchao has no layout for Conv2d"}
+    assert "0 in floating point: torchao has no layout for Conv2d" in str(exported)
