@@ -62,6 +62,18 @@ A task stays registered until the process ends; this example cleans up after its
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import TASKS, task_named
+from bitcycle.experiments.tasks.loader_task import LoaderTask
 from bitcycle.experiments.tasks.task import Batches, Option, Task, Training, register_task
 
-__all__ = ["TASKS", "Batches", "Option", "RunConfig", "Split", "Task", "Training", "register_task", "task_named"]
+__all__ = [
+    "TASKS",
+    "Batches",
+    "LoaderTask",
+    "Option",
+    "RunConfig",
+    "Split",
+    "Task",
+    "Training",
+    "register_task",
+    "task_named",
+]

@@ -12,7 +12,7 @@ from bitcycle._cost import Cost, cost
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
+from bitcycle.experiments.tasks import task_of
 
 TIMED = 3  # steps that are timed, after one for warming up
 
@@ -74,10 +74,10 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
 
 
 def _measure(run: RunConfig) -> _Measured:
-    task = task_named(run.task)
+    task = task_of(run)
     torch.manual_seed(0)
     training = task.prepare(run)
-    quantize(training.model, training.recipe, policy=training.policy)
+    quantize(training.model, training.recipe, keep=training.keep, policy=training.policy)
     training.model.train()
     counted = cost(training.model, training.example())
     set_bits(training.model, forward=8, backward=8)

@@ -70,6 +70,7 @@ def application() -> typer.Typer:
     from bitcycle.cli.results import results
     from bitcycle.cli.schedules import schedules
     from bitcycle.cli.study import study
+    from bitcycle.cli.task import task
     from bitcycle.cli.tasks import tasks
     from bitcycle.cli.train import train
 
@@ -100,4 +101,5 @@ def application() -> typer.Typer:
     for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise, bench):
         app.command()(command)
     app.add_typer(data, name="data")
+    app.add_typer(task, name="task")
     return app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -94,7 +95,8 @@ def deficit(
         "options": options_of(option),
     }
     values |= {key: value for key, value in (("bits", bits), ("steps", steps)) if value is not None}
-    plan = plan_of({"deficit": [values]}, name or f"{task}-deficit")
+    plan = plan_of({"deficit": [values]}, name)
+    plan = plan if name else replace(plan, name=f"{plan.parts[0].task}-deficit")
     plan.check()
     chosen = engine_of(engine, workers, threads, device, address, gpus)
     if dry_run:

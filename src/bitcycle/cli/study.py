@@ -63,7 +63,9 @@ def study(
     task: Annotated[
         str,
         typer.Argument(
-            metavar="TASK|PLAN", help="A task (see 'bitcycle tasks') or a TOML plan.", autocompletion=_complete_subject
+            metavar="TASK|PLAN",
+            help="A task (see 'bitcycle tasks'), your own as FILE.py:CLASS or package.module:CLASS, or a TOML plan.",
+            autocompletion=_complete_subject,
         ),
     ],
     schedules: Annotated[
@@ -139,7 +141,8 @@ def _plan(subject: str, given: dict[str, Any], name: str) -> Plan:
 
     path = Path(subject)
     if path.suffix != ".toml":
-        return plan_of({"task": subject, **given}, name or subject)
+        plan = plan_of({"task": subject, **given}, name)
+        return plan if name else replace(plan, name=plan.parts[0].task)
     if not path.exists():
         raise ValueError(f"there is no plan {subject}")
     plan = read_plan(path, given)

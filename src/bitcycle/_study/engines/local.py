@@ -20,6 +20,7 @@ from bitcycle._study.queue import RunQueue
 from bitcycle._study.store import Store
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.user_code import code_of
 
 PAUSE = 0.2  # seconds between two checks of the workers
 ENDING = 5  # seconds that a process may take to end after it has closed its connection
@@ -205,7 +206,7 @@ class _Worker:
 
     def begin(self, run: RunConfig, folder: Path, device: str) -> None:
         with suppress(OSError):  # it has crashed, which shows when its outcome is asked for
-            self.connection.send((run, folder, device))
+            self.connection.send((run, code_of(run), folder, device))
 
     @property
     def signs(self) -> tuple[Connection, int]:
@@ -244,11 +245,11 @@ def _serve(connection: Connection, threads: int, parent: int) -> None:
     torch.set_num_threads(threads)
     while True:
         try:
-            run, folder, device = connection.recv()
+            run, code, folder, device = connection.recv()
         except EOFError:
             return
         try:
-            outcome: RunResult | RunFailure | OSError = work(run, folder, device)
+            outcome: RunResult | RunFailure | OSError = work(run, folder, device, code=code)
         except OSError as error:
             outcome = error
         connection.send(outcome)
