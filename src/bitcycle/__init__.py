@@ -22,6 +22,7 @@ from bitcycle.schedules import schedule
 if TYPE_CHECKING:
     from bitcycle._cost import Meter, cost
     from bitcycle._range_test import range_test
+    from bitcycle._study.from_python import study
     from bitcycle.advice import advise
     from bitcycle.arithmetic.recipe import Recipe
     from bitcycle.conversion.convert import quantize, restore, set_bits
@@ -47,6 +48,7 @@ __all__ = [
     "restore",
     "schedule",
     "set_bits",
+    "study",
     "summary",
 ]
 
@@ -68,6 +70,7 @@ _MODULES = {
     "range_test": "_range_test",
     "restore": "conversion.convert",
     "set_bits": "conversion.convert",
+    "study": "_study.from_python",
     "summary": "conversion.model_summary",
 }
 

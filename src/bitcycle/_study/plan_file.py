@@ -118,7 +118,7 @@ def plan_of(values: Mapping[str, Any], name: str) -> Plan:
     """Return the plan that these values describe, with the defaults of the tasks.
 
     Args:
-        values: The content of a plan file.
+        values: The content of a plan file. A task can also be a class, as own_tasks.load_class returns it.
         name: The name of the plan if the values have none.
     """
     common = {key: value for key, value in values.items() if key not in ("name", "part", "deficit")}
@@ -170,7 +170,8 @@ def _resolved(values: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, An
     from bitcycle.experiments.tasks.own_tasks import run_identity
 
     _check_keys(values, known)
-    task = task_named(_string(values["task"], "task"))
+    given = values["task"]
+    task = given() if isinstance(given, type) else task_named(_string(given, "task"))
     identity = run_identity(task, _string(values.get("data", ""), "data"))
     for key, what in (("source", f"the source of the task {task.name}"), ("fingerprint", "the data")):
         if key in values and values[key] != identity[key]:

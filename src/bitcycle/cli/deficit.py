@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bitcycle._study.deficits import Recovery
-from bitcycle._study.engines import EngineKind
+from bitcycle._study.engines import EngineKind, engine_of
 from bitcycle._study.plan import MAX_SEEDS
 from bitcycle.cli.parameters import (
     STORE,
@@ -32,7 +32,7 @@ from bitcycle.cli.parameters import (
     json_option,
     options_of,
 )  # fmt: skip
-from bitcycle.cli.study import engine_of, print_estimate, run_and_report
+from bitcycle.cli.study import print_estimate, run_and_report
 
 
 def deficit(

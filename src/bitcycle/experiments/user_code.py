@@ -80,9 +80,12 @@ class UserCode:
             if self.folder not in sys.path:  # for what is found at run time, and for processes of data loaders
                 sys.path.insert(0, self.folder)
             try:
+                _FINDER.executing = True
                 importlib.import_module(name)
             except (Exception, SystemExit) as error:  # the user's code can raise anything
                 raise UserCodeError(_one_line(error, [module.path for module in self.modules])) from error
+            finally:
+                _FINDER.executing = False
         return sys.modules[name]
 
     def load(self) -> Any:
@@ -98,6 +101,12 @@ class UserCode:
                 f"{shown_path(self.modules[-1].path)} has no {self.attribute}; {nearest(self.attribute, own)}"
             )
         return getattr(module, self.attribute)
+
+
+def refuse_while_executing(called: str) -> None:
+    """Raise an error if this is called by the top level of the user's own code, which would execute it without end."""
+    if _FINDER.executing:
+        raise UserCodeError(f"{called} runs whenever this file is imported: put it under if __name__ == '__main__':")
 
 
 CODES: dict[str, UserCode] = {}
@@ -145,10 +154,10 @@ def code_at(place: str, attribute: str) -> UserCode:
     """Read the code of a file or a module; ``attribute`` is the name of the object that is meant."""
     if place.endswith(".py"):
         path = Path(place).expanduser().absolute()
-        if not path.is_file():
-            raise UserCodeError(f"there is no file {place}; 'bitcycle task new {path.name}' writes one to begin with")
         if not path.stem.isidentifier():
             raise UserCodeError(f"{place}: the name of the file must be one that Python can import, such as my_task.py")
+        if not path.is_file():
+            raise UserCodeError(f"there is no file {place}; 'bitcycle task new {path.name}' writes one to begin with")
         name, folder, within = path.stem, path.parent, ""
     else:
         name = place
@@ -262,6 +271,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self) -> None:
         self.modules: tuple[UserModule, ...] = ()
         self.loaders: dict[str, _Loader] = {}
+        self.executing = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

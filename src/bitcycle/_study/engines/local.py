@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from types import ModuleType
 
 from bitcycle._study.engines.worker import current_step, work
 from bitcycle._study.queue import RunQueue
@@ -201,7 +203,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, threads, os.getpid()))
-        self.process.start()
+        with _without_main_module():
+            self.process.start()
         other.close()  # so that the connection ends with the process
 
     def begin(self, run: RunConfig, folder: Path, device: str) -> None:
@@ -259,6 +262,17 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
+
+
+@contextmanager
+def _without_main_module() -> Iterator[None]:
+    """Hide the main module, which a new process would execute again: workers need nothing of it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextmanager

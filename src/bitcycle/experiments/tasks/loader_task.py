@@ -61,7 +61,7 @@ class LoaderTask(Task):
         if "name" not in vars(cls):
             cls.name = cls.__name__
         if "score" in vars(cls) and not {"metric", "higher_is_better"} <= vars(cls).keys():
-            raise TypeError(f"{cls.__name__} has a score: set metric, its name, and higher_is_better, True or False")
+            raise TypeError(f"{cls.__name__} has a score: set metric, its name, and higher_is_better")
 
     @abstractmethod
     def model(self, run: RunConfig) -> nn.Module:
@@ -118,7 +118,7 @@ class LoaderTraining(Training):
         if len(loaders) != len(Split) or not isinstance(loaders[0], DataLoader):
             kinds = ", ".join(type(each).__name__ for each in loaders)
             raise ValueError(
-                f"{task.name}.loaders must return a DataLoader for training, and validation and test data, got {kinds}"
+                f"{task.name}.loaders must return a training DataLoader, and validation and test data, got {kinds}"
             )
         if run.batch_size and run.batch_size != loaders[0].batch_size:
             raise ValueError(

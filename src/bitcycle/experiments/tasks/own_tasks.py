@@ -47,7 +47,7 @@ def load_code(code: UserCode) -> type[Task]:
     task = code.load()
     where = f"{shown_path(code.modules[-1].path)}: {code.attribute}"
     if not (isinstance(task, type) and issubclass(task, Task)):
-        raise UserCodeError(f"{where} is not a task: it must be a class derived from bitcycle.tasks.LoaderTask or Task")
+        raise UserCodeError(f"{where} is not a task, a class derived from bitcycle.tasks.LoaderTask or Task")
     check_attributes(task, where)
     if missing := sorted(getattr(task, "__abstractmethods__", ())):
         raise UserCodeError(f"{where} has no method {', '.join(missing)}; 'bitcycle task new FILE.py' shows an example")
