@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test sanitize fuzz chaos coverage lint clean
+.PHONY: install demo docs test sanitize fuzz chaos coverage lint clean
 
 install: .venv/.installed
 
@@ -16,6 +16,10 @@ install: .venv/.installed
 demo: install
 	$(BIN)/bitcycle schedules --bits 2 8 --plot out/schedules.png
 	$(BIN)/bitcycle study image --name digits --seeds 5 --steps 60
+
+# The documentation as a website in out/site, which opens from the disk. A broken link or reference is an error.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test: install
 	$(BIN)/pytest -n 2

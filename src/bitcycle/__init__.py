@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bitcycle._cost import Meter, cost
     from bitcycle._export import check_onnx, export, export_onnx, export_torchao
     from bitcycle._range_test import range_test
+    from bitcycle._study.from_python import study
     from bitcycle.advice import advise
     from bitcycle.arithmetic.recipe import Recipe
     from bitcycle.conversion.convert import quantize, restore, set_bits
@@ -52,6 +53,7 @@ __all__ = [
     "restore",
     "schedule",
     "set_bits",
+    "study",
     "summary",
 ]
 
@@ -77,6 +79,7 @@ _MODULES = {
     "range_test": "_range_test",
     "restore": "conversion.convert",
     "set_bits": "conversion.convert",
+    "study": "_study.from_python",
     "summary": "conversion.model_summary",
 }
 

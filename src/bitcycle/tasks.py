@@ -1,5 +1,8 @@
 '''The interface for your own tasks.
 
+:class:`LoaderTask` makes a task of a model, data loaders and a loss, and is the shortest way. This page shows the
+general interface, for trainings with state of their own.
+
 A task is a class with a few attributes and a method ``prepare``, which returns a :class:`Training`: the model, the
 optimiser, the loss of a step and the metric. Once registered, it trains like the built-in tasks: with a precision
 schedule, checkpoints, cost metering and exact resume.
@@ -62,6 +65,18 @@ A task stays registered until the process ends; this example cleans up after its
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import TASKS, task_named
+from bitcycle.experiments.tasks.loader_task import LoaderTask
 from bitcycle.experiments.tasks.task import Batches, Option, Task, Training, register_task
 
-__all__ = ["TASKS", "Batches", "Option", "RunConfig", "Split", "Task", "Training", "register_task", "task_named"]
+__all__ = [
+    "TASKS",
+    "Batches",
+    "LoaderTask",
+    "Option",
+    "RunConfig",
+    "Split",
+    "Task",
+    "Training",
+    "register_task",
+    "task_named",
+]

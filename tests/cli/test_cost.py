@@ -70,10 +70,10 @@ def test_a_model_of_the_users_own(tmp_path, monkeypatch):
         ("mine:Net", "mine:Net must be callable without arguments: missing a required argument: 'width'"),
         ("mine:unfit", "the model of mine:unfit failed on its example inputs: RuntimeError: mat1 and mat2 shapes"),
         ("mine:fails", "mine:fails raised RuntimeError: no luck"),
-        ("mine:number", "mine:number must be a function, got int"),
-        ("mine:nothing", "cannot load 'mine:nothing': the module mine has no attribute 'nothing'"),
-        ("broken:make", "cannot import the module of 'broken:make': ZeroDivisionError"),
-        ("nowhere:make", "cannot import the module of 'nowhere:make': ModuleNotFoundError: No module named 'nowhere'"),
+        ("mine:number", "mine:number must be a function or a task, got int"),
+        ("mine:nothing", "mine.py has no nothing; known names: torch, nn, make"),
+        ("broken:make", "broken.py line 1: ZeroDivisionError: division by zero, in '1 / 0'"),
+        ("nowhere:make", "there is no module nowhere"),
     ],
 )
 def test_a_callable_that_cannot_be_used(tmp_path, monkeypatch, name, message):

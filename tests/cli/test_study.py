@@ -73,7 +73,7 @@ def test_a_plan_with_a_name_like_a_script(tmp_path):
             ["study", "image", "--engine", "slurm"],
             "invalid value for '--engine': 'slurm' is not one of 'local', 'ray'; see 'bitcycle study --help'",
         ),
-        (["study", "image", "--gpus", "1"], "--address and --gpus need --engine ray"),
+        (["study", "image", "--gpus", "1"], "address and gpus need the engine 'ray'"),
         (["study", "image", "--schedules", "CX"], "CX"),
         (["study", "image", "--option", "colour"], "NAME=VALUE"),
         (["results", "--store", "nowhere.sqlite"], "there is no store nowhere.sqlite"),

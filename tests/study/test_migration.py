@@ -73,7 +73,7 @@ def test_results_are_as_they_were(old):
     assert len(after) == 13
     for name, (run, metric, higher, test, validation, step, bitops, seconds, extra, curve, versions) in before.items():
         each = after[name]
-        assert each.run.as_dict() == upgraded(run)
+        assert each.run == RunConfig.from_dict(upgraded(run))
         assert (each.metric, each.higher_is_better, each.test, each.validation) == (
             metric,
             bool(higher),
@@ -162,7 +162,7 @@ def test_checkpoints_of_unfinished_runs_follow_their_names(old):
     (folder / "checkpoint.pt").write_text("here")
     with Store(old) as store:
         [missing] = [each for each in store.study("probe").runs if each.name not in store.done()]
-        assert missing.as_dict() == upgraded(json.loads(run))
+        assert missing == RunConfig.from_dict(upgraded(json.loads(run)))
         assert missing.name != name
         assert (store.checkpoints / missing.name / "checkpoint.pt").read_text() == "here"
         assert store.study("probe").ended is None

@@ -106,6 +106,8 @@ class DeficitPart:
     data: str = ""
     batch_size: int = 0
     options: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    fingerprint: str = ""
 
     def __post_init__(self) -> None:
         low, high = self.bits
@@ -171,6 +173,7 @@ class DeficitPart:
         return RunConfig(
             self.task, spec, steps, seed, self.bits[1], self.model, self.data, self.batch_size,
             test_weights="last", diagnostics=self.diagnostics, learning_rate=policy, options=self.options,
+            source=self.source, fingerprint=self.fingerprint,
         )  # fmt: skip
 
     def values(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from bitcycle._cost import Cost, cost
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import Training, task_named
+from bitcycle.experiments.tasks import Training, task_of
 
 TIMED = 3  # steps that are timed, after one for warming up
 
@@ -80,14 +80,14 @@ def step_cost(run: RunConfig) -> Cost:
 
 def _prepared(run: RunConfig) -> tuple[Training, Cost]:
     torch.manual_seed(0)
-    training = task_named(run.task).prepare(run)
-    quantize(training.model, training.recipe, policy=training.policy)
+    training = task_of(run).prepare(run)
+    quantize(training.model, training.recipe, keep=training.keep, policy=training.policy)
     training.model.train()
     return training, cost(training.model, training.example())
 
 
 def _measure(run: RunConfig) -> _Measured:
-    task = task_named(run.task)
+    task = task_of(run)
     training, counted = _prepared(run)
     set_bits(training.model, forward=8, backward=8)
     times = []

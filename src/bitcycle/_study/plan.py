@@ -54,6 +54,10 @@ class StudyPart:
     """Schedules of activations; an empty one is that of the run."""
     strength: tuple[str, ...] = ("",)
     """Strengths; an empty one is full strength."""
+    source: str = ""
+    """The digest of the source of a user's task."""
+    fingerprint: str = ""
+    """The fingerprint of the data."""
 
     def runs(self) -> Iterable[RunConfig]:
         """Yield all runs seed by seed, so that a study that stops early has compared everything on some seeds."""
@@ -76,6 +80,8 @@ class StudyPart:
                     activations=activations,
                     strength=strength,
                     options=dict(zip(self.options, values, strict=True)),
+                    source=self.source,
+                    fingerprint=self.fingerprint,
                 )
 
     def values(self) -> dict[str, Any]:
@@ -130,7 +136,7 @@ class Plan:
         Raises:
             ValueError: Something is wrong; the message says what.
         """
-        from bitcycle.experiments.tasks import task_named  # loads torch, which reading a stored plan does not need
+        from bitcycle.experiments.tasks import task_of  # loads torch, which reading a stored plan does not need
 
         for part in self.parts:
             if len(part.seeds) > MAX_SEEDS:
@@ -139,7 +145,7 @@ class Plan:
         if not settings:
             raise ValueError(f"the study {self.name!r} has no runs")
         for run in settings:
-            task = task_named(run.task)
+            task = task_of(run)
             task.chosen_model(run)
             task.chosen_options(run)
             LearningRatePolicy.of(run.learning_rate, run.steps)

@@ -25,7 +25,9 @@ A schedule may also be a control at equal cost, such as "match(CT, mixed)", see 
 
 Further keys: model, data, batch_size, backward_bits (a width, "full", or a spec), weights, activations and strength
 (one spec or several, in place of the schedule; "" is the schedule itself), autocast, test_weights ("best" on
-validation, or "last"). Keys above the parts apply to all parts. An unknown key is an error.
+validation, or "last"). Keys above the parts apply to all parts. An unknown key is an error. A task can be one of
+the user's own, as in ``task = "my_task.py:MyTask"``. The keys source and fingerprint state what the task and the data
+have to be; a stored plan has them.
 
 A plan has at most a million bytes, and keys of at most 16 parts. Python's reader of TOML needs time and memory that
 grow with the square of the length of a dotted key: a key of 100 kB takes 10 GB.
@@ -38,29 +40,25 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bitcycle._study.controls import has_controls, with_solved_controls
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.plan import MAX_SEEDS, MOVES, Plan, StudyPart
 from bitcycle._support.names import nearest
 from bitcycle._support.text import shown
-from bitcycle.experiments.data.official import located
 from bitcycle.experiments.run_config import upgraded
 from bitcycle.schedules import schedule as as_schedule
 from bitcycle.schedules import strength as as_strength
 from bitcycle.schedules.base import MOST_BITS, MOST_CYCLES, MOST_STEPS
 
-if TYPE_CHECKING:
-    from bitcycle.experiments.tasks import Task
-
 KEYS = (
     *("task", "schedules", "bits", "cycles", "seeds", "steps", "backward_bits"),
-    *("model", "data", "batch_size", "autocast", "test_weights", "options", *MOVES),
+    *("model", "data", "batch_size", "autocast", "test_weights", "options", "source", "fingerprint", *MOVES),
 )
 DEFICIT_KEYS = (
     *("task", "bits", "steps", "lengths", "window", "starts", "recovery", "seeds", "arms", "diagnostics"),
-    *("model", "data", "batch_size", "options"),
+    *("model", "data", "batch_size", "options", "source", "fingerprint"),
 )
 
 MOST_BYTES = 1_000_000
@@ -124,7 +122,7 @@ def plan_of(values: Mapping[str, Any], name: str) -> Plan:
     """Return the plan that these values describe, with the defaults of the tasks.
 
     Args:
-        values: The content of a plan file.
+        values: The content of a plan file. A task can also be a class, as own_tasks.load_class returns it.
         name: The name of the plan if the values have none.
     """
     common = {key: value for key, value in values.items() if key not in ("name", "part", "deficit")}
@@ -171,17 +169,20 @@ def _tables(values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[
 
 
 def _resolved(values: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    """Return the values of a part with the defaults of its task and an absolute path of its data."""
+    """Return the values of a part with the defaults of its task, and what its task and its data are."""
+    from bitcycle.experiments.tasks import task_named  # loads torch, which reading a stored plan does not need
+    from bitcycle.experiments.tasks.own_tasks import run_identity
+
     _check_keys(values, known)
-    task = _task(_string(values["task"], "task"))
-    return {
-        "bits": list(task.bits),
-        "cycles": task.cycles,
-        "steps": task.steps,
-        **values,
-        "task": task.name,
-        "data": located(_string(values.get("data", ""), "data")),
-    }
+    given = values["task"]
+    task = given() if isinstance(given, type) else task_named(_string(given, "task"))
+    identity = run_identity(task, _string(values.get("data", ""), "data"))
+    for key, what in (("source", f"the source of the task {task.name}"), ("fingerprint", "the data")):
+        if key in values and values[key] != identity[key]:
+            raise ValueError(
+                f"{what} is not what the plan was made for: {key} is {identity[key]!r} instead of {shown(values[key])}"
+            )
+    return {"bits": list(task.bits), "cycles": task.cycles, "steps": task.steps, **values, **identity}
 
 
 def _with_controls(part: StudyPart) -> StudyPart:
@@ -203,12 +204,6 @@ def _with_controls(part: StudyPart) -> StudyPart:
     return replace(part, schedules=tuple(schedules))
 
 
-def _task(name: str) -> Task:
-    from bitcycle.experiments.tasks import task_named  # loads torch, which reading a stored plan does not need
-
-    return task_named(name)
-
-
 def _study_part(values: Mapping[str, Any]) -> StudyPart:
     return StudyPart(
         task=values["task"],
@@ -224,6 +219,8 @@ def _study_part(values: Mapping[str, Any]) -> StudyPart:
         autocast=_flag(values.get("autocast", False), "autocast"),
         test_weights=_string(values.get("test_weights", "best"), "test_weights"),
         options={name: tuple(_option(name, each) for each in _list(value)) for name, value in _options(values).items()},
+        source=_string(values.get("source", ""), "source"),
+        fingerprint=_string(values.get("fingerprint", ""), "fingerprint"),
         **{name: tuple(_spec(each, name) for each in _list(values[name])) for name in MOVES if name in values},
     )
 
@@ -262,6 +259,8 @@ def _deficit_part(values: Mapping[str, Any]) -> DeficitPart:
         data=values.get("data", ""),
         batch_size=_integer(values.get("batch_size", 0), "batch_size", 0),
         options={name: _option(name, value) for name, value in _options(values).items()},
+        source=_string(values.get("source", ""), "source"),
+        fingerprint=_string(values.get("fingerprint", ""), "fingerprint"),
         **given,
     )
 

@@ -71,6 +71,7 @@ def application() -> typer.Typer:
     from bitcycle.cli.results import results
     from bitcycle.cli.schedules import schedules
     from bitcycle.cli.study import study
+    from bitcycle.cli.task import task
     from bitcycle.cli.tasks import tasks
     from bitcycle.cli.train import train
 
@@ -102,4 +103,5 @@ def application() -> typer.Typer:
         app.command()(command)
     app.add_typer(data, name="data")
     app.add_typer(evidence, name="evidence")
+    app.add_typer(task, name="task")
     return app

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,14 +28,15 @@ if TYPE_CHECKING:
     from torch import nn
 
     from bitcycle._cost import Cost
+    from bitcycle.experiments.tasks import Training
 
 
 def cost(
     model: Annotated[
         str,
         typer.Argument(
-            help="A built-in model such as cifar-resnet-20, or module:callable, your own function without arguments "
-            "that returns a model and example inputs.",
+            help="A built-in model such as cifar-resnet-20, or your own as FILE.py:NAME or module:NAME: a task, "
+            "or a function without arguments that returns a model and example inputs.",
             autocompletion=completion(COSTED_MODELS),
         ),
     ],
@@ -103,13 +101,21 @@ def cost(
 def count_model(
     name: str, batch_size: int, keep: list[str] | None = None, policy: str | None = None, aggregation: str = "full"
 ) -> Cost:
-    """Count the cost of a built-in model, or of the model of a user's function, after conversion."""
+    """Count the cost of a built-in model, or of the model of a user's function or task, after conversion."""
     import bitcycle as bc
     from bitcycle.experiments.models.catalogue import build
+    from bitcycle.experiments.tasks import Task
+    from bitcycle.experiments.user_code import is_reference, read_code
 
-    own = ":" in name
-    model, inputs = _load(name) if own else build(name, batch_size)
+    own = is_reference(name)
+    loaded = read_code(name).load() if own and ":" in name else None
     recipe = bc.Recipe(aggregation=aggregation)  # type: ignore[arg-type]
+    if own and (loaded is None or (isinstance(loaded, type) and issubclass(loaded, Task))):
+        training = _training(name)
+        model, inputs = training.model, training.example()
+        recipe, keep, policy = training.recipe, keep or list(training.keep), policy or training.policy
+    else:
+        model, inputs = _called(name, loaded) if own else build(name, batch_size)
     bc.quantize(model, recipe, keep=keep, policy=policy)
     try:
         return bc.cost(model, inputs)
@@ -119,21 +125,22 @@ def count_model(
         raise ValueError(f"the model of {name} failed on its example inputs: {_one_line(error)}") from error
 
 
-def _load(name: str) -> tuple[nn.Module, Any]:
-    """Call a user's function from a module on the path or in the current folder."""
+def _training(name: str) -> Training:
+    """Prepare a run of a user's task."""
+    from bitcycle.experiments.run_config import RunConfig
+    from bitcycle.experiments.tasks import task_named
+    from bitcycle.experiments.tasks.own_tasks import run_identity
+
+    task = task_named(name)
+    return task.prepare(RunConfig(schedule="full", steps=task.steps, **run_identity(task, "")))
+
+
+def _called(name: str, function: Any) -> tuple[nn.Module, Any]:
+    """Call a user's function that returns a model and example inputs."""
     from torch import nn
 
-    module, _, attribute = name.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        imported = importlib.import_module(module)
-    except Exception as error:  # the module can raise anything
-        raise ValueError(f"cannot import the module of {name!r}: {_one_line(error)}") from error
-    if not hasattr(imported, attribute):
-        raise ValueError(f"cannot load {name!r}: the module {module} has no attribute {attribute!r}")
-    function = getattr(imported, attribute)
     if not callable(function):
-        raise ValueError(f"{name} must be a function, got {type(function).__name__}")
+        raise ValueError(f"{name} must be a function or a task, got {type(function).__name__}")
     try:
         inspect.signature(function).bind()
     except TypeError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from bitcycle._study.deficits import Recovery
-from bitcycle._study.engines import EngineKind
+from bitcycle._study.engines import EngineKind, engine_of
 from bitcycle._study.plan import MAX_SEEDS
 from bitcycle.cli.parameters import (
     STORE,
@@ -31,7 +32,7 @@ from bitcycle.cli.parameters import (
     json_option,
     options_of,
 )  # fmt: skip
-from bitcycle.cli.study import engine_of, print_estimate, run_and_report
+from bitcycle.cli.study import print_estimate, run_and_report
 
 
 def deficit(
@@ -94,7 +95,8 @@ def deficit(
         "options": options_of(option),
     }
     values |= {key: value for key, value in (("bits", bits), ("steps", steps)) if value is not None}
-    plan = plan_of({"deficit": [values]}, name or f"{task}-deficit")
+    plan = plan_of({"deficit": [values]}, name)
+    plan = plan if name else replace(plan, name=f"{plan.parts[0].task}-deficit")
     plan.check()
     chosen = engine_of(engine, workers, threads, device, address, gpus)
     if dry_run:

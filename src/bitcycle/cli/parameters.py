@@ -69,7 +69,10 @@ complete_schedule = completion((*TEN, "static:", "full"))
 
 TaskName = Annotated[
     str,
-    typer.Argument(help="The task: image, graph, language, ... (see 'bitcycle tasks').", autocompletion=complete_task),
+    typer.Argument(
+        help="A task (see 'bitcycle tasks'), or your own as FILE.py:CLASS or package.module:CLASS.",
+        autocompletion=complete_task,
+    ),
 ]
 Bits = Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; default: set by the task.")]
 Model = Annotated[

@@ -50,19 +50,19 @@ def range_test(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from bitcycle.experiments.data.official import located
     from bitcycle.experiments.range_test import range_test_of_task
     from bitcycle.experiments.run_config import RunConfig
     from bitcycle.experiments.tasks import task_named
+    from bitcycle.experiments.tasks.own_tasks import run_identity
 
+    chosen = task_named(task)
     run = RunConfig(
-        task,
-        "full",
-        max(task_named(task).steps, iterations),
+        schedule="full",
+        steps=max(chosen.steps, iterations),
         model=model,
-        data=located(data),
         batch_size=batch_size,
         options=options_of(option),
+        **run_identity(chosen, data),
     )
     columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     console = Console(stderr=True)

@@ -68,26 +68,10 @@ def _document(store: Store, name: str, folder: Path, reported: Reported) -> dict
 
 
 def _print(reported: Reported) -> None:
-    from bitcycle._study.format import cost_phrase
-    from bitcycle._study.wording import headline
+    from bitcycle._study.analysis_text import analysis_text
 
     for analysis in reported.analyses:
-        sign = "higher" if analysis.higher_is_better else "lower"
-        print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")
-        rows = [
-            [
-                setting.label,
-                f"{setting.quality.mean:.4f}",
-                f"[{setting.quality.low:.4f}, {setting.quality.high:.4f}]",
-                cost_phrase(setting.relative_cost),
-                str(setting.group or ""),
-                setting.against.outcome if setting.against else "the baseline" if setting.baseline else "",
-            ]
-            for setting in analysis.settings
-        ]
-        print(table(["setting", "mean", "95 % interval", "cost", "group", "against the baseline"], rows))
-        for claim in analysis.claims:
-            print(f"- {headline(claim, analysis)} ({claim.verdict})")
+        print(f"\n{analysis_text(analysis)}")
     for deficit in reported.deficits:
         _print_deficit(deficit)
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._study.engines import EngineKind
+from bitcycle._study.engines import EngineKind, engine_of
 from bitcycle._study.exports import json_text
 from bitcycle._study.plan import BASELINES, GROUPS, MAX_SEEDS
+from bitcycle._study.progress import EndedRuns, status
 from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import (
     MODELS,
@@ -63,7 +64,9 @@ def study(
     task: Annotated[
         str,
         typer.Argument(
-            metavar="TASK|PLAN", help="A task (see 'bitcycle tasks') or a TOML plan.", autocompletion=_complete_subject
+            metavar="TASK|PLAN",
+            help="A task (see 'bitcycle tasks'), your own as FILE.py:CLASS or package.module:CLASS, or a TOML plan.",
+            autocompletion=_complete_subject,
         ),
     ],
     schedules: Annotated[
@@ -139,27 +142,12 @@ def _plan(subject: str, given: dict[str, Any], name: str) -> Plan:
 
     path = Path(subject)
     if path.suffix != ".toml":
-        return plan_of({"task": subject, **given}, name or subject)
+        plan = plan_of({"task": subject, **given}, name)
+        return plan if name else replace(plan, name=plan.parts[0].task)
     if not path.exists():
         raise ValueError(f"there is no plan {subject}")
     plan = read_plan(path, given)
     return replace(plan, name=name) if name else plan
-
-
-def engine_of(kind: EngineKind, workers: int, threads: int, device: str, address: str, gpus: float) -> Engine:
-    """Return the engine that the options of the command line describe."""
-    # Engines and devices are imported here because they load ray and torch.
-    if kind is EngineKind.RAY:
-        from bitcycle._study.engines.cluster import RayEngine
-
-        return RayEngine(address, max(1, threads), gpus)
-    if address or gpus:
-        raise ValueError("--address and --gpus need --engine ray")
-    from bitcycle._study.engines.local import LocalEngine
-    from bitcycle.experiments.training import check_device
-
-    check_device(device)
-    return LocalEngine(workers, threads, device)
 
 
 def run_and_report(
@@ -275,7 +263,7 @@ class StudyBar:
         )
         self.task = self.progress.add_task("starting", total=None)
         self.status = "no run is done"
-        self.latest: object = None
+        self.ended = EndedRuns()
 
     def __enter__(self) -> StudyBar:
         self.progress.start()
@@ -288,9 +276,7 @@ class StudyBar:
         self.progress.stop()
 
     def update(self, now: StudyProgress) -> None:
-        before = f" ({now.done_before} before)" if now.done_before else ""
-        failed = f", {now.failed} failed" if now.failed else ""
-        self.status = f"{now.done} of {now.planned_runs} runs done{before}{failed}"
+        self.status = status(now)
         # Runs that were done before take no time, so they do not count in the estimate of the remaining time.
         self.progress.update(
             self.task,
@@ -298,13 +284,5 @@ class StudyBar:
             completed=now.current_steps - now.finished_steps_before,
             description=self.status,
         )
-        if now.latest is not None and now.latest is not self.latest:
-            self.latest = now.latest
-            run = now.latest.run
-            outcome = f"{now.latest.test:.4f}" if hasattr(now.latest, "test") else "failed"
-            counter = f"{now.done + now.failed:>4}/{now.planned_runs}"
-            self.progress.console.print(
-                f"{counter}  {run.task} {run.description} seed {run.seed}: {outcome}",
-                highlight=False,
-                markup=False,
-            )
+        if (line := self.ended.line(now)) is not None:
+            self.progress.console.print(line, highlight=False, markup=False)

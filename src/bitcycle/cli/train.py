@@ -102,42 +102,44 @@ def train(
     """Train a task with a precision schedule."""
     import torch
 
-    from bitcycle.experiments.data.official import located
     from bitcycle.experiments.run_config import RunConfig
     from bitcycle.experiments.tasks import task_named
+    from bitcycle.experiments.tasks.own_tasks import run_identity
     from bitcycle.experiments.tasks.presets import preset_named
     from bitcycle.experiments.training import train as train_run
 
     if threads:
         torch.set_num_threads(threads)
-    kind, options, data = task_named(task), options_of(option), located(data)
+    kind, options = task_named(task), options_of(option)
+    identity = run_identity(kind, data)
     if preset:
-        chosen = preset_named(task, preset)
-        if not data:
+        chosen = preset_named(kind.name, preset)
+        if not identity["data"]:
             print(f"the preset is for {chosen.about}; without --data the data is {kind.embedded}", file=sys.stderr)
         bits, cycles = bits or chosen.bits, chosen.cycles if cycles is None else cycles
         options = {**chosen.options, **options}
         model, batch_size = model or chosen.model, batch_size or chosen.batch_size
         if steps is None and not chosen.steps:
-            one_step = RunConfig(task, "full", 1, model=model, data=data, batch_size=batch_size, options=options)
+            one_step = RunConfig(
+                schedule="full", steps=1, model=model, batch_size=batch_size, options=options, **identity
+            )
             steps = chosen.epochs * kind.prepare(one_step).steps_per_epoch
         steps = chosen.steps if steps is None else steps
     spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     run = RunConfig(
-        task,
-        spec,
-        positive(kind.steps if steps is None else steps, "the number of steps"),
-        seed,
-        backward_of(backward_bits),
-        model,
-        data,
-        batch_size,
-        autocast,
-        compiled,
+        schedule=spec,
+        steps=positive(kind.steps if steps is None else steps, "the number of steps"),
+        seed=seed,
+        backward_bits=backward_of(backward_bits),
+        model=model,
+        batch_size=batch_size,
+        autocast=autocast,
+        compiled=compiled,
         weights=operand_of(weights),
         activations=operand_of(activations),
         strength=strength_of(strength),
         options=options,
+        **identity,
     )
     with _locked(out), _TrainingBar(run.steps, kind.metric) as bar:
         try:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from bitcycle.experiments.run_config import upgraded
+from bitcycle.experiments.run_config import differences, upgraded
 
 # torch is imported where it is needed: the process that drives a study only asks whether there is a checkpoint.
 
@@ -186,10 +186,10 @@ def _has_digest(path: Path) -> bool:
 
 
 def _state_of(content: dict[str, Any], path: Path, run: dict[str, Any]) -> dict[str, Any]:
-    different = sorted(key for key in run if content["run"].get(key) != run[key])
+    different = differences(content["run"], run)
     if different:
-        differences = ", ".join(f"{key} {content['run'].get(key)!r} instead of {run[key]!r}" for key in different)
-        raise ValueError(f"{path} belongs to another run ({differences}): choose another folder")
+        told = ", ".join(f"{key} {before!r} instead of {run[key]!r}" for key, before in different.items())
+        raise ValueError(f"{path} belongs to another run ({told}): choose another folder")
     state: dict[str, Any] = content["state"]
     return state
 

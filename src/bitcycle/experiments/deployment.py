@@ -52,7 +52,7 @@ def prepare_trained(run: RunConfig, weights: Mapping[str, Any]) -> Training:
         weights: The ``state_dict`` of the trained model.
     """
     torch.manual_seed(mix(run.seed, 0) >> 1)
-    training = task_named(run.task).prepare(run)
+    training = task_of(run).prepare(run)
     quantize(training.model, training.recipe, policy=training.policy)
     set_bits(training.model, evaluate=check_width(as_schedule(run.schedule).limits(run.steps)[1]))
     training.model.load_state_dict(weights)

@@ -11,7 +11,7 @@ from torch import Tensor
 from bitcycle._range_test import RangeTestResult, range_test
 from bitcycle.conversion.convert import quantize
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
+from bitcycle.experiments.tasks import task_of
 from bitcycle.experiments.training import update
 from bitcycle.kernels.noise import mix
 
@@ -28,10 +28,10 @@ def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> R
         The result of :func:`bitcycle.range_test`.
     """
     torch.manual_seed(mix(run.seed, 0) >> 1)
-    task = task_named(run.task)
+    task = task_of(run)
     task.chosen_options(run)  # a task without options does not check them itself
     training = task.prepare(run)
-    quantize(training.model, training.recipe, policy=training.policy)
+    quantize(training.model, training.recipe, keep=training.keep, policy=training.policy)
 
     def step(batch: tuple[int, int]) -> Tensor:
         iteration, data_step = batch

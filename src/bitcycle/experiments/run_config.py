@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from bitcycle.schedules import OperandSchedules
@@ -25,11 +26,12 @@ class WeightChoice(StrEnum):
 _WEIGHT_CHOICES = tuple(WeightChoice)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunConfig:
     """One training run of a task, with one schedule and one random seed.
 
-    Two runs with equal configurations give equal results, on the same machine with the same versions and threads.
+    Two runs with equal configurations give equal results, on the same machine with the same versions and threads. Where
+    the content of the data is known by its fingerprint, the folder in which it lies makes no difference.
 
     Raises:
         ValueError: If ``test_weights`` is unknown or ``batch_size`` is negative.
@@ -77,6 +79,10 @@ class RunConfig:
     """The strength as a spec; full strength if empty."""
     options: Any = ()
     """The task's own options: given as a mapping, stored as sorted pairs of strings."""
+    source: str = ""
+    """The digest of the source of a user's task, see :mod:`bitcycle.experiments.user_code`; empty if it is built in."""
+    fingerprint: str = ""
+    """The fingerprint of the folder or file in ``data``, see :mod:`bitcycle.experiments.data.fingerprints`."""
 
     def __post_init__(self) -> None:
         if self.test_weights not in _WEIGHT_CHOICES:
@@ -97,8 +103,18 @@ class RunConfig:
         existing runs.
         """
         content = {name: value for name, value in self.as_dict().items() if value != _DEFAULTS[name]}
+        if self.fingerprint:
+            content.pop("data", None)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RunConfig):
+            return NotImplemented
+        return _OTHER_THAN_DATA(self) == _OTHER_THAN_DATA(other) and (bool(self.fingerprint) or self.data == other.data)
+
+    def __hash__(self) -> int:
+        return hash(_OTHER_THAN_DATA(self))
 
     @property
     def schedules(self) -> OperandSchedules:
@@ -139,6 +155,29 @@ class RunConfig:
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
 _REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
+_OTHER_THAN_DATA = attrgetter(*(name for name in _DEFAULTS if name != "data"))
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of one run, as a dictionary, that another run does not have.
+
+    Args:
+        before: A run as a dictionary, from a checkpoint. A field that is younger than the checkpoint has its default.
+        now: The other run.
+
+    Returns:
+        The values before, by field. The folder of the data is not compared if its fingerprint is known.
+
+    Example:
+        >>> before, now = RunConfig("graph", "full", 9, seed=1).as_dict(), RunConfig("graph", "full", 9).as_dict()
+        >>> del before["source"]
+        >>> differences(before, now)
+        {'seed': 1}
+    """
+    values = {key: before.get(key, _DEFAULTS.get(key)) for key in sorted(now)}
+    ignored = "data" if now.get("fingerprint") else None
+    return {key: value for key, value in values.items() if value != now[key] and key != ignored}
+
 
 _RENAMED_SINCE_VERSION_1 = {"keep": "test_weights", "measured": "diagnostics", "rate": "learning_rate"}
 

@@ -30,7 +30,7 @@ from bitcycle.experiments.diagnostics import Diagnostics
 from bitcycle.experiments.learning_rate import LearningRatePolicy
 from bitcycle.experiments.result import TEST_LOSS, RunResult
 from bitcycle.experiments.run_config import RunConfig, WeightChoice
-from bitcycle.experiments.tasks import Task, Training, task_named
+from bitcycle.experiments.tasks import Task, Training, task_of
 from bitcycle.integrations.loggers import LoggedRun, open_loggers
 from bitcycle.kernels.native import current_kernels
 from bitcycle.kernels.noise import mix
@@ -98,13 +98,13 @@ def train(
     started = time.perf_counter()
     positive(checkpoint_every, "the number of steps between checkpoints")
     check_device(device)
-    task = task_named(run.task)
+    task = task_of(run)
     torch.manual_seed(mix(run.seed, 0) >> 1)
     task.chosen_options(run)  # a task without options does not check them itself
     training = task.prepare(run)
     model = training.model.to(device)
     execution = resolve(execute)
-    quantize(model, training.recipe, policy=training.policy, execute=execution.value)
+    quantize(model, training.recipe, keep=training.keep, policy=training.policy, execute=execution.value)
     scheduler = PrecisionScheduler(
         model,
         run.schedule,

@@ -18,6 +18,7 @@ from bitcycle._study.store import Store
 from bitcycle._support.extras import need
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.user_code import UserCode, code_of
 
 PAUSE = 0.5  # seconds between two checks of the cluster
 MAX_TAKEN = 200  # runs that are submitted at once: each keeps a lock file open
@@ -71,7 +72,8 @@ class RayEngine:
             folder = store.checkpoints.absolute()
             while waiting or runs:
                 while len(waiting) < MAX_TAKEN and (taken := runs.take()) is not None:
-                    waiting[task.remote(taken, str(folder), board, self.thread_count, self.gpus > 0)] = taken
+                    arguments = (taken, code_of(taken), str(folder), board, self.thread_count, self.gpus > 0)
+                    waiting[task.remote(*arguments)] = taken
                 if not waiting:  # other studies train all that is left
                     time.sleep(PAUSE)
                     continue
@@ -109,7 +111,9 @@ def _outcome(ray: Any, reference: Any, run: RunConfig) -> RunResult | RunFailure
         return RunFailure(run, f"{type(error).__name__}: {error}")
 
 
-def _work(run: RunConfig, checkpoints: str, board: Any, threads: int, gpu: bool) -> RunResult | RunFailure:
+def _work(
+    run: RunConfig, code: UserCode | None, checkpoints: str, board: Any, threads: int, gpu: bool
+) -> RunResult | RunFailure:
     """Train a run on a node of the cluster."""
     import torch  # only nodes need it
 
@@ -121,9 +125,9 @@ def _work(run: RunConfig, checkpoints: str, board: Any, threads: int, gpu: bool)
         board.write.remote(run.name, step)
 
     if Path(checkpoints).is_dir():
-        return work(run, Path(checkpoints) / run.name, device, report)
+        return work(run, Path(checkpoints) / run.name, device, report, code)
     with tempfile.TemporaryDirectory(prefix="bitcycle-") as folder:
-        return work(run, Path(folder) / run.name, device, report)
+        return work(run, Path(folder) / run.name, device, report, code)
 
 
 class Board:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -14,12 +15,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from types import ModuleType
 
 from bitcycle._study.engines.worker import current_step, work
 from bitcycle._study.queue import RunQueue
 from bitcycle._study.store import Store
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.user_code import code_of
 
 PAUSE = 0.2  # seconds between two checks of the workers
 ENDING = 5  # seconds that a process may take to end after it has closed its connection
@@ -200,12 +203,13 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, threads, os.getpid()))
-        self.process.start()
+        with _without_main_module():
+            self.process.start()
         other.close()  # so that the connection ends with the process
 
     def begin(self, run: RunConfig, folder: Path, device: str) -> None:
         with suppress(OSError):  # it has crashed, which shows when its outcome is asked for
-            self.connection.send((run, folder, device))
+            self.connection.send((run, code_of(run), folder, device))
 
     @property
     def signs(self) -> tuple[Connection, int]:
@@ -244,11 +248,11 @@ def _serve(connection: Connection, threads: int, parent: int) -> None:
     torch.set_num_threads(threads)
     while True:
         try:
-            run, folder, device = connection.recv()
+            run, code, folder, device = connection.recv()
         except EOFError:
             return
         try:
-            outcome: RunResult | RunFailure | OSError = work(run, folder, device)
+            outcome: RunResult | RunFailure | OSError = work(run, folder, device, code=code)
         except OSError as error:
             outcome = error
         connection.send(outcome)
@@ -258,6 +262,17 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
+
+
+@contextmanager
+def _without_main_module() -> Iterator[None]:
+    """Hide the main module, which a new process would execute again: workers need nothing of it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from bitcycle._support.locks import FileLock
 from bitcycle.experiments.checkpoints import CheckpointError
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.user_code import UserCode
 
 if TYPE_CHECKING:
     from bitcycle.experiments.training import TrainingProgress
@@ -29,6 +30,7 @@ def work(
     folder: Path,
     device: str = "cpu",
     report: Callable[[int], None] | None = None,
+    code: UserCode | None = None,
 ) -> RunResult | RunFailure:
     """Train a run, or the rest of it, with its checkpoint in a folder.
 
@@ -37,6 +39,7 @@ def work(
         folder: The folder of the checkpoint.
         device: The device to train on.
         report: Called with the current step now and then; by default, the step is written to a file in the folder.
+        code: The code of the task, if it is one of the user's own.
 
     Returns:
         The result, or a failure with the traceback of the error that ended the run.
@@ -45,6 +48,7 @@ def work(
         OSError: A checkpoint cannot be read or written, such as on a full disk, which is not the fault of the run.
     """
     # Loads torch, which takes seconds: the driver does not need it, and a worker first has to ignore Ctrl-C.
+    from bitcycle.experiments.tasks.own_tasks import load_code
     from bitcycle.experiments.training import train
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,6 +56,8 @@ def work(
     assert lock is not None
     with lock:
         try:
+            if code is not None:
+                load_code(code)
             progress = _at_intervals(report or _write_progress(folder))
             result, _ = train(run, folder, progress, _checkpoint_interval(run), device)
         except CheckpointError:

@@ -95,6 +95,8 @@ class Training(ABC):
     """The optimiser of the model's parameters, with the initial learning rate."""
     recipe: Recipe = Recipe()
     """How the model is quantised."""
+    keep: tuple[str, ...] = ()
+    """The layers that stay in full precision, as in ``bitcycle.quantize(model, keep=...)``."""
     policy: str | None = None
     """The layers that stay in full precision, as in ``bitcycle.quantize(model, policy=...)``."""
     clip: float | None = None
@@ -217,6 +219,10 @@ class Task(ABC):
     """Names of the models, the default first."""
     options: ClassVar[dict[str, Option]] = {}
     """The options of the task, by name."""
+    data: ClassVar[str] = ""
+    """The folder or file with the data of a user's task, relative to its file, if a run names none."""
+    source: ClassVar[str] = ""
+    """The digest of the source of a user's task, set when it is loaded from a file."""
     embedded: ClassVar[str] = ""
     """The data that is used if a run names none, for ``bitcycle tasks``."""
     official: ClassVar[str] = ""
@@ -293,14 +299,19 @@ def register_task(task: type[Task]) -> type[Task]:
     """
     if not (isinstance(task, type) and issubclass(task, Task)):
         raise TypeError(f"register_task takes a subclass of bitcycle.tasks.Task, got {task!r}")
-    missing = [attribute for attribute in _REQUIRED if not hasattr(task, attribute)]
-    if missing:
-        raise ValueError(f"the task {_path(task)} has no {', '.join(missing)}; set it as a class attribute")
+    check_attributes(task, f"the task {_path(task)}")
     other = TASKS.get(task.name)
     if other is not None and _path(other) != _path(task):
         raise ValueError(f"the task name {task.name!r} of {_path(task)} is already taken by {_path(other)}")
     TASKS[task.name] = task
     return task
+
+
+def check_attributes(task: type[Task], called: str) -> None:
+    """Raise a ValueError if a task lacks a required class attribute; ``called`` is how the message refers to it."""
+    missing = [attribute for attribute in _REQUIRED if not hasattr(task, attribute)]
+    if missing:
+        raise ValueError(f"{called} has no {', '.join(missing)}; set it as a class attribute")
 
 
 def _path(task: type[Task]) -> str:

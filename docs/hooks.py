@@ -1,0 +1,58 @@
+"""What ``make docs`` adds: the gallery, drawn from the schedules themselves, and pages from the root of the project."""
+
+import re
+import tempfile
+from pathlib import Path
+
+from mkdocs.structure.files import File, Files
+
+from bitcycle.schedules import TEN, complete
+from bitcycle.schedules.comparison import compare
+from bitcycle.schedules.plot import draw_schedules
+
+ROOT = Path(__file__).parent.parent
+FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+STEPS = 64_000
+GALLERY = {
+    "The ten schedules of the paper": tuple(TEN),
+    "One rise or one fall": ("linear-rise:3-8", "cosine-rise:3-8", "linear-fall:3-8", "rex-fall:3-8"),
+    "Constant": ("static:8", "full"),
+    "Combined": (
+        "delay(0.25, CR:3-8)",
+        "deficit(3@0.0..0.25, static:8)",
+        "join(static:8, 0.5, CR:3-8)",
+    ),
+}
+
+
+def gallery() -> tuple[str, dict[str, str]]:
+    """Return the page of the gallery, and its pictures by name."""
+    lines, pictures = ["# Gallery of schedules", "", f"Each over {STEPS:,} steps.", ""], {}
+    for title, specs in GALLERY.items():
+        lines += [f"## {title}", ""]
+        for spec in specs:
+            s = complete(spec, (3, 8), 8)
+            name = f"{re.sub(r'[^a-z0-9]+', '-', str(s).lower()).strip('-')}.svg"
+            with tempfile.TemporaryDirectory() as folder:
+                draw_schedules(compare([s], STEPS), STEPS, Path(folder, name))
+                pictures[f"gallery/{name}"] = Path(folder, name).read_text("utf-8")
+            lines += [f"![bits over training]({f'gallery/{name}'}){{ width=420 }}", "", f'`bc.schedule("{s}")`', ""]
+    return "\n".join(lines), pictures
+
+
+def on_files(files: Files, config) -> Files:
+    """Add the pages that are no files in docs/."""
+    page, pictures = gallery()
+    generated = {"gallery.md": page, **pictures}
+    for name, origin in FROM_ROOT.items():
+        generated[name] = (ROOT / origin).read_text("utf-8").replace("](docs/", "](")
+    for name, content in generated.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, **arguments) -> str:
+    """Point links to files of the root at their pages, and turn links into the source tree into plain text."""
+    for name, origin in FROM_ROOT.items():
+        markdown = markdown.replace(f"](../{origin})", f"]({name})")
+    return re.sub(r"\[([^\]]*)\]\(\.\./[^)]*\)", r"\1", markdown)

@@ -1,0 +1,103 @@
+"""Tasks of the user: named by a reference such as ``my_task.py:MyTask``, or given as a class."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bitcycle.experiments.data.fingerprints import fingerprint
+from bitcycle.experiments.data.official import located
+from bitcycle.experiments.notebook_code import code_of_class
+from bitcycle.experiments.tasks.task import TASKS, Task, check_attributes
+from bitcycle.experiments.user_code import CODES, UserCode, UserCodeError, code_at, read_code, shown_path
+
+
+def load_task(reference: str) -> type[Task]:
+    """Return the task that a reference names.
+
+    Args:
+        reference: ``FILE.py:CLASS`` or ``package.module:CLASS``; also ``FILE.py`` if the file defines one task only.
+
+    Raises:
+        UserCodeError: If there is no such task, or its code fails.
+    """
+    return load_code(code_at(reference, "") if reference.endswith(".py") else read_code(reference))
+
+
+def load_class(task: type[Task]) -> type[Task]:
+    """Return a task that was given as a class, defined anew from its source, as workers define it.
+
+    Raises:
+        UserCodeError: If its source is not known, see :mod:`bitcycle.experiments.notebook_code`.
+    """
+    return load_code(code_of_class(task))
+
+
+def load_code(code: UserCode) -> type[Task]:
+    """Execute code and return the task that it names.
+
+    Raises:
+        UserCodeError: If the code fails, or the object is not a complete task.
+    """
+    if not code.attribute:
+        code = replace(code, attribute=_only_task(code))
+    task = code.load()
+    where = f"{shown_path(code.modules[-1].path)}: {code.attribute}"
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        raise UserCodeError(f"{where} is not a task, a class derived from bitcycle.tasks.LoaderTask or Task")
+    check_attributes(task, where)
+    if missing := sorted(getattr(task, "__abstractmethods__", ())):
+        raise UserCodeError(f"{where} has no method {', '.join(missing)}; 'bitcycle task new FILE.py' shows an example")
+    if is_built_in(TASKS.get(task.name)):
+        raise UserCodeError(f"{where} has the name of the built-in task {task.name!r}: set another name")
+    task.source = code.digest
+    CODES[code.digest] = code
+    return task
+
+
+def is_built_in(task: type[Task] | None) -> bool:
+    """Whether a task is one of bitcycle's own, which every worker knows."""
+    return task is not None and task.__module__.startswith("bitcycle.")
+
+
+def run_identity(task: Task, data: str) -> dict[str, Any]:
+    """Return the fields of a run that say what the task and its data are.
+
+    Args:
+        task: The task.
+        data: The data as the user names it; the task's own if empty.
+
+    Returns:
+        The fields ``task``, ``source``, ``data`` and ``fingerprint`` of a :class:`RunConfig`.
+
+    Raises:
+        DataError: If there is no such data, or it cannot be read.
+    """
+    place = located(data) or _own_data(type(task))
+    return {"task": task.name, "source": task.source, "data": place, "fingerprint": fingerprint(place)}
+
+
+def _own_data(task: type[Task]) -> str:
+    """Return the path of a task's own data, which is relative to the file of the task."""
+    if not task.data:
+        return ""
+    module = sys.modules.get(task.__module__)
+    folder = Path(getattr(module, "__file__", None) or "unknown").parent
+    return located(os.path.abspath(folder / task.data))
+
+
+def _only_task(code: UserCode) -> str:
+    module = code.execute()
+    tasks = [
+        each.__name__
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Task) and each.__module__ == module.__name__
+    ]
+    if len(tasks) != 1:
+        path = code.modules[-1].path
+        found = f"has the tasks {', '.join(tasks)}: name one" if tasks else "has no task: name a class of it"
+        raise UserCodeError(f"{shown_path(path)} {found}, as in {Path(path).name}:{tasks[0] if tasks else 'MyTask'}")
+    return tasks[0]
