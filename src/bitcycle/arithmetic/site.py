@@ -17,6 +17,7 @@ from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.precision import FULL_STRENGTH, Precision, Role
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip
+from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.kernels.noise import site_key
 from bitcycle.kernels.rounding import Width
 
@@ -84,6 +85,8 @@ class Settings:
     stochastic: bool
     fold: bool
     execution: Execution
+    grid: GridFamily = INTEGERS
+    hadamard: bool = False
 
 
 _EXPECTED = {
@@ -138,7 +141,9 @@ class Site:
         self.recipe = recipe
         self.skip = skip
         """Why this site stays in full precision, if a rule says so."""
-        self.settings = Settings(recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED)
+        self.settings = Settings(
+            recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED, recipe.family, recipe.hadamard
+        )
         self.means: Means | None = None
         """How the site last computed its three products; None before it ran, or if it is no product of two operands."""
         self.roles: tuple[Role, Role] | None = None
@@ -241,6 +246,8 @@ class Site:
         if self.group.origin() is Origin.SET:
             return
         weights, activations, strength = saved
+        for bits in (weights, activations):
+            self.settings.grid.check_width(bits, "the evaluation bits of a checkpoint")
         if self.recipe.evaluate_at == "current":
             write_bits([self], weights, activations, strength=strength)
         else:
@@ -315,6 +322,18 @@ def write_bits(
             control = each.control.numpy()  # the same memory
             for slot, number in numbers.items():
                 control[slot] = number
+
+
+def check_width(bits: object, sites: Iterable[Site], what: str = "bits") -> int | None:
+    """Return a width that the grids of all sites have, or ``None`` for full precision.
+
+    Raises:
+        ValueError: A grid does not have this width. ``what`` names the value in the message.
+    """
+    width = None
+    for grid in {site.settings.grid for site in sites}:
+        width = grid.check_width(bits, what)
+    return width
 
 
 def read(control: Tensor, slot: int) -> Width:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, Role, round_operand
-from bitcycle.arithmetic.recipe import ActivationGranularity
+from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.registry import register
@@ -21,6 +23,17 @@ class ConvolutionLayer(QuantizedLayer):
     dilation: tuple[int, ...]
     groups: int
 
+    @classmethod
+    def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
+        if recipe.family.block is None:
+            return None
+        layer: Any = module
+        if layer.groups > 1 and layer.groups == layer.in_channels:
+            return f"with one channel per group, each block of the grid {recipe.grid!r} would be a single value"
+        if recipe.hadamard:
+            return "its weight gradient sums over shifted positions, in which Hadamard matrices do not cancel"
+        return None
+
     def convolve(self, product: ConvolutionProduct, x: Tensor, pad_at_end: list[int] | None = None) -> Tensor:
         """Compute the product. An input without a batch dimension gets one temporarily."""
         unbatched = x.dim() == len(self.stride) + 1
@@ -29,10 +42,13 @@ class ConvolutionLayer(QuantizedLayer):
         site = self.bitcycle.sites[""]
         bias = self.round_bias("", self.bias)
         x_spec = OperandSpec(activation_dims(site.recipe.activations, x), role=Role.ACTIVATION)
-        if pad_at_end is not None:
+        grid = site.recipe.family
+        if pad_at_end is not None and grid.has_zero:  # zeros stay zero
+            x = F.pad(x, pad_at_end)
+        elif pad_at_end is not None:
             x = F.pad(round_operand(site, x, x_spec.dims, self.training, "a", Role.ACTIVATION), pad_at_end)
             x_spec = x_spec._replace(already_rounded=True)
-        if product.transposed and product.groups > 1 and site.recipe.weights == "channel":
+        if product.transposed and product.groups > 1 and site.recipe.weights == "channel" and grid.block is None:
             # An output channel is a pair (group, column) of the weight, which no set of dimensions describes.
             dims: Dims = (1, *range(3, self.weight.dim() + 1))
             by_group = round_operand(site, self._weight_by_group(), dims, self.training, "b", Role.WEIGHT)
