@@ -13,7 +13,6 @@ the summed dimension before they are rounded: ``(E H)(H^T B) = E B``. It spreads
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import torch
@@ -194,7 +193,6 @@ def _rotate(x: Tensor, dim: int, signs: Tensor, matrix: Tensor) -> Tensor:
     return blocks.flatten(-2).movedim(-1, dim)
 
 
-@cache
 def hadamard(size: int) -> Tensor:
     """Return the orthogonal Hadamard matrix of a size that is a power of two.
 

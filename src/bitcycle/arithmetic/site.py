@@ -299,7 +299,8 @@ def write_bits(
 ) -> None:
     """Set the bits of sites, and the training step if one is given. Everything that sets bits calls this function.
 
-    Evaluation follows training unless its own bits are given. A new step resets the count of draws.
+    A site takes the narrowest width that its grid has and that is at least the given one. Evaluation follows training
+    unless its own bits are given. A new step resets the count of draws.
     """
     given = {
         WEIGHTS: weights,
@@ -308,8 +309,9 @@ def write_bits(
         EVALUATE_WEIGHTS: weights if evaluate_weights is UNCHANGED else evaluate_weights,
         EVALUATE_ACTIVATIONS: activations if evaluate_activations is UNCHANGED else evaluate_activations,
     }
-    numbers = {slot: width or 0 for slot, width in given.items() if not isinstance(width, Unchanged)}
-    if numbers.keys() & EVALUATION:
+    widths = {slot: width for slot, width in given.items() if not isinstance(width, Unchanged)}
+    numbers: dict[int, int] = {}
+    if widths.keys() & EVALUATION:
         numbers[ORIGIN] = Origin.SET
     evaluate_strength = strength if evaluate_strength is UNCHANGED else evaluate_strength
     for slot, share in ((STRENGTH, strength), (EVALUATE_STRENGTH, evaluate_strength)):
@@ -317,10 +319,14 @@ def write_bits(
             numbers[slot] = round(share * FULL_STRENGTH)
     if step is not None:
         numbers |= {STEP: step, DRAWS: 0}
+    by_grid: dict[GridFamily, dict[int, int]] = {}
     for site in sites:
         for each in (site, *site.followers):
+            grid = each.settings.grid
+            if grid not in by_grid:
+                by_grid[grid] = numbers | {slot: grid.width_for(bits) or 0 for slot, bits in widths.items()}
             control = each.control.numpy()  # the same memory
-            for slot, number in numbers.items():
+            for slot, number in by_grid[grid].items():
                 control[slot] = number
 
 

@@ -363,9 +363,8 @@ def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Cont
         mixin = None if module in excluded else mixin_for(module)[0]
         reason = None if mixin is None else mixin.refuses(module, recipe)
         if reason is not None:
-            raise ValueError(
-                f"{name or 'the model'} ({type(module).__name__}): {reason}; or keep it in full precision, keep={name!r}"
-            )
+            label = f"{name or 'the model'} ({type(module).__name__})"
+            raise ValueError(f"{label}: {reason}; or keep it in full precision with keep={name!r}")
 
 
 def _refuse_what_cannot_be_converted(model: nn.Module) -> None:

@@ -42,7 +42,7 @@ class ConvolutionLayer(QuantizedLayer):
         site = self.bitcycle.sites[""]
         bias = self.round_bias("", self.bias)
         x_spec = OperandSpec(activation_dims(site.recipe.activations, x), role=Role.ACTIVATION)
-        grid = site.recipe.family
+        grid = site.settings.grid
         if pad_at_end is not None and grid.has_zero:  # zeros stay zero
             x = F.pad(x, pad_at_end)
         elif pad_at_end is not None:

@@ -197,7 +197,7 @@ class QuantizedRecurrent(LinearLayer):
         return (
             self.mode == "LSTM"
             and not self.proj_size
-            and self.bitcycle.recipe.family.block is None
+            and all(site.settings.grid.block is None for site in self.bitcycle.sites.values())
             and sizes[0] == sizes[-1]
             and gates.numel() > 0
             and all(gates.dtype is x.dtype for x in (*initial, self.weight_hh_l0))  # type: ignore[attr-defined]
@@ -239,7 +239,7 @@ class QuantizedRecurrent(LinearLayer):
         own = self.bitcycle.sites[site]
         weight = getattr(self, site)
         weight_spec = OperandSpec(weight_dims(own.recipe.weights, weight), role=Role.WEIGHT)
-        if own.recipe.family.block is None:
+        if own.settings.grid.block is None:
             weight = round_operand(own, weight, weight_spec.dims, self.training, "b", Role.WEIGHT)
             weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
         bias = self.round_bias(site, bias)
