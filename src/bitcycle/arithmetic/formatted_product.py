@@ -145,7 +145,9 @@ class _Operands:
     ) -> tuple[Tensor, Tensor]:
         """Return grad_output and an operand, rounded along the dimension that a gradient product sums over."""
         bits = read(control, BACKWARD)
-        if self.settings.hadamard and not (isinstance(bits, int) and bits != HADAMARD_BITS):
+        if self.settings.hadamard and isinstance(bits, int) and bits != HADAMARD_BITS:
+            next_noise(grad_output, control, True, bits)  # a compiled graph draws signs at every width
+        elif self.settings.hadamard:
             grad_output, operand, along = self._rotated(grad_output, operand, along, bits, control)
         error = rounded_grad_output(grad_output, control, self.settings, along[0])
         return error, self._round(operand, index, along[1])
