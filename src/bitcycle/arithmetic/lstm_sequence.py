@@ -131,7 +131,7 @@ class _LSTMSequence(torch.autograd.Function):
             on_grid = zip(saved[::3], saved[1::3], saved[2::3], ctx.grids, strict=True)
             symmetric = isinstance(ctx.settings.grid, SymmetricGrid)
             operands = [
-                Operand(codes, s, z, bits, offset, cells.dtype, None, symmetric)
+                Operand(codes, s, z, bits, offset, cells.dtype, symmetric=symmetric)
                 for codes, s, z, (bits, offset) in on_grid
             ]
             rows = torch.cat([operand.values() for operand in operands])
