@@ -101,7 +101,8 @@ class PrecisionScheduler:
         """
         scheduled = self.schedules.at(self.current_step, self.total_steps)
         grid = self._sites[0].settings.grid
-        return StepBits(*(grid.width_for(bits) for bits in scheduled[:3]), scheduled.strength)
+        weights, activations, backward = (grid.width_for(bits) for bits in scheduled[:3])
+        return StepBits(weights, activations, backward, scheduled.strength)
 
     @property
     def bits(self) -> Bits:

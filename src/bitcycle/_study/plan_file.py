@@ -22,8 +22,9 @@
     recovery = "rest"                        # after the window: the "rest" of the normal run, or a "whole" one
 
 Further keys: model, data, batch_size, backward_bits (a width, "full", or a spec), weights, activations and strength
-(one spec or several, in place of the schedule; "" is the schedule itself), autocast, test_weights ("best" on
-validation, or "last"). Keys above the parts apply to all parts. An unknown key is an error.
+(one spec or several, in place of the schedule; "" is the schedule itself), grid (one or several of "integer",
+"symmetric", "float", "mx" and "nvfp4"), autocast, test_weights ("best" on validation, or "last"). Keys above the parts
+apply to all parts. An unknown key is an error.
 
 A plan has at most a million bytes, and keys of at most 16 parts. Python's reader of TOML needs time and memory that
 grow with the square of the length of a dotted key: a key of 100 kB takes 10 GB.
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 KEYS = (
     *("task", "schedules", "bits", "cycles", "seeds", "steps", "backward_bits"),
-    *("model", "data", "batch_size", "autocast", "test_weights", "options", *MOVES),
+    *("model", "data", "batch_size", "autocast", "test_weights", "options", "grid", *MOVES),
 )
 DEFICIT_KEYS = (
     *("task", "bits", "steps", "lengths", "window", "starts", "recovery", "seeds", "arms", "diagnostics"),
@@ -202,6 +203,7 @@ def _study_part(values: Mapping[str, Any]) -> StudyPart:
         test_weights=_string(values.get("test_weights", "best"), "test_weights"),
         options={name: tuple(_option(name, each) for each in _list(value)) for name, value in _options(values).items()},
         **{name: tuple(_spec(each, name) for each in _list(values[name])) for name in MOVES if name in values},
+        grid=tuple(_string(each, "a grid") for each in _list(values.get("grid", "integer"))),
     )
 
 
