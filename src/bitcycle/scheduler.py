@@ -9,10 +9,9 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import nn
 
-from bitcycle.arithmetic.site import Site, larger, write_bits
+from bitcycle.arithmetic.site import Site, check_width, larger, write_bits
 from bitcycle.conversion.sites import sites
-from bitcycle.kernels.rounding import check_width
-from bitcycle.schedules import Bits, OperandSchedules, StepBits
+from bitcycle.schedules import Bits, Constant, OperandSchedules, Schedule, StepBits
 from bitcycle.schedules import schedule as as_schedule
 from bitcycle.schedules.base import MOST_BITS, positive, whole
 from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits
@@ -77,11 +76,11 @@ class PrecisionScheduler:
     ) -> None:
         self.schedules = OperandSchedules.of(schedule, backward_bits, weights, activations, strength, MOST_BITS)
         self.schedule = self.schedules.weights if schedule is None else as_schedule(schedule)
-        self._fixed_evaluation: tuple[Bits, Bits] | None = None
-        if evaluate_bits != "max":
-            self._fixed_evaluation = (check_width(evaluate_bits, "evaluate_bits"),) * 2
         self._warned_past_end = False
         self._sites = list(sites(model, where).values())
+        self._fixed_evaluation: tuple[Bits, Bits] | None = None
+        if evaluate_bits != "max":
+            self._fixed_evaluation = (check_width(evaluate_bits, self._sites, "evaluate_bits"),) * 2
         self._set_total_steps(total_steps)
         self._take_over_sites()
         self._go_to(0)
@@ -96,8 +95,14 @@ class PrecisionScheduler:
 
     @property
     def current(self) -> StepBits:
-        """Bits of weights, activations and gradients, and the strength, at the current step."""
-        return self.schedules.at(self.current_step, self.total_steps)
+        """Bits of weights, activations and gradients, and the strength, at the current step.
+
+        Where the grid lacks a width of the schedule, it is the next larger one that the grid has.
+        """
+        scheduled = self.schedules.at(self.current_step, self.total_steps)
+        grid = self._sites[0].settings.grid
+        weights, activations, backward = (grid.width_for(bits) for bits in scheduled[:3])
+        return StepBits(weights, activations, backward, scheduled.strength)
 
     @property
     def bits(self) -> Bits:
@@ -191,10 +196,21 @@ class PrecisionScheduler:
 
     def _set_total_steps(self, total_steps: int) -> None:
         total_steps = positive(total_steps, "total_steps")
+        moving = {"weights": self.schedules.weights, "activations": self.schedules.activations}
+        for name, each in (moving | {"backward_bits": self.schedules.backward}).items():
+            self._check_widths(each, total_steps, name)
         evaluation = self.schedules.evaluation(total_steps)
         self.schedules.at(0, total_steps)  # a schedule that does not fit raises here, before anything changes
         self._total_steps = total_steps
         self._evaluation = evaluation if self._fixed_evaluation is None else self._fixed_evaluation
+
+    def _check_widths(self, schedule: Schedule | None, total_steps: int, name: str) -> None:
+        """Raise a ValueError if a grid lacks a constant width, or has none as large as the largest of a schedule."""
+        if isinstance(schedule, Constant):
+            check_width(schedule.bits, self._sites, name)
+        elif schedule is not None:
+            for grid in {site.settings.grid for site in self._sites}:
+                grid.width_for(schedule.limits(total_steps)[1], f"the largest of {name}")
 
     def _take_over_sites(self) -> None:
         """Remember this scheduler on its sites. Warn if another one still controls some of them."""

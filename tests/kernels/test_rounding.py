@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bitcycle.kernels.noise import uniform
-from bitcycle.kernels.rounding import check_width, decode, encode, round_to_grid
+from bitcycle.kernels.rounding import decode, encode, round_to_grid
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -148,9 +148,3 @@ def test_an_empty_tensor():
 def test_integers_are_refused():
     with pytest.raises(TypeError, match="floating-point operands, got torch.int64"):
         round_to_grid(torch.tensor([1, 2]), 4)
-
-
-@pytest.mark.parametrize("bits", [0, 17, -1, 2.5, True, "8"])
-def test_widths_out_of_range(bits):
-    with pytest.raises(ValueError, match="bits must be an integer from 1 to 16 or None"):
-        check_width(bits)

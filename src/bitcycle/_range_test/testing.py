@@ -14,7 +14,7 @@ from bitcycle._range_test.result import RangeTestResult, conclude
 from bitcycle._range_test.trials import Curve, Step, Trials
 from bitcycle.conversion.convert import quantize, restore
 from bitcycle.conversion.sites import conversions
-from bitcycle.kernels.rounding import check_width
+from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.schedules.base import Bits, positive
 
 FEWEST = 10
@@ -89,8 +89,9 @@ def range_test(
         >>> range_test(model, step, batches, optimizer=optimizer, levels=(1, 2, 4, 8)).q_min
         2
     """
-    widths = _checked_levels(levels)
-    backward = widths[-1] if backward_bits == "max" else check_width(backward_bits, "backward_bits")
+    grid = _grid(model)
+    widths = _checked_levels(levels, grid)
+    backward = widths[-1] if backward_bits == "max" else grid.check_width(backward_bits, "backward_bits")
     seeds, iterations = positive(seeds, "seeds"), positive(iterations, "iterations")
     if iterations < FEWEST:
         raise ValueError(f"iterations must be {FEWEST} or more to show a trend, got {iterations}")
@@ -136,12 +137,17 @@ class _Runner:
         self.report(bits, self.done, self.iterations * self.seeds * self.settings)
 
 
-def _checked_levels(levels: Iterable[int]) -> list[int]:
+def _grid(model: nn.Module) -> GridFamily:
+    """Return the grid of a converted model, or the default one that a float model gets."""
+    return next((conversion.recipe.family for _, conversion in conversions(model)), INTEGERS)
+
+
+def _checked_levels(levels: Iterable[int], grid: GridFamily) -> list[int]:
     widths = sorted({positive(level, "a level") for level in levels})
     if not widths:
         raise ValueError("levels must contain at least one width, as in range(2, 9)")
     for width in widths:
-        check_width(width, "a level")
+        grid.check_width(width, "a level")
     return widths
 
 

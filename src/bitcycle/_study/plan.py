@@ -58,13 +58,15 @@ class StudyPart:
     """The digest of the source of a user's task."""
     fingerprint: str = ""
     """The fingerprint of the data."""
+    grid: tuple[str, ...] = ("integer",)
+    """What the widths mean: grids of :mod:`bitcycle.grids`."""
 
     def runs(self) -> Iterable[RunConfig]:
         """Yield all runs seed by seed, so that a study that stops early has compared everything on some seeds."""
         schedules = self._schedules()
         moves = list(product(self.weights, self.activations, self.strength))
         for seed, values in product(self.seeds, product(*self.options.values())):
-            for (spec, backward), (weights, activations, strength) in product(schedules, moves):
+            for grid, (spec, backward), (weights, activations, strength) in product(self.grid, schedules, moves):
                 yield RunConfig(
                     self.task,
                     spec,
@@ -79,6 +81,7 @@ class StudyPart:
                     weights=weights,
                     activations=activations,
                     strength=strength,
+                    grid=grid,
                     options=dict(zip(self.options, values, strict=True)),
                     source=self.source,
                     fingerprint=self.fingerprint,
@@ -150,6 +153,7 @@ class Plan:
             task.chosen_options(run)
             LearningRatePolicy.of(run.learning_rate, run.steps)
             run.schedules.at(0, run.steps)
+            check_widths(run)
 
     def as_toml(self) -> str:
         """Return the plan as TOML text that :mod:`bitcycle._study.plan_file` reads."""
@@ -158,6 +162,18 @@ class Plan:
             lines += ["", "[[part]]" if isinstance(part, StudyPart) else "[[deficit]]"]
             lines += [f"{key} = {_toml(value)}" for key, value in part.values().items() if value not in ("", {})]
         return "\n".join(lines) + "\n"
+
+
+def check_widths(run: RunConfig) -> None:
+    """Raise a ValueError if the grid of a run lacks a constant width, or has none as large as a schedule's largest."""
+    from bitcycle.grids import grid_family
+
+    grid, moves = grid_family(run.grid), run.schedules
+    for name, each in (("weights", moves.weights), ("activations", moves.activations), ("gradients", moves.backward)):
+        if isinstance(each, Constant):
+            grid.check_width(each.bits, f"the bits of {name}")
+        elif each is not None:
+            grid.width_for(each.limits(run.steps)[1], f"the largest of the bits of {name}")
 
 
 def _toml(value: Any) -> str:

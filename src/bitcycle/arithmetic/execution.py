@@ -39,6 +39,7 @@ class Reason(Enum):
     DEVICE = "only execute='integer' uses integers on this device"
     EMPTY = "empty"
     AUTOCAST = "autocast"
+    FORMAT = "floating-point numbers"
     KIND = "no integer kernel for this product"
     GEOMETRY = "no integer kernel for this geometry"
     ROUNDED_BEFORE = "an operand is rounded elsewhere"

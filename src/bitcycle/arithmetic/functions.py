@@ -10,14 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bitcycle.arithmetic.formatted_product import formatted_product
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
 from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
 from bitcycle.arithmetic.placement import current_placement
-from bitcycle.arithmetic.precision import Precision, Role, Strength, role_of
-from bitcycle.arithmetic.products import Product
+from bitcycle.arithmetic.precision import Precision, Role, Strength, blend, role_of
+from bitcycle.arithmetic.products import Product, summed
 from bitcycle.arithmetic.quantized_product import quantized_product
-from bitcycle.arithmetic.site import Site
+from bitcycle.arithmetic.site import Settings, Site
+from bitcycle.grids import GridFamily
+from bitcycle.grids.family import LAST
+from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.rounding import Dims, Width
 
 
@@ -39,12 +43,14 @@ def multiply(
     placement = current_placement()
     if placement is not None:
         return placement.multiply(site, product, a, b, bias, (a_spec, b_spec))
+    compute = quantized_product if site.settings.grid.has_codes else formatted_product
     if not current_observers():
-        return quantized_product(site, product, a, b, bias, slots, a_spec, b_spec)
+        return compute(site, product, a, b, bias, slots, a_spec, b_spec)
     with computing(site):
-        _report_rounding(site, "a", a, a_spec, site.precision(training))
-        _report_rounding(site, "b", b, b_spec, site.precision(training))
-        out = quantized_product(site, product, a, b, bias, slots, a_spec, b_spec)
+        along = (LAST, LAST) if site.settings.grid.block is None else summed(product, a.dim()).output
+        _report_rounding(site, "a", a, a_spec, site.precision(training), along[0])
+        _report_rounding(site, "b", b, b_spec, site.precision(training), along[1])
+        out = compute(site, product, a, b, bias, slots, a_spec, b_spec)
     return report_product(site, product, a, b, out, roles)
 
 
@@ -65,51 +71,53 @@ def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: st
     if placement is not None:
         return placement.round(site, operand, x, spec._replace(role=_role(x, spec)))
     _report_rounding(site, operand, x, spec, precision)
-    out = _RoundOperand.apply(x, precision.width(_role(x, spec)), precision.strength, dims)
+    out = _RoundOperand.apply(x, precision.width(_role(x, spec)), precision.strength, dims, site.settings.grid)
     assert isinstance(out, Tensor)
     return out
 
 
 def round_grad_output(site: Site, output: Tensor) -> Tensor:
     """Return a copy of ``output`` whose gradient is rounded to the site's backward bits on its way back."""
-    out = _RoundGradOutput.apply(output, site.control, site.settings.stochastic)
+    out = _RoundGradOutput.apply(output, site.control, site.settings)
     assert isinstance(out, Tensor)
     return out
 
 
 class _RoundOperand(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, bits: Width, strength: Strength, dims: Dims) -> Tensor:
-        values = put_on_grid(x, bits, OperandSpec(dims), strength=strength, codes=False).values()
+    def forward(ctx: Any, x: Tensor, bits: Width, strength: Strength, dims: Dims, grid: GridFamily) -> Tensor:
+        values = put_on_grid(x, bits, OperandSpec(dims), strength=strength, codes=False, grid=grid).values()
         return values.view_as(values) if values is x else values
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
-        return grad_output, None, None, None
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
+        return grad_output, None, None, None, None
 
 
 class _RoundGradOutput(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, control: Tensor, stochastic: bool) -> Tensor:
-        ctx.control, ctx.stochastic = control, stochastic
+    def forward(ctx: Any, x: Tensor, control: Tensor, settings: Settings) -> Tensor:
+        ctx.control, ctx.settings = control, settings
         return x.clone()  # autograd forbids later operations to change a view in place
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
         refuse_second_order()
-        return rounded_grad_output(grad_output, ctx.control, ctx.stochastic), None, None
+        return rounded_grad_output(grad_output, ctx.control, ctx.settings), None, None
 
 
 def _role(x: Tensor, spec: OperandSpec) -> Role:
     return role_of(x) if spec.role is None else spec.role
 
 
-def _report_rounding(site: Site, operand: str, x: Tensor, spec: OperandSpec, precision: Precision) -> None:
+def _report_rounding(
+    site: Site, operand: str, x: Tensor, spec: OperandSpec, precision: Precision, along: Blocks = LAST
+) -> None:
     observers = current_observers()
     if spec.already_rounded or not observers:
         return
     with torch.no_grad():
         width = precision.width(_role(x, spec))
-        after = put_on_grid(x, width, spec, strength=precision.strength, codes=False).values()
+        after = blend(x, site.settings.grid.round(x, width, spec.dims, along=along), precision.strength)
     for observer in observers:
         observer.rounded(site, operand, x, after)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, read
+from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, Settings, read
+from bitcycle.grids.family import LAST
+from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.noise import NoiseKey, noise_key, noise_of, rank_key
-from bitcycle.kernels.rounding import Noise, Width, round_to_grid
+from bitcycle.kernels.rounding import Noise, Width
 
 
-def rounded_grad_output(grad_output: Tensor, control: Tensor, stochastic: bool) -> Tensor:
-    """Round grad_output to the backward bits, with one grid for the tensor."""
+def rounded_grad_output(grad_output: Tensor, control: Tensor, settings: Settings, along: Blocks = LAST) -> Tensor:
+    """Round grad_output to the backward bits, with one grid for the tensor, or with blocks along some dimensions."""
     bits = read(control, BACKWARD)
     if isinstance(bits, int) and bits == 0:
         return grad_output
-    return round_to_grid(grad_output, bits, None, next_noise(grad_output, control, stochastic, bits))
+    noise = next_noise(grad_output, control, settings.stochastic, bits)
+    return settings.grid.round(grad_output, bits, None, noise, along=along, error=True)
 
 
 def next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:

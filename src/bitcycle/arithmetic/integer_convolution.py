@@ -239,8 +239,10 @@ def _terms(taps: _Taps, channels: int) -> Tensor:
 
 def _signed(operand: Operand) -> tuple[Tensor, float, float]:
     """Return codes (images, rows, columns, channels) as signed bytes, with their scale and zero."""
-    pixels, scale, zero = operand.codes.permute(0, 2, 3, 1), operand.scale.item(), operand.zero.item()
-    return (pixels.bitwise_xor(-128), scale, zero + 128 * scale) if operand.bits == 8 else (pixels, scale, zero)
+    pixels, scale, offset = operand.codes.permute(0, 2, 3, 1), operand.scale.item(), operand.grid().offset
+    if operand.bits == 8:
+        pixels, offset = pixels.bitwise_xor(-128), offset + 128
+    return pixels, scale, operand.zero.item() + offset * scale
 
 
 @lru_cache(maxsize=256)

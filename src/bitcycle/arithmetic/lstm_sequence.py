@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
+from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid
 from bitcycle.arithmetic.precision import Strength
-from bitcycle.arithmetic.site import BACKWARD, Settings, Site, read
+from bitcycle.arithmetic.site import Settings, Site
+from bitcycle.grids.symmetric import SymmetricGrid
 from bitcycle.kernels.rounding import Width
 
 
@@ -79,7 +80,7 @@ class _LSTMSequence(torch.autograd.Function):
         x, z, cell, tanh, out = (tensor.unbind() for tensor in (gates, activated, cells, tanh_cells, states))
         for t in range(steps):
             state = out[t - 1] if t else h
-            rounded = put_on_grid(state, bits, spec, strength=strength, codes=needs_grad)
+            rounded = put_on_grid(state, bits, spec, strength=strength, codes=needs_grad, grid=settings.grid)
             torch.addmm(x[t], rounded.values(), columns, out=z[t])
             i_f[t].sigmoid_()
             g[t].tanh_()
@@ -113,7 +114,6 @@ class _LSTMSequence(torch.autograd.Function):
         grad_ifg = grad_gates.view(steps, batch, 4, size)[:, :, :3].unbind()
         grad_o = grad_gates.view(steps, batch, 4, size)[:, :, 3].unbind()
         rounded = torch.empty_like(activated)
-        bits = read(ctx.control, BACKWARD)
         grad_h, grad_c = torch.zeros_like(cells[0]), grad_cell.clone()
         grads, forget, ifg_of_c, o_of_h, c_of_h = (x.unbind() for x in (grad_states, f, to_gates, to_o, to_cell))
         for t in reversed(range(steps)):
@@ -121,8 +121,7 @@ class _LSTMSequence(torch.autograd.Function):
             grad_c.addcmul_(grad_h, c_of_h[t])
             torch.mul(ifg_of_c[t], grad_c.unsqueeze(1), out=grad_ifg[t])
             torch.mul(o_of_h[t], grad_h, out=grad_o[t])
-            noise = next_noise(grad_gates[t], ctx.control, ctx.settings.stochastic, bits)
-            error = put_on_grid(grad_gates[t], bits, noise=noise, codes=False).values()
+            error = rounded_grad_output(grad_gates[t], ctx.control, ctx.settings)
             rounded[t] = error
             grad_c.mul_(forget[t])
             if t > 0 or ctx.needs_input_grad[1]:
@@ -130,7 +129,11 @@ class _LSTMSequence(torch.autograd.Function):
         grad_weight = None
         if ctx.needs_input_grad[3]:
             on_grid = zip(saved[::3], saved[1::3], saved[2::3], ctx.grids, strict=True)
-            operands = [Operand(codes, s, z, bits, offset, cells.dtype) for codes, s, z, (bits, offset) in on_grid]
+            symmetric = isinstance(ctx.settings.grid, SymmetricGrid)
+            operands = [
+                Operand(codes, s, z, bits, offset, cells.dtype, symmetric=symmetric)
+                for codes, s, z, (bits, offset) in on_grid
+            ]
             rows = torch.cat([operand.values() for operand in operands])
             grad_weight = rounded.flatten(0, 1).t().mm(rows)
         # grad_output of the site is rounded; the gradient that goes on to the product with the input is not.

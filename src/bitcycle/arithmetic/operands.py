@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from weakref import ReferenceType, ref
 
@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from bitcycle.arithmetic.precision import Role, Strength, blend
+from bitcycle.grids import INTEGERS, GridFamily
+from bitcycle.grids.integer import IntegerGrid
 from bitcycle.kernels.images import encode_images, to_channels_last
 from bitcycle.kernels.integer_sums import Grid
 from bitcycle.kernels.rounding import (
@@ -22,7 +24,7 @@ from bitcycle.kernels.rounding import (
     encode,
     encode_in_bytes,
     has_a_grid,
-    round_to_grid,
+    origin_of,
 )
 
 
@@ -62,21 +64,28 @@ class Operand:
     """The sums of the codes of each pixel, for images whose codes are stored with the channels last."""
     results_channels_last: bool = False
     """Whether products of these images are to have the channels last in memory, too."""
+    symmetric: bool = False
+    """Whether the value of the middle code is 0, and so is ``zero``."""
 
     @property
     def in_bytes(self) -> bool:
         """Whether there are codes."""
         return self.codes.dtype is torch.int8
 
+    @property
+    def origin(self) -> int:
+        """The code whose value is ``zero``."""
+        return origin_of(self.bits, self.symmetric) if self.in_bytes and isinstance(self.bits, int) else 0
+
     def values(self) -> Tensor:
         """Return the values, from the codes if they are not known."""
         if self.known_values is None:
-            self.known_values = decode(self.codes, self.scale, self.zero, self.dtype, self.offset)
+            self.known_values = decode(self.codes, self.scale, self.zero, self.dtype, self.offset, self.origin)
         return self.known_values
 
     def grid(self) -> Grid:
         """Return the grids of the codes, one after the other."""
-        return Grid(self.scale.reshape(-1), self.zero.reshape(-1), self.offset)
+        return Grid(self.scale.reshape(-1), self.zero.reshape(-1), self.offset - self.origin)
 
     def with_unit_scale(self) -> tuple[Operand, Tensor, Tensor]:
         """Split the values ``scale * unit + middle``. Return the operand ``unit``, ``scale`` and ``middle``.
@@ -84,10 +93,11 @@ class Operand:
         The middle of a grid has the code ``2^(bits - 1)``. Values without a grid have the scale 1 and the middle 0.
         """
         half = 2.0 ** (self.bits - 1) if isinstance(self.bits, int) else torch.exp2(self.bits.to(self.scale.dtype) - 1)
-        middle = self.zero + self.scale * half
+        middle = self.zero if self.symmetric else self.zero + self.scale * half
         if self.in_bytes:
             one = torch.ones((), dtype=self.scale.dtype, device=self.scale.device)
-            return Operand(self.codes, one, -half * one, self.bits, self.offset, self.dtype), self.scale, middle
+            zero = torch.zeros_like(one) if self.symmetric else -half * one
+            return replace(self, scale=one, zero=zero, known_values=None), self.scale, middle
         usable = has_a_grid(self.scale, self.bits)
         scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
         values = (self.codes.to(scale.dtype) - middle) / scale
@@ -104,6 +114,7 @@ def put_on_grid(
     values: bool = True,
     codes: bool = True,
     channels_last: bool = False,
+    grid: GridFamily = INTEGERS,
 ) -> Operand:
     """Round a tensor to its grid.
 
@@ -117,37 +128,41 @@ def put_on_grid(
         codes: Whether codes are wanted.
         channels_last: Store the codes of images with the channels last, as they are, in unsigned bytes. Otherwise
             codes are stored around 0, in signed bytes.
+        grid: What the width means.
     """
     if spec.already_rounded or (isinstance(bits, int) and bits == 0):
         return Operand(x, x, x, 0, 0, x.dtype, x)
-    if not codes:
-        rounded = blend(x, round_to_grid(x, bits, spec.dims, noise), strength)
+    if not codes or not isinstance(grid, IntegerGrid):
+        rounded = blend(x, grid.round(x, bits, spec.dims, noise), strength)
         return Operand(rounded, rounded, rounded, bits, 0, x.dtype, rounded)
+    symmetric = grid.symmetric
     if isinstance(strength, Tensor) or strength != 1:
-        encoded = encode(x, bits, spec.dims, noise)
+        encoded = encode(x, bits, spec.dims, noise, symmetric=symmetric)
         blended = blend(x, encoded.values, strength)
-        return Operand(blended, encoded.scale, encoded.zero, bits, 0, x.dtype, blended)
+        return Operand(blended, encoded.scale, encoded.zero, bits, 0, x.dtype, blended, symmetric=symmetric)
     offset = 0
     if isinstance(bits, int) and bits <= BYTE_BITS:
         if channels_last:
-            return _images_on_grid(x, bits, spec, noise)
+            return _images_on_grid(x, bits, spec, noise, symmetric)
         offset = 2 ** (bits - 1)
-        in_bytes = None if values else encode_in_bytes(x, bits, spec.dims, noise, offset)
+        in_bytes = None if values else encode_in_bytes(x, bits, spec.dims, noise, offset, symmetric=symmetric)
         if in_bytes is not None:
-            return Operand(in_bytes.codes, in_bytes.scale, in_bytes.zero, bits, offset, x.dtype)
-    rounded, stored, scale, zero = encode(x, bits, spec.dims, noise, offset)
-    return Operand(stored, scale, zero, bits, offset, x.dtype, rounded)
+            stored, scale, zero = in_bytes[1:]
+            return Operand(stored, scale, zero, bits, offset, x.dtype, symmetric=symmetric)
+    rounded, stored, scale, zero = encode(x, bits, spec.dims, noise, offset, symmetric=symmetric)
+    return Operand(stored, scale, zero, bits, offset, x.dtype, rounded, symmetric=symmetric)
 
 
-def _images_on_grid(x: Tensor, bits: int, spec: OperandSpec, noise: Noise) -> Operand:
-    images = encode_images(x, bits, noise) if spec.dims is None else None
+def _images_on_grid(x: Tensor, bits: int, spec: OperandSpec, noise: Noise, symmetric: bool) -> Operand:
+    images = encode_images(x, bits, noise, symmetric=symmetric) if spec.dims is None else None
     if images is not None:
-        return Operand(images.codes, images.scale, images.zero, bits, 0, x.dtype, pixel_sums=images.pixel_sums)
-    values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset=0)
+        codes, scale, zero, sums = images
+        return Operand(codes, scale, zero, bits, 0, x.dtype, pixel_sums=sums, symmetric=symmetric)
+    values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset=0, symmetric=symmetric)
     if stored.dtype is torch.int8:
-        return Operand(to_channels_last(stored), scale, zero, bits, 0, x.dtype)
+        return Operand(to_channels_last(stored), scale, zero, bits, 0, x.dtype, symmetric=symmetric)
     values = to_channels_last(values)
-    return Operand(values, scale, zero, bits, 0, x.dtype, values)
+    return Operand(values, scale, zero, bits, 0, x.dtype, values, symmetric=symmetric)
 
 
 class _Use(NamedTuple):
@@ -157,27 +172,28 @@ class _Use(NamedTuple):
     address: int
     bits: Width
     dims: Dims
+    grid: GridFamily
 
 
 _IN_USE = WeakIdKeyDictionary()  # from parameters to (_Use, weak reference to the operand)
 
 
-def shared_weight(weight: Tensor, bits: Width, spec: OperandSpec) -> Operand | None:
+def shared_weight(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFamily) -> Operand | None:
     """Return the codes of a parameter that another product has rounded, if its backward pass is still to come.
 
     A layer that is called several times in one forward pass, or a weight that several layers share, is rounded once.
     """
     found: tuple[_Use, ReferenceType[Operand]] | None = _IN_USE.get(weight)
-    if found is None or found[0] != _use(weight, bits, spec):
+    if found is None or found[0] != _use(weight, bits, spec, grid):
         return None
     return found[1]()
 
 
-def share_weight(weight: Tensor, operand: Operand, bits: Width, spec: OperandSpec) -> None:
+def share_weight(weight: Tensor, operand: Operand, bits: Width, spec: OperandSpec, grid: GridFamily) -> None:
     """Let other products use the codes of a parameter, as long as the caller keeps the operand."""
     if isinstance(weight, nn.Parameter) and operand.in_bytes:
-        _IN_USE[weight] = (_use(weight, bits, spec), ref(operand))
+        _IN_USE[weight] = (_use(weight, bits, spec, grid), ref(operand))
 
 
-def _use(weight: Tensor, bits: Width, spec: OperandSpec) -> _Use:
-    return _Use(weight._version, weight.data_ptr(), bits, spec.dims)
+def _use(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFamily) -> _Use:
+    return _Use(weight._version, weight.data_ptr(), bits, spec.dims, grid)

@@ -6,11 +6,24 @@ A product is a plain value. Another product is another class with the same metho
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from bitcycle.kernels.float_rounding import Blocks
+
+
+class Summed(NamedTuple):
+    """The dimensions that the three products of a site sum over, in each of both operands."""
+
+    output: tuple[Blocks, Blocks]
+    """Of ``a`` and ``b``."""
+    input_gradient: tuple[Blocks, Blocks]
+    """Of grad_output and ``b``."""
+    weight_gradient: tuple[Blocks, Blocks]
+    """Of grad_output and ``a``."""
 
 
 class Counted(Protocol):
@@ -40,6 +53,24 @@ class Product(Counted, Protocol):
         """Return the gradient of the bias."""
 
 
+def summed(product: Product, a_dim: int) -> Summed:
+    """Return the dimensions that the products of a site sum over, for an operand ``a`` of so many dimensions.
+
+    A product that grids with blocks can quantise defines them in its method ``summed``.
+
+    Raises:
+        ValueError: The product does not say them.
+    """
+    method = getattr(product, "summed", None)
+    if method is None:
+        raise ValueError(
+            f"{type(product).__name__} does not say which dimensions it sums over, which a grid with blocks needs: "
+            "define its method summed, or choose another grid"
+        )
+    dimensions: Summed = method(a_dim)
+    return dimensions
+
+
 @dataclass(frozen=True)
 class LinearProduct:
     """``a b^T`` over the last dimensions: a (..., in), b (out, in)."""
@@ -57,6 +88,10 @@ class LinearProduct:
 
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
         return _rows(grad_output).sum(0)
+
+    def summed(self, a_dim: int) -> Summed:
+        features, rows = Blocks((-1,)), Blocks(tuple(range(a_dim - 1)))
+        return Summed((features, features), (features, Blocks((0,))), (rows, rows))
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         return a.numel() * b[0]
@@ -100,6 +135,13 @@ class ConvolutionProduct:
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         # Each output position (input position, if transposed) meets a whole kernel. Padding counts like the rest.
         return (a if self.transposed else out).numel() * b[1:].numel()
+
+    def summed(self, a_dim: int) -> Summed:
+        """Blocks run along channels, for each element of the kernel, and in the weight gradient along positions."""
+        channels, pixels = Blocks((1,), groups=self.groups), Blocks((0, *range(2, a_dim)))
+        of_outer, of_inner = Blocks((0,), groups=self.groups), Blocks((1,))
+        of_output, of_gradient = (of_outer, of_inner) if self.transposed else (of_inner, of_outer)
+        return Summed((channels, of_output), (channels, of_gradient), (pixels, pixels))
 
     def has_windows_of_padding(self, b_shape: torch.Size) -> bool:
         """Return whether some windows lie wholly in the padding. oneDNN can crash on them with the channels last."""
@@ -151,6 +193,11 @@ class MatmulProduct:
 
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
         raise AssertionError("a product of two activations has no bias")
+
+    def summed(self, a_dim: int) -> Summed:
+        last, before = Blocks((-1,)), Blocks((-2,))
+        of_output, of_gradient = (last, before) if self.transpose_b else (before, last)
+        return Summed((last, of_output), (last, of_gradient), (before, before))
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         return out.numel() * a[-1]

@@ -24,6 +24,7 @@ from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid, shar
 from bitcycle.arithmetic.precision import Strength
 from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
 from bitcycle.arithmetic.site import BACKWARD, Settings, Site, Slots, read, read_precision
+from bitcycle.grids import GridFamily
 from bitcycle.kernels import native
 from bitcycle.kernels.images import has_channels_last, to_channels_last, to_contiguous
 from bitcycle.kernels.rounding import BYTE_BITS, Width
@@ -62,14 +63,15 @@ def quantized_product(
 ) -> Tensor:
     """Return the product of ``a`` and ``b`` at a site, each rounded to its width, with a quantised backward."""
     settings = site.settings
-    widths = _widths(site.control, slots, a_spec, b_spec)
+    widths = widths_of(site.control, slots, a_spec, b_spec)
     if torch.compiler.is_compiling():
         means = _COMPILED
     else:
         means = site.means = means_of(product, a, b, a_spec, b_spec, widths, settings)
     if not torch.is_grad_enabled():
         by_channel = _uses_channels_last(product, means, a, b, widths)
-        return _forward(product, means, a, b, bias, widths, a_spec, b_spec, by_channel, False, False)[0]
+        operands = (a, b, bias, widths, a_spec, b_spec)
+        return _forward(product, means, settings.grid, *operands, by_channel, False, False)[0]
     out = _QuantizedProduct.apply(a, b, bias, site.control, slots, product, a_spec, b_spec, settings, means)
     assert isinstance(out, Tensor)
     return out
@@ -93,16 +95,27 @@ class _QuantizedProduct(torch.autograd.Function):
         means: Means,
     ) -> Tensor:
         a_needs_grad, b_needs_grad = ctx.needs_input_grad[:2]
-        widths = _widths(control, slots, a_spec, b_spec)
+        widths = widths_of(control, slots, a_spec, b_spec)
         ctx.by_channel = _uses_channels_last(product, means, a, b, widths)
         out, on_grid_a, on_grid_b = _forward(
-            product, means, a, b, bias, widths, a_spec, b_spec, ctx.by_channel, b_needs_grad, a_needs_grad
+            product,
+            means,
+            settings.grid,
+            a,
+            b,
+            bias,
+            widths,
+            a_spec,
+            b_spec,
+            ctx.by_channel,
+            b_needs_grad,
+            a_needs_grad,
         )
         saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
         ctx.save_for_backward(*_parts(saved[0]), *_parts(saved[1]))
         ctx.product, ctx.settings, ctx.control, ctx.means = product, settings, control, means
         ctx.weight = on_grid_b  # other products may share it until backward
-        ctx.grids = [None if operand is None else (operand.bits, operand.offset) for operand in saved]
+        ctx.grids = [None if each is None else (each.bits, each.offset, each.symmetric) for each in saved]
         ctx.specs = a_spec, b_spec
         ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
         ctx.channels_last = has_channels_last(a) or has_channels_last(b)
@@ -119,7 +132,8 @@ class _QuantizedProduct(torch.autograd.Function):
         return grad_a, grad_b, grad_bias, *(None for _ in range(7))
 
 
-def _widths(control: Tensor, slots: Slots, a_spec: OperandSpec, b_spec: OperandSpec) -> Widths:
+def widths_of(control: Tensor, slots: Slots, a_spec: OperandSpec, b_spec: OperandSpec) -> Widths:
+    """Return the current widths of both operands of a product."""
     precision = read_precision(control, slots)
     assert a_spec.role is not None
     assert b_spec.role is not None
@@ -157,6 +171,7 @@ def means_of(
 def _forward(
     product: Product,
     means: Means,
+    grid: GridFamily,
     a: Tensor,
     b: Tensor,
     bias: Tensor | None,
@@ -179,28 +194,30 @@ def _forward(
         values=not needs_codes,
         codes=needs_codes or save_a,
         channels_last=by_channel,
+        grid=grid,
     )
     shares = save_b and isinstance(widths.b, int) and widths.strength_is_full and not torch.compiler.is_compiling()
-    shared = shared_weight(b, widths.b, b_spec) if shares else None
+    shared = shared_weight(b, widths.b, b_spec, grid) if shares else None
     if shared is not None:
         on_grid_b = shared
     else:
         on_grid_b = put_on_grid(
-            b, widths.b, b_spec, strength=strength, values=not needs_codes, codes=needs_codes or save_b
+            b, widths.b, b_spec, strength=strength, values=not needs_codes, codes=needs_codes or save_b, grid=grid
         )
         if shares:
-            share_weight(b, on_grid_b, widths.b, b_spec)
+            share_weight(b, on_grid_b, widths.b, b_spec, grid)
     channels_last = has_channels_last(a) or has_channels_last(b)  # as torch decides
     if in_integers and on_grid_a.in_bytes and on_grid_b.in_bytes:
         on_grid_a.results_channels_last = channels_last
         out = IN_INTEGERS[type(product)].output(product, on_grid_a, on_grid_b, bias)
     else:
-        out = _output(product, on_grid_a.values(), on_grid_b.values(), bias)
+        out = simulated_output(product, on_grid_a.values(), on_grid_b.values(), bias)
     on_grid_a.known_values = on_grid_b.known_values = on_grid_a.pixel_sums = None
     return _in_layout(out, by_channel, channels_last), on_grid_a, on_grid_b
 
 
-def _output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+def simulated_output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+    """Return a product of operands that are on their grids, in the type of autocast if that is enabled."""
     device = a.device.type
     if a.dtype is not torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
@@ -238,11 +255,11 @@ def _parts(operand: Operand | None) -> tuple[Tensor | None, Tensor | None, Tenso
     return (None, None, None) if operand is None else (operand.codes, operand.scale, operand.zero)
 
 
-def _restored(saved: tuple[Any, ...], grid: tuple[Width, int] | None, dtype: torch.dtype) -> Operand | None:
+def _restored(saved: tuple[Any, ...], grid: tuple[Width, int, bool] | None, dtype: torch.dtype) -> Operand | None:
     if grid is None:
         return None
-    codes, scale, zero = saved
-    return Operand(codes, scale, zero, *grid, dtype)
+    (codes, scale, zero), (bits, offset, symmetric) = saved, grid
+    return Operand(codes, scale, zero, bits, offset, dtype, symmetric=symmetric)
 
 
 class _Backward:
@@ -304,6 +321,7 @@ class _Backward:
             values=values and not by_channel,
             codes=codes or by_channel,
             channels_last=by_channel,
+            grid=self.settings.grid,
         )
         rounded.results_channels_last = self.ctx.channels_last
         return rounded

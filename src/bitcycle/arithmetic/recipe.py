@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, get_args, get_type_hints
 
+from bitcycle.grids import GridFamily, grid_family
+from bitcycle.grids.family import DEFAULT, Errors, SixBits
+
 Granularity = Literal["tensor", "channel", "row"]
 ActivationGranularity = Literal["auto", "tensor", "channel", "row"]
 
@@ -39,6 +42,15 @@ class Recipe:
         evaluate_at: In evaluation mode, use the schedule's q_max (``"max"``) or the current training bits
             (``"current"``).
         seed: Random seed of the noise for stochastic rounding.
+        grid: What a width means: ``"integer"`` (affine, 1 to 16 bits), ``"symmetric"`` (integers around zero, 2 to 16),
+            ``"float"`` (E2M1, E2M3, E4M3 and bfloat16 for 4, 6, 8 and 16 bits), ``"mx"`` (microscaling formats of 4, 6
+            and 8 bits) or ``"nvfp4"`` (NVFP4 for 4 bits, 8 and 16 bits as ``"float"``). The scales of ``"mx"`` and of
+            NVFP4 belong to blocks along the dimension that a product sums over, whatever the granularity.
+            See ``docs/formats.md``.
+        six_bits: The floating-point format of 6 bits: ``"E2M3"`` or ``"E3M2"``.
+        errors: The floating-point format of grad_output at 8 bits: ``"E4M3"`` or ``"E5M2"``.
+        hadamard: Multiply both operands of a gradient product by a random Hadamard matrix along the dimension it sums
+            over, where grad_output has 4 bits, before they are rounded in blocks. It cancels in the product.
 
     Raises:
         ValueError: A field has a value that is not listed above.
@@ -60,6 +72,10 @@ class Recipe:
     aggregation: Literal["full", "quantized"] = "full"
     evaluate_at: Literal["max", "current"] = "max"
     seed: int = 0
+    grid: str = DEFAULT
+    six_bits: SixBits = "E2M3"
+    errors: Errors = "E4M3"
+    hadamard: bool = False
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -70,6 +86,17 @@ class Recipe:
                 raise ValueError(f"Recipe({field.name}=...) must be {' or '.join(map(repr, choices))}, got {value!r}")
             if not choices and type(value) is not expected:
                 raise ValueError(f"Recipe({field.name}=...) must be of type {expected.__name__}, got {value!r}")
+        if self.fold_scales and not self.family.has_codes:
+            raise ValueError(f"Recipe(fold_scales=True) is for grids of integers, got grid={self.grid!r}")
+        if self.hadamard and self.family.block is None:
+            raise ValueError(
+                f"Recipe(hadamard=True) is for grids with blocks, 'mx' and 'nvfp4', got grid={self.grid!r}"
+            )
+
+    @property
+    def family(self) -> GridFamily:
+        """The family of grids, which gives each width its meaning."""
+        return grid_family(self.grid, self.six_bits, self.errors)
 
     def changes(self) -> dict[str, object]:
         """Return the fields that differ from the default recipe.

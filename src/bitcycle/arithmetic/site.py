@@ -18,6 +18,7 @@ from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.precision import FULL_STRENGTH, Precision, Role
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip
+from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.kernels.noise import site_key
 from bitcycle.kernels.rounding import Width
 
@@ -85,6 +86,8 @@ class Settings:
     stochastic: bool
     fold: bool
     execution: Execution
+    grid: GridFamily = INTEGERS
+    hadamard: bool = False
 
 
 _EXPECTED = {
@@ -139,7 +142,9 @@ class Site:
         self.recipe = recipe
         self.skip = skip
         """Why this site stays in full precision, if a rule says so."""
-        self.settings = Settings(recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED)
+        self.settings = Settings(
+            recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED, recipe.family, recipe.hadamard
+        )
         self.means: Means | None = None
         """How the site last computed its three products; None before it ran, or if it is no product of two operands."""
         self.roles: tuple[Role, Role] | None = None
@@ -242,6 +247,8 @@ class Site:
         if self.group.origin() is Origin.SET:
             return
         weights, activations, strength = saved
+        for bits in (weights, activations):
+            self.settings.grid.check_width(bits, "the evaluation bits of a checkpoint")
         if self.recipe.evaluate_at == "current":
             write_bits([self], weights, activations, strength=strength)
         else:
@@ -302,7 +309,8 @@ def write_bits(
 ) -> None:
     """Set the bits of sites, and the training step if one is given. Everything that sets bits calls this function.
 
-    Evaluation follows training unless its own bits are given. A new step resets the count of draws.
+    A site takes the narrowest width that its grid has and that is at least the given one. Evaluation follows training
+    unless its own bits are given. A new step resets the count of draws.
     """
     given = {
         WEIGHTS: weights,
@@ -311,8 +319,9 @@ def write_bits(
         EVALUATE_WEIGHTS: weights if evaluate_weights is UNCHANGED else evaluate_weights,
         EVALUATE_ACTIVATIONS: activations if evaluate_activations is UNCHANGED else evaluate_activations,
     }
-    numbers = {slot: width or 0 for slot, width in given.items() if not isinstance(width, Unchanged)}
-    if numbers.keys() & EVALUATION:
+    widths = {slot: width for slot, width in given.items() if not isinstance(width, Unchanged)}
+    numbers: dict[int, int] = {}
+    if widths.keys() & EVALUATION:
         numbers[ORIGIN] = Origin.SET
     evaluate_strength = strength if evaluate_strength is UNCHANGED else evaluate_strength
     for slot, share in ((STRENGTH, strength), (EVALUATE_STRENGTH, evaluate_strength)):
@@ -320,11 +329,27 @@ def write_bits(
             numbers[slot] = round(share * FULL_STRENGTH)
     if step is not None:
         numbers |= {STEP: step, DRAWS: 0}
+    by_grid: dict[GridFamily, dict[int, int]] = {}
     for site in sites:
         for each in (site, *site.followers):
+            grid = each.settings.grid
+            if grid not in by_grid:
+                by_grid[grid] = numbers | {slot: grid.width_for(bits) or 0 for slot, bits in widths.items()}
             control = each.control.numpy()  # the same memory
-            for slot, number in numbers.items():
+            for slot, number in by_grid[grid].items():
                 control[slot] = number
+
+
+def check_width(bits: object, sites: Iterable[Site], what: str = "bits") -> int | None:
+    """Return a width that the grids of all sites have, or ``None`` for full precision.
+
+    Raises:
+        ValueError: A grid does not have this width. ``what`` names the value in the message.
+    """
+    width = None
+    for grid in {site.settings.grid for site in sites}:
+        width = grid.check_width(bits, what)
+    return width
 
 
 def read(control: Tensor, slot: int) -> Width:

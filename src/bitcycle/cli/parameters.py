@@ -85,6 +85,13 @@ Data = Annotated[
         autocompletion=completion(OFFICIAL),
     ),
 ]
+GridName = Annotated[
+    str,
+    typer.Option(
+        help="What a width means: integer, symmetric, float, mx or nvfp4.",
+        autocompletion=completion(("integer", "symmetric", "float", "mx", "nvfp4")),
+    ),
+]
 BatchSize = Annotated[int, typer.Option(help="Samples per step; 0 = the task's default.")]
 TaskOptions = Annotated[list[str] | None, typer.Option(help="An option of the task as NAME=VALUE; repeatable.")]
 Device = Annotated[str, typer.Option(help="The device to train on: cpu, cuda, ...")]

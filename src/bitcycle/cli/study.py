@@ -29,6 +29,7 @@ from bitcycle.cli.parameters import (
     DryRun,
     EngineName,
     Gpus,
+    GridName,
     Margin,
     Model,
     ReportFolder,
@@ -90,6 +91,7 @@ def study(
     weights: Weights = "",
     activations: Activations = "",
     strength: StrengthSpec = "",
+    grid: GridName = "",
     name: Annotated[str, typer.Option(help="Name of the study; default: the name of the task or plan.")] = "",
     store: StorePath = STORE,
     out: ReportFolder = None,
@@ -122,6 +124,7 @@ def study(
         "weights": operand_of(weights) or None,
         "activations": operand_of(activations) or None,
         "strength": strength_of(strength) or None,
+        "grid": grid or None,
     }
     plan = _plan(task, {key: value for key, value in given.items() if value is not None}, name)
     plan.check()

@@ -20,6 +20,7 @@ from bitcycle.cli.parameters import (
     BatchSize,
     Data,
     Device,
+    GridName,
     Model,
     StrengthSpec,
     TaskName,
@@ -65,6 +66,7 @@ def train(
     activations: Activations = "",
     strength: StrengthSpec = "",
     batch_size: BatchSize = 0,
+    grid: GridName = "integer",
     option: TaskOptions = None,
     out: Annotated[
         Path | None,
@@ -138,6 +140,7 @@ def train(
         weights=operand_of(weights),
         activations=operand_of(activations),
         strength=strength_of(strength),
+        grid=grid,
         options=options,
         **identity,
     )

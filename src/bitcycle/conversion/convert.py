@@ -13,14 +13,13 @@ from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.precision import check_strength
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, write_bits
+from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
-from bitcycle.kernels.rounding import check_width
 from bitcycle.nn.activation import LightReLU
 from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.families import load_families
@@ -99,6 +98,7 @@ def quantize(
     load_families()
     keep_rules = as_rules(keep)
     excluded = excluded_modules(model, keep_rules, as_rules(where), policy)
+    _refuse_what_makes_no_sense(model, recipe, excluded)
     choice = choose_activations(model, recipe, policy)
     vars(model)[_CHOICE] = choice
     for name, module in list(model.named_modules()):
@@ -163,8 +163,8 @@ def set_bits(
 ) -> None:
     """Set the bits of all sites of a converted model, or of those whose names match.
 
-    Bits are an integer from 1 to 16, or ``None`` for full precision. An argument that is omitted changes nothing.
-    Setting bits never rebuilds a layer or recompiles a compiled model.
+    Bits are a width of the recipe's grid, by default an integer from 1 to 16, or ``None`` for full precision. An
+    argument that is omitted changes nothing. Setting bits never rebuilds a layer or recompiles a compiled model.
 
     Parameters are weights, and so are the operands that a layer or a function calls its weight. All other operands are
     activations: both operands of the products of attention, for example.
@@ -196,17 +196,20 @@ def set_bits(
         >>> model[0]
         QuantizedLinear(in_features=4, out_features=4, bias=True, bits=W4 A8/8)
     """
+    chosen = list(sites(model, where).values())
     if forward is not UNCHANGED:
         if not (weights is UNCHANGED and activations is UNCHANGED):
             raise ValueError("forward sets the bits of weights and of activations: give forward, or the other two")
-        weights = activations = check_width(forward, "forward")
+        weights = activations = check_width(forward, chosen, "forward")
     bits = {"weights": weights, "activations": activations, "backward": backward}
-    given: dict[str, Any] = {name: check_width(width, name) for name, width in bits.items() if width is not UNCHANGED}
+    given: dict[str, Any] = {
+        name: check_width(width, chosen, name) for name, width in bits.items() if width is not UNCHANGED
+    }
     if evaluate is not UNCHANGED:
-        given["evaluate_weights"] = given["evaluate_activations"] = check_width(evaluate, "evaluate")
+        given["evaluate_weights"] = given["evaluate_activations"] = check_width(evaluate, chosen, "evaluate")
     if strength is not UNCHANGED:
         given["strength"] = check_strength(strength)
-    write_bits(sites(model, where).values(), **given)
+    write_bits(chosen, **given)
 
 
 def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
@@ -355,6 +358,16 @@ def _why_float(module: nn.Module) -> tuple[Skip, ...]:
 
 def _products_in_code(conversion: Conversion) -> tuple[str, ...]:
     return scan_for_products(conversion.original) or ("found by a run",)
+
+
+def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:
+    """Raise an error before anything changes if some layer cannot be quantised by this recipe."""
+    for name, module in model.named_modules():
+        mixin = None if module in excluded else mixin_for(module)[0]
+        reason = None if mixin is None else mixin.refuses(module, recipe)
+        if reason is not None:
+            label = f"{name or 'the model'} ({type(module).__name__})"
+            raise ValueError(f"{label}: {reason}; or keep it in full precision with keep={name!r}")
 
 
 def _refuse_what_cannot_be_converted(model: nn.Module) -> None:

@@ -12,7 +12,7 @@ from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.experiments.checkpoints import read_checkpoint
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import Training, task_named
+from bitcycle.experiments.tasks import Training, task_of
 from bitcycle.kernels.noise import mix
 from bitcycle.kernels.rounding import check_width
 from bitcycle.schedules import schedule as as_schedule

@@ -77,6 +77,8 @@ class RunConfig:
     """The schedule of activations as a spec; that of the run if empty."""
     strength: str = ""
     """The strength as a spec; full strength if empty."""
+    grid: str = "integer"
+    """What a width means: a grid of :mod:`bitcycle.grids`."""
     options: Any = ()
     """The task's own options: given as a mapping, stored as sorted pairs of strings."""
     source: str = ""
@@ -125,9 +127,10 @@ class RunConfig:
 
     @property
     def description(self) -> str:
-        """The schedule of the run, and what moves apart from it."""
+        """The schedule of the run, its grid if it is not the default one, and what moves apart from the schedule."""
         moves = {"W": self.weights, "A": self.activations, "strength": self.strength}
-        return " ".join([self.schedule, *(f"{name} {spec}" for name, spec in moves.items() if spec)])
+        grid = [] if self.grid == "integer" else [self.grid]
+        return " ".join([self.schedule, *grid, *(f"{name} {spec}" for name, spec in moves.items() if spec)])
 
     @property
     def setting(self) -> RunConfig:

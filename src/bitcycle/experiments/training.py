@@ -12,7 +12,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,8 @@ def train(
     training = task.prepare(run)
     model = training.model.to(device)
     execution = resolve(execute)
-    quantize(model, training.recipe, keep=training.keep, policy=training.policy, execute=execution.value)
+    recipe = replace(training.recipe, grid=run.grid)
+    quantize(model, recipe, keep=training.keep, policy=training.policy, execute=execution.value)
     scheduler = PrecisionScheduler(
         model,
         run.schedule,

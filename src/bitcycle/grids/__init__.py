@@ -5,6 +5,9 @@ run over everything that is registered.
 """
 
 from bitcycle.grids import floating, integer, mx, nvfp4, symmetric  # noqa: F401
-from bitcycle.grids.family import GRIDS, GridFamily, grid_family, register_grid
+from bitcycle.grids.family import DEFAULT, GRIDS, GridFamily, grid_family, register_grid
 
-__all__ = ["GRIDS", "GridFamily", "grid_family", "register_grid"]
+INTEGERS = grid_family(DEFAULT)
+"""The default family."""
+
+__all__ = ["GRIDS", "INTEGERS", "GridFamily", "grid_family", "register_grid"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Literal
 
@@ -19,6 +20,7 @@ SixBits = Literal["E2M3", "E3M2"]
 Errors = Literal["E4M3", "E5M2"]
 
 
+@dataclass(frozen=True)
 class GridFamily(ABC):
     """A meaning for each width: the grid that values are rounded to.
 
@@ -36,9 +38,11 @@ class GridFamily(ABC):
     has_codes: ClassVar[bool] = False
     """Whether values are integer codes times a scale, which integers can multiply."""
 
-    def __init__(self, six_bits: SixBits = "E2M3", errors: Errors = "E4M3") -> None:
-        self.six_bits = six_bits
-        self.errors = errors
+    has_zero: ClassVar[bool] = True
+    """Whether zero is on every grid, so that zeros stay zero."""
+
+    six_bits: SixBits = "E2M3"
+    errors: Errors = "E4M3"
 
     @abstractmethod
     def round(

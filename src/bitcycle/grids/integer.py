@@ -23,6 +23,7 @@ class IntegerGrid(GridFamily):
     name = "integer"
     widths = tuple(range(1, MOST_BITS + 1))
     has_codes = True
+    has_zero = False
     symmetric: ClassVar[bool] = False
 
     def round(

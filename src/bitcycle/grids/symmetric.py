@@ -18,6 +18,7 @@ class SymmetricGrid(IntegerGrid):
 
     name = "symmetric"
     widths = tuple(range(2, MOST_BITS + 1))
+    has_zero = True
     symmetric = True
 
     def describe(self, bits: int, error: bool = False) -> str:

@@ -13,7 +13,6 @@ the reference. On the CPU, in single precision, the native kernels compute the s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -59,8 +58,7 @@ class Scaling(IntEnum):
     """
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """Which values share a scale: consecutive ones along some dimensions.
 
     Args:

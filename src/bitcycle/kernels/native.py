@@ -75,11 +75,11 @@ def takes(x: Tensor) -> bool:
     """Return whether a tensor is one for the native kernels."""
     return (
         _library is not None
+        and not torch.compiler.is_compiling()  # first: a compiler refuses some of the following in a backward pass
         and x.dtype is torch.float32
         and type(x) in _PLAIN
         and x.device.type == "cpu"
         and x.layout is torch.strided
-        and not torch.compiler.is_compiling()
         and not torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
 

@@ -26,7 +26,6 @@ one pass, see :mod:`bitcycle.kernels.native`.
 
 from __future__ import annotations
 
-import operator
 from typing import NamedTuple
 
 import torch
@@ -160,23 +159,6 @@ def decode(
         if values is not None:
             return values
     return (codes + offset).view(torch.uint8).to(scale.dtype).sub_(origin).mul_(scale).add_(zero).to(dtype)
-
-
-def check_width(bits: object, what: str = "bits") -> int | None:
-    """Return bits that the arithmetic supports: an integer from 1 to 16, or ``None`` for full precision.
-
-    Raises:
-        ValueError: ``bits`` is anything else. ``what`` names the value in the message.
-    """
-    if bits is None:
-        return None
-    try:
-        width = 0 if isinstance(bits, bool) else operator.index(bits)  # type: ignore[arg-type]
-    except TypeError:
-        width = 0
-    if not 1 <= width <= MOST_BITS:
-        raise ValueError(f"{what} must be an integer from 1 to {MOST_BITS} or None (full precision), got {bits!r}")
-    return width
 
 
 def check_floating(x: Tensor) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, Role, round_operand
-from bitcycle.arithmetic.recipe import ActivationGranularity
+from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.registry import register
@@ -23,6 +24,17 @@ class ConvolutionLayer(QuantizedLayer):
     dilation: tuple[int, ...]
     groups: int
 
+    @classmethod
+    def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
+        if recipe.family.block is None:
+            return None
+        layer: Any = module
+        if layer.groups > 1 and layer.groups == layer.in_channels:
+            return f"with one channel per group, each block of the grid {recipe.grid!r} would be a single value"
+        if recipe.hadamard:
+            return "its weight gradient sums over shifted positions, in which Hadamard matrices do not cancel"
+        return None
+
     def convolve(self, product: ConvolutionProduct, x: Tensor, pad_at_end: list[int] | None = None) -> Tensor:
         """Compute the product. An input without a batch dimension gets one temporarily."""
         unbatched = x.dim() == len(self.stride) + 1
@@ -31,7 +43,10 @@ class ConvolutionLayer(QuantizedLayer):
         site = self.bitcycle.sites[""]
         bias = self.round_bias("", self.bias)
         x_spec = OperandSpec(activation_dims(site.recipe.activations, x), role=Role.ACTIVATION)
-        if pad_at_end is not None:
+        grid = site.settings.grid
+        if pad_at_end is not None and grid.has_zero:  # zeros stay zero
+            x = F.pad(x, pad_at_end)
+        elif pad_at_end is not None:
             x = F.pad(round_operand(site, x, x_spec.dims, self.training, "a", Role.ACTIVATION), pad_at_end)
             x_spec = x_spec._replace(already_rounded=True)
         weight, dims = self._weight_on_grid()
@@ -85,11 +100,12 @@ class QuantizedConvTranspose(ConvolutionLayer):
     output_padding: tuple[int, ...]
 
     def _weight_on_grid(self) -> tuple[Tensor, Dims]:
-        if self.groups > 1 and self.bitcycle.recipe.weights == "channel":
+        recipe = self.bitcycle.recipe
+        if self.groups > 1 and recipe.weights == "channel" and recipe.family.block is None:
             # An output channel is a pair (group, column) of the weight, which no set of its dimensions describes.
             by_group = self.weight.unflatten(0, (self.groups, -1))
             return by_group, (1, *range(3, by_group.dim()))
-        return self.weight, weight_dims(self.bitcycle.recipe.weights, self.weight, channel=1)
+        return self.weight, weight_dims(recipe.weights, self.weight, channel=1)
 
     def quantized_forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         output_padding = self._output_padding(  # type: ignore[attr-defined]

@@ -72,6 +72,12 @@ class QuantizedMessagePassing(OwnProducts):
         return tuple(skips)
 
     @classmethod
+    def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
+        if recipe.family.block is None or recipe.aggregation == "full":
+            return None
+        return "aggregation sums over edges, which have no order for blocks: leave aggregation='full'"
+
+    @classmethod
     def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
         return scan_for_products(
             original_class(module), METHODS, skip=("propagate", "aggregate", "message_and_aggregate")

@@ -116,6 +116,11 @@ class QuantizedLayer:
         return ()
 
     @classmethod
+    def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
+        """Return why the recipe makes no sense for the module, in words; None if it does. Conversion asks first."""
+        return None
+
+    @classmethod
     def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
         """Return the products in the module's code that are not among its sites."""
         return ()

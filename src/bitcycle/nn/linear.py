@@ -15,6 +15,7 @@ from bitcycle.arithmetic import (
     round_grad_output,
     round_operand,
 )
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 
@@ -48,6 +49,10 @@ class QuantizedBilinear(QuantizedLayer):
 
     weight: Tensor
     bias: Tensor | None
+
+    @classmethod
+    def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
+        return None if recipe.family.block is None else "a product of three operands sums over two dimensions at once"
 
     def quantized_forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         site = self.bitcycle.sites[""]

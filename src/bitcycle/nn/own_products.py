@@ -425,6 +425,11 @@ def _composed(
 
     ``specs`` are how the operands are put on their grids.
     """
+    if site.settings.grid.block is not None:
+        raise ValueError(
+            f"{site.name} is computed as a whole, but blocks of the grid {site.recipe.grid!r} run along one summed "
+            f"dimension: write it as torch.matmul or F.linear, or keep it in full precision with keep={site.name!r}"
+        )
     if specs is None:
         specs = _specs(operands, [_composed_dims(module, x, operands) for x in operands])
     roles = [spec.role or Role.ACTIVATION for spec in specs]
@@ -462,7 +467,9 @@ def _operand(
 
     Without this, a masked product such as ``(q @ k.mT).tril() @ v`` would see what it must not see.
     """
-    if not all(_can_be_masked(x, other) for other in others) or _has_only_zeros_on_grid(x):
+    if site.settings.grid.has_zero or not all(_can_be_masked(x, other) for other in others):
+        return x, spec
+    if _has_only_zeros_on_grid(x):
         return x, spec
     rounded = round_operand(site, x, spec.dims, module.training, name, spec.role)
     return torch.where(x == 0, x, rounded), spec._replace(already_rounded=True)

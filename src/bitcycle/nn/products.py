@@ -157,5 +157,9 @@ class QuantizedEinsum(OwnProducts):
 
     equation: str
 
+    @classmethod
+    def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
+        return None if recipe.family.block is None else "blocks run along one summed dimension: use bc.Matmul"
+
     def quantized_forward(self, *operands: Tensor) -> Any:
         return compute_einsum(self, "", torch.einsum, self.equation, *operands)

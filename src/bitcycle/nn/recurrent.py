@@ -197,6 +197,7 @@ class QuantizedRecurrent(LinearLayer):
         return (
             self.mode == "LSTM"
             and not self.proj_size
+            and all(site.settings.grid.block is None for site in self.bitcycle.sites.values())
             and sizes[0] == sizes[-1]
             and gates.numel() > 0
             and all(gates.dtype is x.dtype for x in (*initial, self.weight_hh_l0))  # type: ignore[attr-defined]
@@ -231,11 +232,16 @@ class QuantizedRecurrent(LinearLayer):
         return step
 
     def _step_product(self, site: str, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-        """Return the product with a state as a function. Its weight and bias are rounded once, here."""
+        """Return the product with a state as a function. Its weight and bias are rounded once, here.
+
+        Blocks run along other dimensions in the gradient products: with them, each step rounds the weight.
+        """
         own = self.bitcycle.sites[site]
-        raw = getattr(self, site)
-        weight = round_operand(own, raw, weight_dims(own.recipe.weights, raw), self.training, "b", Role.WEIGHT)
-        weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
+        weight = getattr(self, site)
+        weight_spec = OperandSpec(weight_dims(own.recipe.weights, weight), role=Role.WEIGHT)
+        if own.settings.grid.block is None:
+            weight = round_operand(own, weight, weight_spec.dims, self.training, "b", Role.WEIGHT)
+            weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
         bias = self.round_bias(site, bias)
 
         def product(h: Tensor) -> Tensor:

@@ -8,6 +8,7 @@
 | any other schedule                     | its spec                                                            |
 | weights, activations or strength apart | ``static 4 A static:8 strength linear-rise``                        |
 | other gradient bits or learning rates  | ``CR gradients 6``, ``CR restart@100``, where settings differ in it |
+| another grid                           | ``CR mx``, where settings differ in it                              |
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def labels(settings: Sequence[RunConfig]) -> list[str]:
     cyclic = [s for s in schedules if isinstance(s, Cyclic)]
     shows_bits, shows_cycles = _distinguishes(cyclic, _bits), _distinguishes(cyclic, _cycles)
     several_rates = len({run.learning_rate for run in settings}) > 1
+    several_grids = len({run.grid for run in settings}) > 1
     short = []
     for run, s in zip(settings, schedules, strict=True):
         parts = [_name(run, s)]
@@ -68,6 +70,7 @@ def labels(settings: Sequence[RunConfig]) -> list[str]:
             parts += [f"{key}={value:g}" for key, value in s.profile.changed().items()]
         parts += [f"{name} {spec}" for name, spec in _moves(run) if spec]
         parts += [run.learning_rate] if several_rates else []
+        parts += [run.grid] if several_grids else []
         short.append(" ".join(part for part in parts if part))
     return _made_unique(_with_gradients(short, settings), settings)
 

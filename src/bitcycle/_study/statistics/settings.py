@@ -43,7 +43,7 @@ def by_setting(records: Iterable[RunResult]) -> dict[RunConfig, Records]:
 def baseline_of(settings: Iterable[RunConfig]) -> RunConfig | None:
     """Choose the setting that others are compared with: the widest static one, else full precision, else none.
 
-    Among several, the one with the task's own learning rate and with gradients at the same bits is chosen.
+    Among several, the one with integers, the task's own learning rate and with gradients at the same bits is chosen.
 
     >>> runs = [RunConfig("graph", spec, 150) for spec in ("full", "static:3", "CR:3-8:cycles=8", "static:8")]
     >>> baseline_of(runs).schedule, baseline_of(runs[:1]).schedule, baseline_of(runs[2:3])
@@ -54,7 +54,12 @@ def baseline_of(settings: Iterable[RunConfig]) -> RunConfig | None:
         return None
     return max(
         constant,
-        key=lambda pair: (pair[1].bits or 0, not pair[0].learning_rate, gradient_bits(pair[0]) == pair[1].bits),
+        key=lambda pair: (
+            pair[1].bits or 0,
+            pair[0].grid == "integer",
+            not pair[0].learning_rate,
+            gradient_bits(pair[0]) == pair[1].bits,
+        ),
     )[0]
 
 
