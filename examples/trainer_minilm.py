@@ -12,8 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer
-from transformers import TrainingArguments, set_seed
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DataCollatorWithPadding,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
 
 import bitcycle as bc
 from bitcycle.integrations.transformers import PrecisionCallback

@@ -72,19 +72,12 @@ class PrecisionCallback(Callback):
     def state_key(self) -> str:
         return " ".join(("bitcycle", *self.settings.where))
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        # Bits must be set before the sanity check evaluates the module. The trainer's step is not restored yet.
-        self._end()
-        total_steps = self.settings.total_steps or _total_steps(trainer, pl_module)
-        self._run = self.settings.begin(pl_module, total_steps, _called_modules(pl_module))
+    def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._begin(trainer, pl_module)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self._run is None or not trainer.global_step:
-            return
-        state = self._state if self._state.get("global_step") == trainer.global_step else None
-        step = trainer.global_step if state is None else state["scheduler"]["step"]
-        self._global_step = trainer.global_step
-        self._run.resume(step, state)
+        if self._run is None:  # no sanity check
+            self._begin(trainer, pl_module)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -108,6 +101,18 @@ class PrecisionCallback(Callback):
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         self._end()
+
+    def _begin(self, trainer: Trainer, module: LightningModule) -> None:
+        """Begin when the trainer has restored its state.
+
+        Before that, asking for the number of steps would set up the training data at their beginning.
+        """
+        total_steps = self.settings.total_steps or _total_steps(trainer, module)
+        self._run = self.settings.begin(module, total_steps, _called_modules(module))
+        self._global_step = trainer.global_step
+        if trainer.global_step:
+            state = self._state if self._state.get("global_step") == trainer.global_step else None
+            self._run.resume(trainer.global_step if state is None else state["scheduler"]["step"], state)
 
     def _end(self) -> None:
         """Keep the state, for another ``fit`` that continues, and let go of the module."""

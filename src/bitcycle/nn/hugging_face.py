@@ -1,5 +1,4 @@
-"""transformers: its Conv1D, the two products of attention in every model that uses its attention registry, and models
-whose own ``forward`` multiplies.
+"""transformers: its Conv1D, attention in every model that uses its registry, and models that multiply themselves.
 
 A converted attention module names bitcycle's function in a copy of its configuration. The model still makes masks for
 the implementation it had, which also runs whenever the sites are in full precision.
