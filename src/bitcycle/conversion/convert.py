@@ -306,7 +306,7 @@ def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rul
         return () if skip is None else (skip,)
     skips = mixin.skips(module, recipe)
     local_names = mixin.site_names(module, recipe)
-    own_products = mixin is QuantizedForward or (
+    own_products = issubclass(mixin, QuantizedForward) or (
         issubclass(mixin, OwnProducts) and bool(mixin.unknown_products(module))
     )
     if local_names or own_products or issubclass(mixin, FusedContainer):

@@ -1,4 +1,4 @@
-"""transformers: its Conv1D, and the two products of attention in every model that uses its attention registry.
+"""transformers: its Conv1D, attention in every model that uses its registry, and models that multiply themselves.
 
 A converted attention module names bitcycle's function in a copy of its configuration. The model still makes masks for
 the implementation it had, which also runs whenever the sites are in full precision.
@@ -14,15 +14,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
+from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.linear import LinearLayer
+from bitcycle.nn.own_products import QuantizedForward
 from bitcycle.nn.registry import register, register_where, skip_where
 
 IMPLEMENTATION = "bitcycle"
@@ -131,6 +133,25 @@ def quantized_attention(
     sinks = others.get("s_aux")
     context, weights = module.attend(query, key, value, mask, scale, dropout, softcap=softcap, sinks=sinks)
     return context.transpose(1, 2).contiguous(), weights if module.was_eager else None
+
+
+def is_multiplying_model(layer: type[nn.Module]) -> bool:
+    """Return whether a class is a whole model of transformers whose own code multiplies."""
+    return issubclass(layer, PreTrainedModel) and bool(scan_for_products(layer))
+
+
+@register_where(is_multiplying_model)
+class QuantizedModel(QuantizedForward):
+    """A whole model that multiplies in its own ``forward``, such as the scores between images and texts of CLIP."""
+
+    def save_pretrained(self, *arguments: Any, **keywords: Any) -> Any:
+        # The name of the class is written to config.json, from which the model is loaded without bitcycle.
+        model: Any = self
+        converted, model.__class__ = type(self), self.bitcycle.original
+        try:
+            return model.save_pretrained(*arguments, **keywords)
+        finally:
+            model.__class__ = converted
 
 
 AttentionInterface.register(IMPLEMENTATION, quantized_attention)

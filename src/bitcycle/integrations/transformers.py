@@ -1,0 +1,113 @@
+"""Precision schedules in the Trainer of transformers.
+
+Example::
+
+    from bitcycle.integrations.transformers import PrecisionCallback
+
+    bc.quantize(model, keep="classifier")
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[PrecisionCallback("RTH:3-8", backward_bits=8)])
+    trainer.train()
+    trainer.save_model("trained")  # a plain model: AutoModel.from_pretrained reads it without bitcycle
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bitcycle._support.extras import need
+from bitcycle.integrations._precision_run import PrecisionRun, PrecisionSettings
+from bitcycle.schedules import Schedule
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+else:
+    TrainerCallback = need("transformers", "trainer", "the Trainer's PrecisionCallback").TrainerCallback
+
+
+class PrecisionCallback(TrainerCallback):
+    """Sets the bits of the Trainer's model according to a schedule, once per optimiser step.
+
+    Convert the model with :func:`bitcycle.quantize` before you give it to the Trainer. The Trainer determines the total
+    number of steps. The Trainer's checkpoints carry the state, and ``resume_from_checkpoint`` continues with exactly
+    the bits and the rounding noise of an uninterrupted run. Evaluation is at the schedule's q_max.
+
+    The logs have the ``bits`` of the last step, the ``saving`` so far against training at q_max, and the ``bitops`` of
+    this process so far. Reporting callbacks see them if they come later in ``Trainer(callbacks=[...])``.
+
+    Args:
+        schedule: A schedule, or its spec such as ``"RTH:3-8"``.
+        backward_bits: Fixed bits of grad_output: an integer, ``None`` for full precision, or ``"max"`` for q_max.
+        measure_cost: Whether to measure ``saving`` and ``bitops``, with a :class:`bitcycle.Meter`.
+        options: Other arguments of :class:`bitcycle.PrecisionScheduler`, such as ``where``.
+
+    Raises:
+        ValueError: The schedule is invalid. When training begins: an option is invalid, or the model is not converted.
+        TypeError: An option is unknown.
+
+    Example:
+        >>> str(PrecisionCallback("RTH:3-8", backward_bits=8).settings.schedule)
+        'RTH:3-8'
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule | str,
+        backward_bits: int | str | None = "max",
+        *,
+        measure_cost: bool = True,
+        **options: Any,
+    ) -> None:
+        self.settings = PrecisionSettings(schedule, measure_cost, {"backward_bits": backward_bits, **options})
+        self._run: PrecisionRun | None = None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        self._end()
+        model = others["model"]
+        self._run = self.settings.begin(model, state.max_steps, metered=[model])
+        if state.global_step:
+            self._run.resume(state.global_step, _callback_states(state).get(self._key))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
+        if self._run is not None:
+            self._run.step()
+            _callback_states(state)[self._key] = self._run.state_dict()
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **others: Any,
+    ) -> None:
+        if self._run is not None and logs is not None and not logs.keys().isdisjoint(("loss", "train_loss")):
+            logs.update(self._run.metrics)
+            state.log_history[-1].update(self._run.metrics)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        self._end()
+
+    @property
+    def _key(self) -> str:
+        """The entry of the Trainer's state that checkpoints carry.
+
+        It is not the name of this class, which would let the Trainer construct the callback anew. The step and the
+        schedule decide everything else, and both are known when training begins.
+        """
+        return " ".join(("bitcycle", *self.settings.where))
+
+    def _end(self) -> None:
+        """Let go of the model, so that another callback can control it."""
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+
+
+def _callback_states(state: TrainerState) -> dict[str, Any]:
+    """Return the states of callbacks that checkpoints carry, by name. transformers annotates them as a list."""
+    states: Any = state.stateful_callbacks
+    return states  # type: ignore[no-any-return]
