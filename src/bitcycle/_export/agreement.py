@@ -6,7 +6,7 @@ import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -141,6 +141,7 @@ def open_session(path: Path) -> tuple[Any, dict[str, int]]:
 def feed(session: Any, inputs: Any) -> dict[str, Any]:
     """Return the inputs of a model by the names they have in a file: keyword arguments keep theirs."""
     names = [given.name for given in session.get_inputs()]
+    positional: Sequence[Any]
     if isinstance(inputs, CallArguments):
         positional, keywords = inputs.positional, inputs.keywords
     elif isinstance(inputs, Mapping):

@@ -52,8 +52,14 @@ def quantize_convolutions(path: Path, batches: Iterable[Any]) -> list[Deviation]
 
 def _is_stored_in_bytes(convolution: ir.Node) -> bool:
     """Return whether the weight is one that integer kernels take: 8-bit integers, and nothing but a scale."""
-    weight = convolution.inputs[1].producer()
-    return weight is not None and weight.op_type == "DequantizeLinear" and weight.inputs[0].dtype is ir.DataType.INT8
+    weight = _weight(convolution)
+    return weight is not None and weight.op_type == "DequantizeLinear" and weight.inputs[0].dtype is ir.DataType.INT8  # type: ignore[union-attr]
+
+
+def _weight(convolution: ir.Node) -> ir.Node | None:
+    """Return the operation that makes the weight of a convolution."""
+    value = convolution.inputs[1]
+    return None if value is None else value.producer()
 
 
 def _only_user(value: ir.Value) -> ir.Node | None:
@@ -64,8 +70,8 @@ def _only_user(value: ir.Value) -> ir.Node | None:
 def _fold_normalisation(graph: ir.Graph, convolution: ir.Node) -> None:
     """Multiply the scales of the weight, and the bias, by the factors of a batch normalisation that follows."""
     norm = _only_user(convolution.outputs[0])
-    weight = convolution.inputs[1].producer()
-    if norm is None or norm.op_type != "BatchNormalization" or _only_user(weight.outputs[0]) is None:
+    weight = _weight(convolution)
+    if weight is None or norm is None or norm.op_type != "BatchNormalization" or _only_user(weight.outputs[0]) is None:
         return
     gamma, beta, mean, variance = (_numbers(value) for value in norm.inputs[1:5])
     epsilon = norm.attributes.get_float("epsilon", 1e-5)
@@ -137,7 +143,8 @@ def _constant(graph: ir.Graph, name: str, numbers: Any) -> ir.Value:
     return value
 
 
-def _numbers(value: ir.Value) -> Any:
+def _numbers(value: ir.Value | None) -> Any:
+    assert value is not None
     tensor = ir.convenience.get_const_tensor(value)
     assert tensor is not None
     return tensor.numpy()

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def _with_speed(agreement: Agreement, model: nn.Module, inputs: Any, dynamic_sha
         for name, path in (("file", agreement.path), ("float file", float_path)):
             session, _ = open_session(path)
             fed = feed(session, inputs)
-            times[name] = milliseconds(lambda session=session, fed=fed: session.run(None, fed))
+            times[name] = milliseconds(partial(session.run, None, fed))
         times["torch"] = milliseconds(lambda: run_model(plain, inputs))
         return replace(agreement, float_size=float_path.stat().st_size, milliseconds=times)
 

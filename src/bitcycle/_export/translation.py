@@ -61,7 +61,7 @@ def _weight(stored: StoredWeight) -> Any:
 
 
 def _integers(codes: Any, dtype: onnx_ir.DataType) -> Any:
-    return op.Constant(value=onnx_ir.tensor(codes.astype(dtype.numpy()), dtype=dtype))
+    return op.Constant(value=onnx_ir.tensor(codes.astype(dtype.numpy()), dtype=dtype))  # type: ignore[arg-type]
 
 
 def _on_fixed_grid(x: Any, grid: FixedGrid) -> Any:
@@ -75,4 +75,4 @@ def _on_fixed_grid(x: Any, grid: FixedGrid) -> Any:
 
 
 def _constant(x: Tensor) -> Any:
-    return op.Constant(value=onnx_ir.tensor(x.float().contiguous().numpy()))
+    return op.Constant(value=onnx_ir.tensor(x.float().contiguous().numpy()))  # type: ignore[arg-type]
