@@ -21,6 +21,7 @@ from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.kernels.rounding import check_width
+from bitcycle.nn.activation import LightReLU
 from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, original_class, quantized_class
@@ -297,6 +298,8 @@ def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rul
     """Convert a module if it multiplies. Return what of it stays in full precision."""
     mixin, skip, _ = mixin_for(module)
     if mixin is None:
+        if LightReLU.takes(module):
+            convert_layer(module, LightReLU, recipe, {})
         return () if skip is None else (skip,)
     skips = mixin.skips(module, recipe)
     local_names = mixin.site_names(module, recipe)

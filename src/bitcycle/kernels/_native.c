@@ -883,6 +883,40 @@ static void format_columns(const formatting *w)
     }
 }
 
+/* -------------------------------------------------------------------------------------------------- ReLU */
+
+#define PLANE 64 /* elements of a group of 8 PLANE that share a bit: byte k has element j PLANE + k in its bit j */
+
+/* Mark where the gradient of ReLU passes: wherever the result is not <= 0. */
+CLONED static void mark_group(const float *restrict x, int64_t n, uint8_t *restrict bits)
+{
+    memset(bits, 0, PLANE);
+    for (int64_t j = 0; j * PLANE < n; j++)
+        for (int64_t k = 0; k < (n - j * PLANE < PLANE ? n - j * PLANE : PLANE); k++)
+            bits[k] |= (uint8_t)(!(x[j * PLANE + k] <= 0.0f) << j);
+}
+
+CLONED static void keep_group(const float *restrict x, int64_t n, const uint8_t *restrict bits, float *restrict out)
+{
+    for (int64_t j = 0; j * PLANE < n; j++)
+        for (int64_t k = 0; k < (n - j * PLANE < PLANE ? n - j * PLANE : PLANE); k++)
+            out[j * PLANE + k] = bits[k] >> j & 1 ? x[j * PLANE + k] : 0.0f;
+}
+
+/* Mark the elements of x, or, given where to, keep those that are marked and make the others 0. */
+static void mask(const float *x, int64_t n, uint8_t *bits, float *out, int threads)
+{
+    int64_t group = 8 * PLANE;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < (n + group - 1) / group; i++) {
+        int64_t at = i * group, count = n - at < group ? n - at : group;
+        if (out)
+            keep_group(x + at, count, bits + i * PLANE, out + at);
+        else
+            mark_group(x + at, count, bits + i * PLANE);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------ Python */
 
 /* Every argument is an integer; addresses are those of tensors that the caller keeps alive, 0 means none. */
@@ -1081,6 +1115,17 @@ static PyObject *py_sum_windows(PyObject *self, PyObject *const *arguments, Py_s
     Py_RETURN_NONE;
 }
 
+static PyObject *py_mask(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[5];
+    if (!integers(arguments, given, 5, a))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    mask(ADDRESS(const float, a[0]), a[1], ADDRESS(uint8_t, a[2]), ADDRESS(float, a[3]), (int)a[4]);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 #define FUNCTION(name, text) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, text}
 
 static PyMethodDef functions[] = {
@@ -1091,6 +1136,7 @@ static PyMethodDef functions[] = {
     FUNCTION(sum_codes, "Sum codes by row and by column."),
     FUNCTION(combine, "Turn integer sums into floating-point products."),
     FUNCTION(transpose, "Transpose each matrix of a batch."),
+    FUNCTION(mask, "Mark positive elements by bits, or keep those that are marked."),
     FUNCTION(unfold, "Lay out the windows of a convolution as rows."),
     FUNCTION(sum_windows, "Sum a map over the windows of a convolution."),
     {NULL, NULL, 0, NULL},

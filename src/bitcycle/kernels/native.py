@@ -224,6 +224,12 @@ def draw(out: Tensor, key: tuple[int, int]) -> bool:
     return True
 
 
+def mask(x: Tensor, bits: Tensor, out: Tensor | None = None) -> None:
+    """Mark by bits where a dense tensor is not <= 0; or copy another one to ``out``, with 0 where it is not marked."""
+    at = 0 if out is None else out.data_ptr()
+    _library.mask(x.data_ptr(), x.numel(), bits.data_ptr(), at, threads(x.numel()))
+
+
 def kernel(name: str, *tensors: Tensor | None) -> Callable[..., Any] | None:
     """Return a kernel by its name if all tensors are contiguous ones on the CPU, else None."""
     if _library is None or torch.compiler.is_compiling():

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.kernels.relu import relu
 from bitcycle.nn.layer import QuantizedLayer
 from bitcycle.nn.registry import register
 
@@ -43,6 +45,16 @@ class QuantizedTransformerEncoderLayer(FusedContainer):
     norm1: nn.Module
     norm2: nn.Module
     norm_first: bool
+
+    @classmethod
+    def attach(cls, module: Any) -> None:
+        if module.activation is F.relu:
+            module.activation = relu
+
+    @classmethod
+    def detach(cls, module: Any) -> None:
+        if module.activation is relu:
+            module.activation = F.relu
 
     def quantized_forward(
         self,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle._support.extras import need
@@ -25,7 +24,7 @@ class ResNetFeatures(ImageNetResNet):
         del self.fc
 
     def forward(self, x: Tensor) -> list[Tensor]:  # type: ignore[override]
-        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         outs = []
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
             x = stage(x)
@@ -43,6 +42,7 @@ class SmallFeatures(nn.Module):
         self.channels = channels
         self.conv1 = nn.Conv2d(3, channels[0], 3, 2, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(channels[0])
+        self.relu = nn.ReLU()
         in_channels = (channels[0], *channels)
         self.stages = nn.ModuleList(
             ImageNetBasicBlock(inputs, width, 2 if index else 1)
@@ -53,7 +53,7 @@ class SmallFeatures(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.relu(self.bn1(self.conv1(x)))
         outs = []
         for stage in self.stages:
             x = stage(x)

@@ -44,6 +44,7 @@ class GraphNetwork(nn.Module):
             self.convolution(inputs, outputs, **options) for inputs, outputs in pairwise(sizes)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) if normalised else nn.Identity() for _ in range(layers - 1))
+        self.relu = nn.ReLU()
         self.dropout = dropout
 
     def convolution(self, in_channels: int, out_channels: int, **options: Any) -> nn.Module:
@@ -63,7 +64,7 @@ class GraphNetwork(nn.Module):
         out: Tensor = self.convolutions[index](x, edges)
         if index == len(self.norms):
             return out
-        return F.dropout(F.relu(self.norms[index](out)), self.dropout, self.training)
+        return F.dropout(self.relu(self.norms[index](out)), self.dropout, self.training)
 
 
 class GCN(GraphNetwork):
