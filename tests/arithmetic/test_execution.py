@@ -226,10 +226,13 @@ def test_convolution(
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("of_weight", [False, True])
 @pytest.mark.parametrize("execute", ["simulated", "integer"])
-def test_the_memory_layout_of_a_convolution_is_that_of_torch(channels_last, execute):
+def test_the_memory_layout_of_a_convolution_is_that_of_torch(channels_last, of_weight, execute):
     x = in_layout(randn(2, 16, 6, 6), "channels last" if channels_last else "contiguous").requires_grad_()
     layer = nn.Conv2d(16, 8, 3, padding=1)
+    if of_weight:
+        layer = layer.to(memory_format=torch.channels_last)
     expected = layer(x)
     bc.quantize(layer, TENSOR, execute=execute)
     bc.set_bits(layer, forward=4, backward=4)
@@ -336,6 +339,16 @@ def test_a_constant_row_leaves_the_folded_grid_of_the_others_alone(execute):
     padded = torch.cat([x, torch.zeros(1, 6)])
     layer(padded).backward(torch.cat([grad_output, torch.ones(1, 5)]))
     assert_close([layer.weight.grad], [expected], tolerance=0.1)  # the grid may begin a little lower
+
+
+@pytest.mark.parametrize("build", [lambda: nn.Linear(64, 8), lambda: nn.Conv2d(16, 8, 3)])
+def test_large_operands_agree(build):
+    """The documented limit: products of operands up to 1e15 do not overflow in either execution."""
+    torch.manual_seed(0)
+    layer = build()
+    x = torch.rand(4, 64) if isinstance(layer, nn.Linear) else torch.rand(4, 16, 6, 6)
+    layer.weight.data.mul_(1e15 / float(layer.weight.detach().abs().max()))
+    assert_agree(layer, (x * 1e15,), bc.Recipe(weights="tensor", activations="tensor"), 7, 8)
 
 
 @every_layer

@@ -53,8 +53,10 @@ class Nested(nn.Module):
 )
 def test_rules(rules, left):
     model = bc.quantize(Nested(), **rules)
-    converted = [name for name, module in model.named_modules() if "bitcycle" in vars(module)]
-    assert converted == left
+    with_sites = [
+        name for name, module in model.named_modules() if "bitcycle" in vars(module) and module.bitcycle.sites
+    ]
+    assert with_sites == left
 
 
 def test_a_rule_may_name_one_site_of_a_layer():

@@ -19,7 +19,12 @@ SANITIZERS = [
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
 ]
-TESTS = ["tests/kernels/test_native.py", "tests/kernels/test_rounding.py", "tests/arithmetic/test_execution.py"]
+TESTS = [
+    "tests/kernels/test_native.py",
+    "tests/kernels/test_relu.py",
+    "tests/kernels/test_rounding.py",
+    "tests/arithmetic/test_execution.py",
+]
 
 
 def build(folder, compiler="gcc"):
