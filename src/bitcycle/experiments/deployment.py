@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import Training, task_of
 from bitcycle.kernels.noise import mix
-from bitcycle.kernels.rounding import check_width
 from bitcycle.schedules import schedule as as_schedule
 
 WIDTHS: tuple[int | None, ...] = (None, 8, 6, 4, 3, 2)
@@ -53,8 +53,9 @@ def prepare_trained(run: RunConfig, weights: Mapping[str, Any]) -> Training:
     """
     torch.manual_seed(mix(run.seed, 0) >> 1)
     training = task_of(run).prepare(run)
-    quantize(training.model, training.recipe, policy=training.policy)
-    set_bits(training.model, evaluate=check_width(as_schedule(run.schedule).limits(run.steps)[1]))
+    recipe = replace(training.recipe, grid=run.grid)
+    quantize(training.model, recipe, keep=training.keep, policy=training.policy)
+    set_bits(training.model, evaluate=as_schedule(run.schedule).limits(run.steps)[1])
     training.model.load_state_dict(weights)
     training.model.eval()
     return training

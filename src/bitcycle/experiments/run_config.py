@@ -138,8 +138,8 @@ class RunConfig:
         return replace(self, seed=0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values, for files."""
-        values = {name: getattr(self, name) for name in _DEFAULTS}
+        """Return the fields as plain values, for files, without empty weights, activations and strength."""
+        values = {name: getattr(self, name) for name in _DEFAULTS if name not in _MOVES or getattr(self, name)}
         return {**values, "test_weights": str(self.test_weights), "options": dict(self.options)}
 
     @classmethod
@@ -157,6 +157,7 @@ class RunConfig:
 
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
+_MOVES = ("weights", "activations", "strength")
 _REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
 _OTHER_THAN_DATA = attrgetter(*(name for name in _DEFAULTS if name != "data"))
 

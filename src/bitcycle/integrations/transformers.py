@@ -110,4 +110,4 @@ class PrecisionCallback(TrainerCallback):
 def _callback_states(state: TrainerState) -> dict[str, Any]:
     """Return the states of callbacks that checkpoints carry, by name. transformers annotates them as a list."""
     states: Any = state.stateful_callbacks
-    return states  # type: ignore[no-any-return]
+    return states
