@@ -144,10 +144,8 @@ class _Operands:
         self, grad_output: Tensor, operand: Tensor, index: int, along: tuple[Blocks, Blocks], control: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return grad_output and an operand, rounded along the dimension that a gradient product sums over."""
-        bits = read(control, BACKWARD)
-        if self.settings.hadamard and isinstance(bits, int) and bits != HADAMARD_BITS:
-            next_noise(grad_output, control, True, bits)  # a compiled graph draws signs at every width
-        elif self.settings.hadamard:
+        if self.settings.hadamard:
+            bits = read(control, BACKWARD)
             grad_output, operand, along = self._rotated(grad_output, operand, along, bits, control)
         error = rounded_grad_output(grad_output, control, self.settings, along[0])
         return error, self._round(operand, index, along[1])
@@ -155,7 +153,11 @@ class _Operands:
     def _rotated(
         self, grad_output: Tensor, operand: Tensor, along: tuple[Blocks, Blocks], bits: Width, control: Tensor
     ) -> tuple[Tensor, Tensor, tuple[Blocks, Blocks]]:
-        """Multiply both by a random Hadamard matrix. Along several dimensions, these become rows."""
+        """Multiply both by a random Hadamard matrix if the errors have its width. Several dimensions become rows.
+
+        Both are padded to whole blocks and the signs are drawn at every width, as a compiled graph must do: the noise
+        of an element depends on its index and on the number of draws before it.
+        """
         assert isinstance(self.product, (LinearProduct, MatmulProduct))  # conversion refuses others
         e_dims, dims = along[0].dims, along[1].dims
         assert e_dims is not None
@@ -166,8 +168,11 @@ class _Operands:
         size = self.settings.grid.block
         assert size is not None
         terms = grad_output.shape[e_dims[0]]
-        noise = next_noise(grad_output.new_empty(terms + -terms % size), control, True, bits)
-        draws = noise_of(grad_output.new_empty(terms + -terms % size), noise) if isinstance(noise, tuple) else noise
+        padded = grad_output.new_empty(terms + -terms % size)
+        noise = next_noise(padded, control, True, bits)
+        if isinstance(bits, int) and bits != HADAMARD_BITS:
+            return _padded(grad_output, e_dims[0], len(padded)), _padded(operand, dims[0], len(padded)), along
+        draws = noise_of(padded, noise) if isinstance(noise, tuple) else noise
         assert isinstance(draws, Tensor)
         signs = torch.where(draws < 0, -1.0, 1.0)
         matrix = hadamard(size).to(grad_output.device)
@@ -187,11 +192,15 @@ class _Operands:
         return blend(x, rounded, self.widths.strength)
 
 
+def _padded(x: Tensor, dim: int, size: int) -> Tensor:
+    """Pad a dimension with zeros at its end."""
+    return F.pad(x.movedim(dim, -1), (0, size - x.shape[dim])).movedim(-1, dim)
+
+
 def _rotate(x: Tensor, dim: int, signs: Tensor, matrix: Tensor) -> Tensor:
-    """Multiply blocks along a dimension by signs and a matrix. The dimension is padded with zeros to whole blocks."""
-    last = x.movedim(dim, -1)
-    padded = F.pad(last, (0, len(signs) - last.shape[-1])) * signs.to(x.dtype)
-    blocks = padded.unflatten(-1, (-1, len(matrix))) @ matrix.to(x.dtype)
+    """Multiply blocks along a dimension by signs and a matrix. The dimension is padded to whole blocks."""
+    last = _padded(x, dim, len(signs)).movedim(dim, -1) * signs.to(x.dtype)
+    blocks = last.unflatten(-1, (-1, len(matrix))) @ matrix.to(x.dtype)
     return blocks.flatten(-2).movedim(-1, dim)
 
 
