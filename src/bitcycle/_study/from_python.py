@@ -29,6 +29,9 @@ def study(
     cycles: int | Iterable[int] | None = None,
     steps: int | None = None,
     backward_bits: int | str | None = "max",
+    weights: str | Schedule | Iterable[str | Schedule] | None = None,
+    activations: str | Schedule | Iterable[str | Schedule] | None = None,
+    strength: str | Iterable[str] | None = None,
     model: str = "",
     data: str | Path = "",
     batch_size: int = 0,
@@ -60,6 +63,9 @@ def study(
         cycles: The number of cycles for schedules that are given by name, or several; by default the task's.
         steps: Training steps of each run; by default the task's.
         backward_bits: The bit-width of gradients; ``"max"`` is q_max, ``None`` is full precision.
+        weights: A schedule of the weights' own, or several; by default the schedule of the run.
+        activations: A schedule of the activations' own, or several; by default the schedule of the run.
+        strength: The strength of quantisation as a spec, or several; by default full strength.
         model: One of the task's models; by default the first.
         data: A folder or file with data; by default the task's own.
         batch_size: Samples per step; 0 = the task's default.
@@ -93,7 +99,10 @@ def study(
     """
     refuse_while_executing("bc.study")
     given = {
-        "schedules": [str(each) for each in ([schedules] if isinstance(schedules, (str, Schedule)) else schedules)],
+        "schedules": _specs(schedules),
+        "weights": _specs(weights),
+        "activations": _specs(activations),
+        "strength": _specs(strength),
         "seeds": seeds if isinstance(seeds, int) else list(seeds),
         "bits": None if bits is None else [list(each) if isinstance(each, Sequence) else each for each in bits],
         "cycles": cycles if cycles is None or isinstance(cycles, int) else list(cycles),
@@ -115,6 +124,12 @@ def study(
         return StudyResult(
             plan.name, opened.path, len(runs), len(records), opened.failures(runs), analyse(records, margin), margin
         )
+
+
+def _specs(given: str | Schedule | Iterable[str | Schedule] | None) -> list[str] | None:
+    if given is None:
+        return None
+    return [str(each) for each in ([given] if isinstance(given, (str, Schedule)) else given)]
 
 
 def _task(task: str | Task | type[Task]) -> str | type[Task]:
