@@ -68,6 +68,14 @@ def test_products_of_parameters_in_a_forward_need_a_run():
     assert all(len(row.unique()) <= 4 for row in rows)
 
 
+def test_other_grids_are_refused():
+    model = converted(mlp(), 4, recipe=bc.Recipe(grid="symmetric"))
+    with pytest.raises(
+        ValueError, match="only Recipe\\(grid='integer'\\) can be exported, and the model has grid='symmetric'"
+    ):
+        bc.export(model)
+
+
 def test_tied_weights_stay_tied_with_a_warning():
     model = nn.Sequential(nn.Embedding(10, 8), nn.Linear(8, 10, bias=False))
     model[1].weight = model[0].weight

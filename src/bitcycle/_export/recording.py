@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.conversion.sites import sites
 from bitcycle.conversion.tracing import preserve_state, run_model
+from bitcycle.grids.family import DEFAULT
 
 
 class Range(NamedTuple):
@@ -79,12 +80,15 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     """Run a converted model as it is deployed: in evaluation mode and without gradients.
 
     Raises:
-        ValueError: The model is not converted, or its evaluation bits were never set.
+        ValueError: The model is not converted, its evaluation bits were never set, or it is not on integer grids.
     """
     if not any(site.evaluation_was_set for site in sites(model).values()):
         raise ValueError("the evaluation bits of the model were never set: call bc.set_bits(model, evaluate=8) first")
     if any(site.evaluation.strength != 1 for site in sites(model).values()):
         raise ValueError("a model is exported on its grids: call bc.set_bits(model, strength=1) first")
+    others = sorted({site.recipe.grid for site in sites(model).values()} - {DEFAULT})
+    if others:
+        raise ValueError(f"only Recipe(grid={DEFAULT!r}) can be exported, and the model has grid={others[0]!r}")
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
