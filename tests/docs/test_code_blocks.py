@@ -61,6 +61,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*LeafSpec:FutureWarning")  # of Lightning
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_python_runs(page, place, capsys):
     namespace = surroundings()

@@ -1,4 +1,4 @@
-"""Lightning's PrecisionCallback: bits, total steps, logs, exact resume within an epoch, several optimisers."""
+"""Lightning's PrecisionCallback: bits, total steps, logs, exact resume inside an epoch, several optimisers."""
 
 import pytest
 import torch

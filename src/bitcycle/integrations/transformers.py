@@ -46,7 +46,7 @@ class PrecisionCallback(TrainerCallback):
 
     Example:
         >>> str(PrecisionCallback("RTH:3-8", backward_bits=8).settings.schedule)
-        'RTH:3-8'
+        'RTH:3-8:cycles=8'
     """
 
     def __init__(

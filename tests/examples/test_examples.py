@@ -1,0 +1,114 @@
+"""Every example runs on its own, with small arguments, and those that save checkpoints resume bit for bit."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+UNTESTED = {"export_minilm"}  # exporting takes minutes; tests/export covers what it calls
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+
+
+def accuracy(monkeypatch, capsys, name, *arguments):
+    """Run an example in this process and return the accuracy it prints."""
+    monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+    torch.manual_seed(0)
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    words = capsys.readouterr().out.split()
+    return float(words[words.index("accuracy") + 1])
+
+
+def test_every_example_is_short_and_tested():
+    here = Path(__file__).read_text()
+    for path in EXAMPLES.glob("*.py"):
+        text = path.read_text()
+        assert len(text.splitlines()) < 60, path.name
+        assert f"python examples/{path.name}" in text, "the command beside it"
+        assert f'"{path.stem}"' in here or path.stem in UNTESTED, path.name
+
+
+@pytest.mark.parametrize(("name", "option"), [("timm_style_loop", "--epochs"), ("converter_loop", "--steps")])
+def test_loops(monkeypatch, capsys, name, option):
+    pytest.importorskip("sklearn")
+    assert accuracy(monkeypatch, capsys, name, option, 1 if option == "--epochs" else 90) > 0.5
+
+
+def test_graph_loop(monkeypatch, capsys):
+    pytest.importorskip("torch_geometric", reason="pip install 'bitcycle[graph]'")
+    assert accuracy(monkeypatch, capsys, "pyg_loop", "--steps", 25) > 0.5
+
+
+def test_plain_loop_resumes(monkeypatch, capsys, tmp_path):
+    pytest.importorskip("sklearn")
+    whole = accuracy(monkeypatch, capsys, "plain_loop", "--epochs", 2, "--out", tmp_path / "whole")
+    accuracy(monkeypatch, capsys, "plain_loop", "--epochs", 2, "--out", tmp_path / "parts", "--stop", 1)
+    assert accuracy(monkeypatch, capsys, "plain_loop", "--epochs", 2, "--out", tmp_path / "parts") == whole > 0.5
+    assert_equal(*(torch.load(tmp_path / name / "checkpoint.pt", weights_only=True) for name in ("whole", "parts")))
+
+
+def test_accelerate_loop_resumes(monkeypatch, capsys, tmp_path):
+    accelerate = pytest.importorskip("accelerate", reason="pip install 'bitcycle[trainer]'")
+
+    def run(*arguments):
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+        return accuracy(monkeypatch, capsys, "accelerate_loop", "--epochs", 2, *arguments)
+
+    whole = run("--out", tmp_path / "whole")
+    run("--out", tmp_path / "parts", "--stop", 1)
+    assert run("--out", tmp_path / "parts", "--resume") == whole > 0.5
+    files = [tmp_path / name / "model.safetensors" for name in ("whole", "parts")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::lightning.fabric.utilities.warnings.PossibleUserWarning")
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
+def test_lightning_digits_resumes_inside_an_epoch(monkeypatch, capsys, tmp_path):
+    pytest.importorskip("lightning", reason="pip install 'bitcycle[lightning]'")
+    arguments = ("lightning_digits", "--epochs", 2, "--out", tmp_path)
+    whole = accuracy(monkeypatch, capsys, *arguments)
+    model = torch.load(tmp_path / "model.pt", weights_only=True)
+    last = tmp_path / "last.ckpt"
+    assert torch.load(last, weights_only=True)["global_step"] == 80, "45 steps an epoch"
+    assert accuracy(monkeypatch, capsys, *arguments, "--resume", last) == whole > 0.5
+    assert_equal(model, torch.load(tmp_path / "model.pt", weights_only=True))
+
+
+def test_trainer_minilm(monkeypatch, capsys, tmp_path):
+    """A small model and a few pairs instead of MiniLM and SNLI."""
+    pytest.importorskip("accelerate", reason="pip install 'bitcycle[trainer]'")
+    from transformers import (
+        AutoModelForSequenceClassification,
+        BertConfig,
+        BertForSequenceClassification,
+        BertModel,
+        BertTokenizerFast,
+    )
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cats", "dogs", "sleep", "run"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "start")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    BertModel(BertConfig(vocab_size=len(words), **sizes)).save_pretrained(tmp_path / "start")
+    for name in ("dev.txt", "test.txt"):
+        (tmp_path / name).write_text("cats sleep\tdogs run\t1\ncats run\tcats run\t0\ndogs run\tdogs sleep\t2\n" * 8)
+    paths = ("--data", tmp_path, "--model", tmp_path / "start", "--out", tmp_path / "out")
+    assert 0 <= accuracy(monkeypatch, capsys, "trainer_minilm", *paths, "--epochs", 1) <= 1
+    trained = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out" / "model")
+    assert type(trained) is BertForSequenceClassification
+    state = json.loads((tmp_path / "out" / "checkpoint-2" / "trainer_state.json").read_text())
+    assert state["stateful_callbacks"]["bitcycle"]["scheduler"]["step"] == state["global_step"] == 2
+
+
+def assert_equal(first, second):
+    """Compare nested states bit for bit."""
+    if isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for key in first:
+            assert_equal(first[key], second[key])
+    else:
+        assert torch.equal(first, second) if torch.is_tensor(first) else first == second
