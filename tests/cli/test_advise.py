@@ -70,4 +70,4 @@ def test_the_saving_of_a_model_of_the_users_own(tmp_path, monkeypatch):
     assert "total_steps=total_steps" in done.stdout
     done = bitcycle("advise", "--model", "mine:nothing")
     assert done.returncode == 2
-    assert "has no attribute 'nothing'" in done.stderr
+    assert "mine.py has no nothing" in done.stderr

@@ -18,7 +18,7 @@ from bitcycle.cli.app import application
 from tests.docs.pages import PAGES, blocks
 from tests.study.test_own_task import InThisProcess
 
-NOT_RUN = {"data.md": "it downloads"}
+NOT_RUN = {"data.md": "it downloads", "ready_made.md": "its blocks are alternatives for one model"}
 BEFORE = {"language_models.md": "bc.quantize(model)"}
 """What a page has told in words before its first block."""
 RUNS = {"CR:3-8:cycles=8": 0.6, "static:8": 1.0}
@@ -61,7 +61,11 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*LeafSpec:FutureWarning")  # of Lightning
+@pytest.mark.filterwarnings(
+    "ignore:.*does not have many workers",
+    "ignore:.*smaller than the logging interval",
+    "ignore:.*LeafSpec:FutureWarning",
+)  # of Lightning
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_python_runs(page, place, capsys):
     namespace = surroundings()

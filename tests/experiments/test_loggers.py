@@ -40,7 +40,7 @@ def test_mlflow_is_called_as_documented(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", mlflow)
     result, _ = train(RUN, tmp_path, log=["mlflow"])
     assert ("params", RUN.as_dict()) in calls
-    assert ("metrics", 30, {"test": result.test}) in calls
+    assert ("metrics", 30, {"test": result.test, **result.extra}) in calls
     assert calls[-1] == ("end",)
     calls.clear()
     open_loggers(["mlflow"], LOGGED, tmp_path, resumed=True)

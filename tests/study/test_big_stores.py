@@ -83,7 +83,7 @@ def part(seeds):
 
 def test_a_plan_parses_a_schedule_once_for_all_seeds(monkeypatch):
     parsed = []
-    for name in ("complete", "schedule"):
+    for name in ("complete", "check_widths"):
         plain = getattr(planning, name)
         monkeypatch.setattr(planning, name, lambda *words, plain=plain: parsed.append(words) or plain(*words))
     plan = Plan("x", (part(tuple(range(500))),))
@@ -96,7 +96,7 @@ def test_an_estimate_counts_a_setting_once_for_all_seeds(monkeypatch):
     counted = []
 
     class Counting:
-        def training(self, spec, steps, backward_bits):
+        def training(self, spec, steps, backward_bits, **moves):
             counted.append(spec)
             return 1
 

@@ -1,6 +1,7 @@
 """What a user can get wrong on the command line of studies and trainings: one line, exit code 2, nothing recorded."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -60,4 +61,5 @@ def test_data_is_named_by_a_path_that_is_the_same_from_everywhere(tmp_path, monk
     assert names[0] == names[1] == names[2]
     monkeypatch.chdir(tmp_path)
     os.mkdir("data")
+    Path("data", "another.txt").write_text("x")
     assert {run.name for run in plan_of({"task": "image", "data": "data", "schedules": "CR"}, "x").runs()} != names[0]

@@ -213,7 +213,7 @@ def test_a_script_that_defines_the_task_needs_a_guard(tmp_path, monkeypatch):
     path = tmp_path / "points_task.py"
     task = path.read_text()
     path.write_text(f"{task}\n\nimport bitcycle as bc\n{STUDY}\n")
-    with pytest.raises(ValueError, match=r"points_task.py line 47: UserCodeError: bc.study runs whenever"):
+    with pytest.raises(ValueError, match=r"points_task.py line \d+: UserCodeError: bc.study runs whenever"):
         task_named("points_task.py:Points")
     path.write_text(f"{task}\n\nimport bitcycle as bc\nif __name__ == '__main__':\n    {STUDY}\n")
     assert task_named("points_task.py:Points").steps == 40

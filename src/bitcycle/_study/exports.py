@@ -138,6 +138,8 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, RunConfig):
         return value.as_dict()
+    if isinstance(value, RunResult):
+        return _plain(value.as_dict())
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):

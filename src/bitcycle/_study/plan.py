@@ -91,7 +91,8 @@ class StudyPart:
         """Return the table of a plan file, under ``[[part]]``."""
         backward = "full" if self.backward_bits is None else self.backward_bits
         values = {field.name: getattr(self, field.name) for field in fields(self)} | {"backward_bits": backward}
-        return {name: value for name, value in values.items() if name not in MOVES or value != ("",)}
+        defaults = dict.fromkeys(MOVES, ("",)) | {"grid": ("integer",)}  # left out: earlier plans do not have them
+        return {name: value for name, value in values.items() if value != defaults.get(name)}
 
     def _schedules(self) -> list[tuple[str, int | str | None]]:
         """Return the distinct specs, each with the bits of the gradients."""

@@ -207,9 +207,9 @@ def _rotate(x: Tensor, dim: int, signs: Tensor, matrix: Tensor) -> Tensor:
 def hadamard(size: int) -> Tensor:
     """Return the orthogonal Hadamard matrix of a size that is a power of two.
 
-    >>> hadamard(2) * math.sqrt(2)
-    tensor([[ 1.0000,  1.0000],
-            [ 1.0000, -1.0000]], dtype=torch.float64)
+    >>> (hadamard(2) * math.sqrt(2)).round()
+    tensor([[ 1.,  1.],
+            [ 1., -1.]], dtype=torch.float64)
     """
     matrix = torch.ones(1, 1, dtype=torch.float64)
     while len(matrix) < size:

@@ -99,4 +99,4 @@ def test_without_the_extra_a_training_still_ends(monkeypatch):
 
 def test_the_result_has_both():
     result, _ = train(RunConfig("detection", "static:8", 3))
-    assert set(result.extra) == {"COCO mAP"}
+    assert set(result.extra) == {"COCO mAP", "test loss"}
