@@ -211,11 +211,15 @@ def test_strengths_round_trip_and_stay_between_0_and_1(s, total):
 
 
 def test_a_function_is_a_strength():
-    def warm(step, total):
+    def a_strength_of_this_test(step, total):
         return min(1.0, step / 4)
 
-    s = strength(warm)
-    assert (str(s), strength("call:warm") == s, s(2, 10)) == ("call:warm", True, 0.5)
+    s = strength(a_strength_of_this_test)
+    assert (str(s), strength("call:a_strength_of_this_test") == s, s(2, 10)) == (
+        "call:a_strength_of_this_test",
+        True,
+        0.5,
+    )
     with pytest.raises(ValueError, match="the strength bad at step 3 of 10 must be a number from 0 .*, got nan"):
         strength(_named("bad", lambda step, total: float("nan")))(3, 10)
 

@@ -390,7 +390,7 @@ def test_a_study_repeats_the_runs_whose_rows_are_damaged(tmp_path, caplog):
         assert steps
     assert results(tmp_path / "s.sqlite") == before
     assert [line.getMessage().partition(": ")[2] for line in caplog.records] == [
-        "damaged rows were set aside: 1; the runs of this study among them run again"
+        "damaged rows were set aside: 4; the runs of this study among them run again"  # a result, the study, 2 members
     ]
 
 

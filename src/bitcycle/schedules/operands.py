@@ -107,7 +107,8 @@ backward=None, strength=1.0))
 
     def at(self, step: int, total: int) -> StepBits:
         """Return the bits of a step. Past the end they keep their last values."""
-        weights, activations = self.weights(step, total), self.activations(step, total)
+        weights = self.weights(step, total)
+        activations = weights if self.activations is self.weights else self.activations(step, total)
         return self._with_backward(weights, activations, self.strength(step, total), step, total)
 
     def evaluation(self, total: int) -> tuple[Bits, Bits]:
