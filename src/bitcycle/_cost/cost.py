@@ -10,6 +10,7 @@ All numbers are exact integers.
 from __future__ import annotations
 
 import fnmatch
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -20,6 +21,8 @@ from bitcycle._support.names import nearest
 from bitcycle._support.text import table
 from bitcycle.arithmetic import AggregationProduct, Role
 from bitcycle.arithmetic.site import UNCHANGED, Unchanged
+from bitcycle.grids import grid_family
+from bitcycle.grids.family import DEFAULT
 from bitcycle.schedules import Bits, Constant, OperandSchedules, Schedule
 from bitcycle.schedules import schedule as as_schedule
 from bitcycle.schedules.base import FULL_WIDTH, checked_bits, width_of
@@ -127,6 +130,8 @@ class Cost:
         rows: The products that are counted.
         uncounted: Products that no rule can count; no number includes them.
         normalised: Number of elements that layer normalisation returns.
+        grid: What the widths mean, see :mod:`bitcycle.grids`. Where the grid lacks a width of a schedule, the next
+            larger one that it has counts, as in training.
 
     Example:
         >>> c = Cost((Row("fc", "Linear", "Linear", 10, 10, 10, quantized=True),))
@@ -140,6 +145,7 @@ class Cost:
     rows: tuple[Row, ...]
     uncounted: tuple[str, ...] = ()
     normalised: int = 0
+    grid: str = DEFAULT
 
     @property
     def macs(self) -> int:
@@ -162,7 +168,7 @@ class Cost:
         if not rows:
             known = [row.name for row in self.rows]
             raise ValueError(f"no product matches {', '.join(map(repr, patterns))}; {nearest(patterns[0], known)}")
-        return Cost(rows)
+        return Cost(rows, grid=self.grid)
 
     def bitops(
         self,
@@ -235,8 +241,19 @@ class Cost:
         moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
         return self._spent(moves, steps, _convention_named(convention))
 
+    def _histogram(self, moves: OperandSchedules, steps: int) -> dict[tuple[int, ...], int]:
+        """Count the steps at each combination of widths of weights, activations and gradients that the grid has."""
+        scheduled = moves.histogram(steps)
+        if self.grid == DEFAULT:
+            return dict(scheduled)
+        grid = grid_family(self.grid)
+        counts: Counter[tuple[int, ...]] = Counter()
+        for widths, n in scheduled.items():
+            counts[tuple(w if w == FULL_WIDTH else width_of(grid.width_for(w)) for w in widths)] += n
+        return dict(counts)
+
     def _spent(self, moves: OperandSchedules, steps: int, convention: Convention) -> int:
-        histogram = moves.histogram(steps)
+        histogram = self._histogram(moves, steps)
         if convention is Convention.EXACT:
             return sum(n * row.bitops(w, g, a) for (w, a, g), n in histogram.items() for row in self.rows)
         operations = self.layer_macs if convention is Convention.PAPER else self.authors_operations
@@ -304,7 +321,8 @@ class Cost:
     ) -> float:
         """Return an ESTIMATE of the training time on a device, relative to the baseline of :meth:`saving` there.
 
-        Only products count. A product runs at the narrowest width of the device that holds both its operands.
+        Only products count. A product runs at the narrowest width of the device that holds both its operands, on the
+        grid of the model.
 
         Args:
             schedule: A schedule, or its spec.
@@ -329,10 +347,10 @@ class Cost:
             (1.0, 1.0)
         """
         moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
-        chosen = device_named(device) if isinstance(device, str) else device
+        chosen = (device_named(device) if isinstance(device, str) else device).on(self.grid)
 
         def seconds(plan: OperandSchedules) -> float:
-            counted = plan.histogram(steps).items()
+            counted = self._histogram(plan, steps).items()
             return sum(n * row.price(widths, chosen.time) for widths, n in counted for row in self.rows)
 
         total = seconds(moves.baseline(steps))

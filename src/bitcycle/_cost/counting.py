@@ -17,7 +17,7 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, WEIGHTS
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.convert import convert_layer, convert_module, hide_nested_layers, restore_layer
-from bitcycle.conversion.sites import named_sites
+from bitcycle.conversion.sites import conversions, named_sites
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, conversion_of, original_class
@@ -62,7 +62,8 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
         run_model(model, example_inputs)
         rows = tally.rows(model, floating)
     uncounted = [*tally.uncounted, *_never_counted(model)]
-    return Cost(rows, tuple(uncounted), normalised[0])
+    grid = next((conversion.recipe.grid for _, conversion in conversions(model)), EVERYTHING.grid)
+    return Cost(rows, tuple(uncounted), normalised[0], grid)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from bitcycle.cli.parameters import (
     COSTED_MODELS,
     Activations,
     BackwardBits,
+    GridName,
     StrengthSpec,
     Weights,
     backward_of,
@@ -69,7 +71,15 @@ def cost(
             help="'exact', 'paper' (all layers at the bits of the schedule) or 'authors' (as the authors' tool counts)."
         ),
     ] = "exact",
-    hardware: Annotated[str, typer.Option(help="The device for the estimated time ratio.")] = "a100",
+    hardware: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            "--hardware",
+            help="The device for the estimated time ratio: t4, a100, h100, b200, mi355x, vnni or bit-serial.",
+        ),
+    ] = "a100",
+    grid: GridName = "integer",
     as_json: Annotated[
         bool,
         json_option(
@@ -83,7 +93,7 @@ def cost(
         raise ValueError(f"--schedules must be 'all', got {schedules!r}; use --schedule for individual schedules")
     specs = [*(schedule or []), *(TEN if schedules == "all" else [])] or ["CR"]
     chosen = [complete(spec, bits, cycles) for spec in specs]
-    counted = count_model(model, positive(batch_size, "--batch-size"), keep, policy, aggregation)
+    counted = count_model(model, positive(batch_size, "--batch-size"), keep, policy, aggregation, grid)
     moves: dict[str, Any] = {
         "weights": operand_of(weights) or None,
         "activations": operand_of(activations) or None,
@@ -99,7 +109,12 @@ def cost(
 
 
 def count_model(
-    name: str, batch_size: int, keep: list[str] | None = None, policy: str | None = None, aggregation: str = "full"
+    name: str,
+    batch_size: int,
+    keep: list[str] | None = None,
+    policy: str | None = None,
+    aggregation: str = "full",
+    grid: str = "integer",
 ) -> Cost:
     """Count the cost of a built-in model, or of the model of a user's function or task, after conversion."""
     import bitcycle as bc
@@ -116,6 +131,7 @@ def count_model(
         recipe, keep, policy = training.recipe, keep or list(training.keep), policy or training.policy
     else:
         model, inputs = _called(name, loaded) if own else build(name, batch_size)
+    recipe = recipe if grid == bc.Recipe().grid else replace(recipe, grid=grid)
     bc.quantize(model, recipe, keep=keep, policy=policy)
     try:
         return bc.cost(model, inputs)

@@ -19,6 +19,7 @@ from bitcycle.conversion.sequence_models import ActivationChoice
 from bitcycle.conversion.sites import conversions
 from bitcycle.conversion.skip_reasons import explain
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
+from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.nn.layer import original_class, show_forward, show_width
 from bitcycle.nn.site_names import join_names
 
@@ -90,6 +91,8 @@ class Summary:
     """Whether inputs were given."""
     activations: ActivationChoice | None = None
     """The granularity of activations, and why; None for a float model."""
+    grid: GridFamily = INTEGERS
+    """What the widths mean."""
 
     def __str__(self) -> str:
         heads = ["site", "layer", "forward", "backward", "evaluate"] + (["SNR (dB)"] if self.measured else [])
@@ -100,7 +103,14 @@ class Summary:
         lines = [[row.name or "(the model)", row.layer, row.reason] for row in self.skipped if not row.is_routine]
         lines += [[f"({count} layer{'s' * (count != 1)})", layer, reason] for (layer, reason), count in counts.items()]
         text += "\n\n" + table(["skipped", "layer", "reason"], lines) if lines else ""
-        return text if self.activations is None else f"{text}\n\n{self.activations}"
+        text = text if self.activations is None else f"{text}\n\n{self.activations}"
+        if self.grid == INTEGERS:
+            return text
+        widths = sorted({bits for row in self.sites for bits in (row.weights, row.activations) if bits})
+        meaning = "".join(f"; {bits} bits: {self.grid.describe(bits)}" for bits in widths)
+        errors = sorted({row.backward for row in self.sites if row.backward})
+        meaning += "".join(f"; errors of {bits} bits: {self.grid.describe(bits, error=True)}" for bits in errors)
+        return f"{text}\n\ngrid: {self.grid.name}{meaning}"
 
     def _cells(self, row: SiteRow) -> list[str]:
         forward = show_forward(row.weights, row.activations, row.strength)
@@ -164,7 +174,8 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
     for name, operations in outside.items():
         _add_run(skips, name, operations)
     skipped = [SkippedRow(name, original_class(modules[name]).__name__, reasons) for name, reasons in skips.items()]
-    return Summary(rows, skipped, inputs is not None, activation_choice(model))
+    grid = next((conversion.recipe.family for _, conversion in conversions(model)), INTEGERS)
+    return Summary(rows, skipped, inputs is not None, activation_choice(model), grid)
 
 
 def _add_run(skips: dict[str, tuple[Skip, ...]], name: str, operations: list[str]) -> None:

@@ -138,8 +138,9 @@ class RunConfig:
         return replace(self, seed=0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values, for files, without empty weights, activations and strength."""
-        values = {name: getattr(self, name) for name in _DEFAULTS if name not in _MOVES or getattr(self, name)}
+        """Return the fields as plain values, for files, without the newer ones where they have their default."""
+        values = {name: getattr(self, name) for name in _DEFAULTS}
+        values = {name: value for name, value in values.items() if name not in _NEWER or value != _DEFAULTS[name]}
         return {**values, "test_weights": str(self.test_weights), "options": dict(self.options)}
 
     @classmethod
@@ -157,7 +158,7 @@ class RunConfig:
 
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
-_MOVES = ("weights", "activations", "strength")
+_NEWER = ("weights", "activations", "strength", "grid")
 _REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
 _OTHER_THAN_DATA = attrgetter(*(name for name in _DEFAULTS if name != "data"))
 

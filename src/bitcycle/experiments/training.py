@@ -23,6 +23,7 @@ from torch import nn
 import bitcycle
 from bitcycle._cost import Meter
 from bitcycle.arithmetic.execution import Execution, resolve
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize, restore, set_execution
 from bitcycle.experiments.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.experiments.data.splits import Split
@@ -104,7 +105,7 @@ def train(
     training = task.prepare(run)
     model = training.model.to(device)
     execution = resolve(execute)
-    recipe = replace(training.recipe, grid=run.grid)
+    recipe = recipe_of(run, training)
     quantize(model, recipe, keep=training.keep, policy=training.policy, execute=execution.value)
     scheduler = PrecisionScheduler(
         model,
@@ -176,6 +177,11 @@ def train(
         versions=versions(device) | {"execution": state.execution.value},
     )
     return result, model
+
+
+def recipe_of(run: RunConfig, training: Training) -> Recipe:
+    """Return the recipe of a training, with the grid of the run unless that is the default one."""
+    return training.recipe if run.grid == Recipe().grid else replace(training.recipe, grid=run.grid)
 
 
 def check_device(name: str) -> None:

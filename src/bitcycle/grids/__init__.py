@@ -2,6 +2,20 @@
 
 Another family is a subclass of :class:`GridFamily` with :func:`register_grid`; the contract tests in ``tests/grids``
 run over everything that is registered.
+
+Example:
+    >>> import torch
+    >>> @register_grid
+    ... class SignGrid(GridFamily):
+    ...     name = "sign"
+    ...     widths = (1,)
+    ...     def round(self, x, bits, dims=None, noise=None, *, along=None, error=False):
+    ...         return torch.sign(x) * x.abs().mean() if bits else x
+    ...     def describe(self, bits, error=False):
+    ...         return "the mean magnitude with a sign"
+    >>> grid_family("sign").round(torch.tensor([-1.0, 3.0]), bits=1)
+    tensor([-2.,  2.])
+    >>> _ = GRIDS.pop("sign")
 """
 
 from bitcycle.grids import floating, integer, mx, nvfp4, symmetric  # noqa: F401

@@ -1,0 +1,60 @@
+"""The cost of schedules on grids that lack some of their widths, and the rates of devices for their formats."""
+
+import pytest
+import torch
+from torch import nn
+
+import bitcycle as bc
+from bitcycle._cost.cost import Cost, Row
+from bitcycle._cost.devices import DEVICES
+
+ROW = Row("fc", "Linear", "Linear", 10, 10, 10, quantized=True)
+
+
+def test_the_widths_that_run_are_counted():
+    """CR:3-8 on mx: 3 and 4 bits run as 4, 5 and 6 as 6, 7 and 8 as 8."""
+    steps, widths = 40, [bc.schedule("CR:3-8:cycles=2")(step, 40) for step in range(40)]
+    ran = [4 if bits <= 4 else 6 if bits <= 6 else 8 for bits in widths]
+    expected = sum(10 * q * q + 20 * 8 * q for q in ran)
+    on_mx = Cost((ROW,), grid="mx")
+    assert on_mx.training("CR:3-8:cycles=2", steps, 8) == expected
+    assert on_mx.saving("CR:3-8:cycles=2", steps, 8) == 1 - expected / (steps * 30 * 64)
+    assert on_mx.where("fc").training("CR:3-8:cycles=2", steps, 8) == expected
+    with pytest.raises(ValueError, match="4 or 6 or 8 on the grid 'mx'"):
+        on_mx.training("CR:3-12:cycles=2", steps)
+
+
+@pytest.mark.parametrize("grid", ["symmetric", "float", "mx", "nvfp4"])
+def test_the_meter_equals_the_prediction(grid):
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    bc.quantize(model, bc.Recipe(grid=grid))
+    x = torch.randn(5, 8)
+    predicted = bc.cost(model, x)
+    assert predicted.grid == grid
+    p = bc.PrecisionScheduler(model, "CR:3-8:cycles=2", total_steps=12, backward_bits=8)
+    with bc.Meter(model) as meter:
+        for _ in range(12):
+            model(x).sum().backward()
+            p.step()
+    assert meter.bitops == predicted.training("CR:3-8:cycles=2", 12, 8)
+
+
+@pytest.mark.parametrize(
+    ("device", "grid", "ratio"),
+    [
+        ("b200", "mx", 0.5), ("b200", "nvfp4", 0.5), ("b200", "float", 0.5), ("b200", "integer", 1.0),
+        ("mi355x", "mx", 0.5), ("mi355x", "nvfp4", 2.0), ("h100", "float", 1.0), ("h100", "nvfp4", 2.0),
+        ("h100", "mx", 1.0), ("a100", "integer", 0.5), ("a100", "symmetric", 0.5), ("a100", "mx", 1.0),
+        ("t4", "float", 1.0),
+    ],
+)  # fmt: skip
+def test_four_bits_against_eight_by_hand(device, grid, ratio):
+    """The time of 4 bits over that of 8: from the rates of the device, or 16 bits where a format is missing."""
+    chosen = DEVICES[device].on(grid)
+    assert chosen.time(100, 4, 4) / chosen.time(100, 8, 8) == pytest.approx(ratio, rel=0.02)
+    assert Cost((ROW,), grid=grid).time_ratio("static:4", 10, 4, device) == 1
+
+
+def test_every_device_names_its_source():
+    assert {"a100", "h100", "b200", "mi355x"} <= DEVICES.keys()
+    assert all(device.source for device in DEVICES.values())
