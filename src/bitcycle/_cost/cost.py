@@ -241,15 +241,19 @@ class Cost:
         moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
         return self._spent(moves, steps, _convention_named(convention))
 
-    def _histogram(self, moves: OperandSchedules, steps: int) -> dict[tuple[int, ...], int]:
+    def _histogram(self, moves: OperandSchedules, steps: int) -> dict[tuple[int, int, int], int]:
         """Count the steps at each combination of widths of weights, activations and gradients that the grid has."""
         scheduled = moves.histogram(steps)
         if self.grid == DEFAULT:
             return dict(scheduled)
         grid = grid_family(self.grid)
-        counts: Counter[tuple[int, ...]] = Counter()
-        for widths, n in scheduled.items():
-            counts[tuple(w if w == FULL_WIDTH else width_of(grid.width_for(w)) for w in widths)] += n
+
+        def used(width: int) -> int:
+            return width if width == FULL_WIDTH else width_of(grid.width_for(width))
+
+        counts: Counter[tuple[int, int, int]] = Counter()
+        for (weights, activations, backward), n in scheduled.items():
+            counts[used(weights), used(activations), used(backward)] += n
         return dict(counts)
 
     def _spent(self, moves: OperandSchedules, steps: int, convention: Convention) -> int:
