@@ -117,7 +117,8 @@ def test_channels_last():
     torch.testing.assert_close(model(IMAGES), last(images))
     assert last[0](images).is_contiguous(memory_format=torch.channels_last)
     for a, b in zip(gradients(model, IMAGES), gradients(last, images), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+        # The sums have another order in the other layout, which can put a value on the neighbouring code.
+        assert (a - b).abs().max() <= 0.02 * a.abs().max()
     stochastic = on_bits(cnn()).to(memory_format=torch.channels_last)
     gradients(stochastic, images)
 
