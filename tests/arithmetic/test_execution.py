@@ -250,6 +250,17 @@ def test_long_sums_of_a_convolution(padding):
     assert assert_agree(layer, (x,), TENSOR, 8, 8)[""] == WHOLE
 
 
+def test_a_kernel_gradient_whose_codes_are_all_large():
+    """More terms than 32 bits hold, if the codes of all images were summed at once."""
+    x = torch.ones(40, 1, 64, 64)
+    x[0, 0, 0, 0] = 0
+    layer = bc.quantize(nn.Conv2d(1, 1, 1, bias=False), TENSOR, execute="integer")
+    bc.set_bits(layer, forward=7, backward=8)
+    grad_output = x.clone()
+    layer(x).backward(grad_output)
+    assert layer.weight.grad.item() == pytest.approx(x.numel() - 1)
+
+
 @pytest.mark.parametrize("build", [lambda: nn.Conv1d(4, 6, 3), lambda: nn.ConvTranspose2d(4, 6, 3)])
 def test_other_convolutions_are_simulated(build):
     layer = seeded(build)

@@ -75,7 +75,7 @@ def _spread(x: Tensor, dim: int, size: int, kernel: int, stride: int, padding: i
 
 
 def add_to_rows(product: Product, gradient: Tensor, row_bias: Tensor) -> Tensor:
-    """Add a number to each row of an input gradient."""
+    """Add a number to each row of a gradient; the rows of the gradient of an image are its pixels."""
     if isinstance(product, ConvolutionProduct):
         return gradient + row_bias.view(len(gradient), 1, *gradient.shape[2:])
     return gradient + row_bias.view(*gradient.shape[:-1], 1)

@@ -15,12 +15,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic.execution import Execution, Means, Reason, why_simulated
-from bitcycle.arithmetic.integer_linear import MOST_TERMS, multiply_codes
+from bitcycle.arithmetic.integer_linear import multiply_codes
 from bitcycle.arithmetic.operands import Operand, OperandSpec
 from bitcycle.arithmetic.products import ConvolutionProduct
 from bitcycle.kernels.images import Windows
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine
 
+MOST_TERMS = (2**31 - 1) // (255 * 128)
+"""A sum of this many products of an unsigned and a signed byte stays within 32 bits."""
 FEWEST_CHANNELS = 16
 """Weight gradients of fewer input channels are not faster in integers."""
 UNFOLDED = 2**21
@@ -106,16 +108,16 @@ def weight_gradient(
     taps = _taps(windows, (1, 1))
     (out_channels, in_channels), elements = b_shape[:2], b_shape[1:].numel()
     images, positions = len(a.codes), windows.output[0] * windows.output[1]
-    (e_pixels, s_e, z_e), (a_pixels, s_a, z_a) = _signed(e), _signed(a)
+    (e_pixels, s_e, z_e), (a_pixels, s_a, z_a) = _unsigned(e), _signed(a)
     e_rows = e_pixels.view(images * positions, out_channels)
-    at_once = max(UNFOLDED // (positions * elements), 1)  # images; one sum has at most MOST_TERMS terms
+    at_once = max(min(UNFOLDED // elements, MOST_TERMS) // positions, 1)  # images
     sums = torch.zeros(out_channels, elements, dtype=torch.float64)
     for first in range(0, images, at_once):
         rows = windows.unfold(a_pixels[first : first + at_once].permute(0, 3, 1, 2))
         sums += multiply_codes(e_rows[first * positions : (first + at_once) * positions].t(), rows)
     # Sums over the positions inside the image, for each element of the kernel.
-    e_sums = taps.meets_output @ column_sums(e_pixels.view(images, -1)).view(positions, out_channels).double()
-    a_sums = taps.meets_input @ column_sums(a_pixels.view(images, -1)).view(-1, in_channels).double()
+    e_sums = taps.meets_output @ _pixel_totals(e_pixels).double()
+    a_sums = taps.meets_input @ _pixel_totals(a_pixels).double()
     by_tap = sums.view(out_channels, -1, in_channels).mul_(s_e * s_a)
     by_tap += e_sums.t().unsqueeze(2).mul(s_e * z_a)
     by_tap += a_sums.mul_(z_e * s_a).add_(taps.counts, alpha=z_e * z_a * images)
@@ -124,9 +126,9 @@ def weight_gradient(
 
 def bias_gradient(product: ConvolutionProduct, e: Operand) -> Tensor:
     """Return the sum of ``e`` over images and positions."""
-    pixels, scale, zero = _signed(e)
-    rows = pixels.view(-1, pixels.shape[3])
-    return column_sums(rows) * scale + len(rows) * zero
+    pixels, scale, zero = _unsigned(e)
+    totals = _pixel_totals(pixels).sum(0, dtype=torch.float64)
+    return totals.mul_(scale).add_(pixels[..., 0].numel() * zero).to(torch.float32)
 
 
 def _convolve(
@@ -237,12 +239,23 @@ def _terms(taps: _Taps, channels: int) -> Tensor:
     return (taps.inside.sum(1) * channels).to(torch.int32)
 
 
+def _unsigned(operand: Operand) -> tuple[Tensor, float, float]:
+    """Return codes (images, rows, columns, channels) as unsigned bytes, with their scale and zero."""
+    pixels, scale = operand.codes.permute(0, 2, 3, 1).view(torch.uint8), operand.scale.item()
+    return pixels, scale, operand.zero.item() + operand.grid().offset * scale
+
+
 def _signed(operand: Operand) -> tuple[Tensor, float, float]:
     """Return codes (images, rows, columns, channels) as signed bytes, with their scale and zero."""
-    pixels, scale, offset = operand.codes.permute(0, 2, 3, 1), operand.scale.item(), operand.grid().offset
+    pixels, scale, zero = _unsigned(operand)
     if operand.bits == 8:
-        pixels, offset = pixels.bitwise_xor(-128), offset + 128
-    return pixels, scale, operand.zero.item() + offset * scale
+        return pixels.bitwise_xor(128).view(torch.int8), scale, zero + 128 * scale
+    return pixels.view(torch.int8), scale, zero
+
+
+def _pixel_totals(pixels: Tensor) -> Tensor:
+    """Return the sums of the codes over the images (pixels, channels)."""
+    return column_sums(pixels.reshape(len(pixels), -1)).view(-1, pixels.shape[3])
 
 
 @lru_cache(maxsize=256)

@@ -91,11 +91,12 @@ def weight_gradient(
 def bias_gradient(product: LinearProduct, e: Operand) -> Tensor:
     """Return the sum of ``e`` over its rows."""
     codes, grid = _rows(e.codes), e.grid()
-    return column_sums(codes) * grid.scale + len(codes) * grid.stored_zero()
+    totals = torch.stack([column_sums(part) for part in codes.split(MOST_TERMS)]).sum(0, dtype=torch.float64)
+    return (totals * grid.scale + len(codes) * grid.stored_zero()).to(e.dtype)
 
 
 def multiply_codes(p: Tensor, q: Tensor) -> Tensor:
-    """Multiply two matrices of signed bytes, with sums in 32 bits."""
+    """Multiply two matrices of signed bytes, or of unsigned by signed ones, with sums in 32 bits."""
     # With a single row or column torch takes the strides of a transposed matrix for those of its rows.
     p, q = (x.reshape(-1).view(x.shape) if 1 in x.shape else x for x in (p, q))
     if p.device.type != "cuda":

@@ -334,40 +334,44 @@ class _Backward:
         return grad_a.to(self.ctx.a_dtype), grad_b.to(self.ctx.b_dtype)
 
     def _input_gradient(self, b: Operand, folded: bool, in_integers: bool) -> Tensor:
-        product, shape = self.product, self.ctx.a_shape
-        row_bias = None
+        product, a_shape, row_bias = self.product, self.ctx.a_shape, None
+        e = self.rounded
         if folded:
             b, scale, middle = b.with_unit_scale()
-            scaled, row_bias = fold_b(product, self.grad_output, scale, middle, shape, self.ctx.b_shape)
+            scaled, row_bias = fold_b(product, self.grad_output, scale, middle, a_shape, self.ctx.b_shape)
             e = self._round(scaled, not in_integers, in_integers)
-        else:
-            assert self.rounded is not None
-            e = self.rounded
-        if in_integers and e.in_bytes:
-            gradient = IN_INTEGERS[type(product)].input_gradient(product, e, b, shape, row_bias)
-        else:
-            values = e.values()
-            gradient = product.input_gradient(values, b.values().to(values.dtype), shape)
-            gradient = gradient if row_bias is None else add_to_rows(product, gradient, row_bias)
+        gradient = self._multiply("input_gradient", e, b, a_shape, row_bias, in_integers)
         return _in_layout(gradient, self.ctx.by_channel, self.ctx.channels_last).to(self.ctx.a_dtype)
 
     def _weight_gradient(self, a: Operand, folded: bool, in_integers: bool) -> Tensor:
-        product, shape = self.product, self.ctx.b_shape
         row_bias = None
+        e = self.rounded
         if folded:
             a, scale, middle = a.with_unit_scale()
             scaled, row_bias = fold_a(self.grad_output, scale, middle)
             e = self._round(scaled, not in_integers, in_integers)
-        else:
-            assert self.rounded is not None
-            e = self.rounded
+        return self._multiply("weight_gradient", e, a, self.ctx.b_shape, row_bias, in_integers).to(self.ctx.b_dtype)
+
+    def _multiply(
+        self,
+        gradient: str,
+        e: Operand | None,
+        other: Operand,
+        shape: torch.Size,
+        row_bias: Tensor | None,
+        in_integers: bool,
+    ) -> Tensor:
+        """Return one of the two gradient products, by its name, plus a number for each of its rows if given."""
+        assert e is not None
+        product = self.product
         if in_integers and e.in_bytes:
-            gradient = IN_INTEGERS[type(product)].weight_gradient(product, e, a, shape, row_bias)
+            found = getattr(IN_INTEGERS[type(product)], gradient)(product, e, other, shape, row_bias)
         else:
             values = e.values()
-            gradient = product.weight_gradient(values, a.values().to(values.dtype), shape)
-            gradient = gradient if row_bias is None else gradient + row_bias.unsqueeze(1)
-        return gradient.to(self.ctx.b_dtype)
+            found = getattr(product, gradient)(values, other.values().to(values.dtype), shape)
+            found = found if row_bias is None else add_to_rows(product, found, row_bias)
+        assert isinstance(found, Tensor)
+        return found
 
     def _bias_gradient(self, folded: bool) -> Tensor:
         """Sum grad_output: as it is rounded for both products, or unrounded if each product rounds its own."""
