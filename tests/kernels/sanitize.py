@@ -23,6 +23,7 @@ TESTS = [
     "tests/kernels/test_native.py",
     "tests/kernels/test_relu.py",
     "tests/kernels/test_rounding.py",
+    "tests/grids/test_native.py",
     "tests/arithmetic/test_execution.py",
 ]
 
