@@ -202,6 +202,7 @@ class PrecisionScheduler:
         evaluation = self.schedules.evaluation(total_steps)
         self.schedules.at(0, total_steps)  # a schedule that does not fit raises here, before anything changes
         self._total_steps = total_steps
+        self._baseline = self.schedules.baseline(total_steps).at(0, total_steps)
         self._evaluation = evaluation if self._fixed_evaluation is None else self._fixed_evaluation
 
     def _check_widths(self, schedule: Schedule | None, total_steps: int, name: str) -> None:
@@ -239,4 +240,5 @@ class PrecisionScheduler:
             strength=now.strength,
             evaluate_strength=1.0,
             step=step,
+            baseline=self._baseline,
         )

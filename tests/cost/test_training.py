@@ -200,3 +200,36 @@ def test_keywords():
     with Meter(model) as meter:
         model(**inputs)
     assert meter.bitops == bc.cost(model, inputs).bitops(4, 8)
+
+
+MOVING = {
+    "full at the end": {"schedule": "join(CR:3-6:cycles=2, 0.5, full)"},
+    "full at the end, gradients fixed": {"schedule": "join(static:4, 0.5, full)", "backward_bits": 8},
+    "operands apart": {"schedule": "static:4", "activations": "join(full, 0.25, static:8)", "backward_bits": "LR:5-7"},
+    "strength": {"schedule": "RR:3-8:cycles=2", "strength": "join(linear-rise, 0.5, 1)"},
+    "full throughout": {"schedule": "full"},
+}
+
+
+@pytest.mark.parametrize("grid", ["integer", "mx"])
+@pytest.mark.parametrize("moves", MOVING.values(), ids=MOVING)
+def test_the_meter_compares_with_the_baseline_of_the_cost(moves, grid):
+    model, steps = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), 16
+    bc.quantize(model, bc.Recipe(grid=grid), keep="2")
+    counted = bc.cost(model, torch.zeros(5, 6))
+    with Meter(model) as meter:
+        train(model, meter, bc.PrecisionScheduler(model, total_steps=steps, **moves), [5] * steps)
+    assert meter.bitops == counted.training(steps=steps, **moves)
+    assert meter.saving == pytest.approx(counted.saving(steps=steps, **moves))
+
+
+def test_bits_that_are_set_by_hand_have_the_evaluation_bits_as_baseline():
+    model = nn.Sequential(nn.Linear(6, 8))
+    bc.quantize(model)
+    scheduler = bc.PrecisionScheduler(model, "join(static:4, 0.5, full)", total_steps=2)
+    del scheduler
+    bc.set_bits(model, forward=4, backward=8, evaluate=6)
+    counted = bc.cost(model, torch.zeros(5, 6))
+    with Meter(model) as meter:
+        model(torch.randn(5, 6)).sum().backward()
+    assert meter.baseline == counted.bitops(forward=6, backward=8)

@@ -3,8 +3,10 @@
 The blocks of a page run one after the other in one namespace. A page that speaks of "your model" finds one there.
 """
 
+import re
 import shlex
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,10 +17,12 @@ from typer.testing import CliRunner
 import bitcycle as bc
 from bitcycle.advice import Evidence
 from bitcycle.cli.app import application
-from tests.docs.pages import PAGES, blocks
+from tests.docs.pages import PAGES, ROOT, blocks
 from tests.study.test_own_task import InThisProcess
 
-NOT_RUN = {"data.md": "it downloads", "ready_made.md": "its blocks are alternatives for one model"}
+NOT_RUN = {"data.md": "it downloads"}
+ALTERNATIVES = ("ready_made.md",)
+"""Pages whose blocks are alternatives: each makes a scheduler for a model of its own."""
 BEFORE = {"language_models.md": "bc.quantize(model)"}
 """What a page has told in words before its first block."""
 RUNS = {"CR:3-8:cycles=8": 0.6, "static:8": 1.0}
@@ -48,6 +52,7 @@ def surroundings():
         "step": step, "optimizer": optimizer, "loss": loss, "example_input": x, "example_inputs": x, "inputs": x,
         "loss_of": lambda model, batch: loss(model(batch[0]), batch[1]),
         "lr_scheduler": torch.optim.lr_scheduler.ConstantLR(optimizer), "self": types.SimpleNamespace(),
+        "T": len(loader), "schedule": "CR:3-8:cycles=2",
         "runs": [Evidence(spec, seed, 0.9 + 0.001 * seed, cost) for spec, cost in RUNS.items() for seed in range(5)],
         "__name__": "__main__",
     }  # fmt: skip
@@ -75,8 +80,43 @@ def test_python_runs(page, place, capsys):
             code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
             if page.name == "own_task.md" and "class MyTask" in block.text:
                 (place / "my_task.py").write_text(block.text)
-            if page.name not in NOT_RUN:
+            if page.name in ALTERNATIVES:
+                trained_with(code)
+            elif page.name not in NOT_RUN:
                 exec(code, namespace)
+
+
+def trained_with(code):
+    """Run a block that makes the scheduler ``precision``, then train with it to the end."""
+    namespace = surroundings()
+    exec(code, namespace)
+    losses = []
+    for batch in namespace["loader"]:
+        losses.append(float(namespace["step"](batch)))
+        namespace["precision"].step()
+    assert sum(losses[-5:]) < sum(losses[:5])
+
+
+def drawn_by_commands():
+    for page in PAGES:
+        for command in re.findall(r"^bitcycle schedules .*--plot docs/pictures/.*$", page.read_text("utf-8"), re.M):
+            *words, picture = shlex.split(command)[1:]
+            yield pytest.param(words, ROOT / picture, id=Path(picture).name)
+
+
+@pytest.mark.parametrize(("words", "picture"), list(drawn_by_commands()))
+def test_pictures_are_those_of_the_commands(words, picture, tmp_path):
+    drawn = tmp_path / picture.name
+    done = CliRunner().invoke(application(), [*words, str(drawn)])
+    assert done.exit_code == 0, done.output
+    assert drawn.read_text("utf-8") == picture.read_text("utf-8")
+
+
+def test_every_ready_made_schedule_has_a_picture():
+    drawn = [each.values[1].name for each in drawn_by_commands()]
+    assert len(drawn) == 6
+    shown = re.findall(r"!\[.*?\]\(pictures/(.*?)\)", (ROOT / "docs" / "ready_made.md").read_text("utf-8"))
+    assert shown == drawn
 
 
 def commands():

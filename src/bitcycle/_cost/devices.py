@@ -92,13 +92,15 @@ DEVICES = {
         Device(
             "b200",
             _B200[2:],
-            "published rates of one GPU of HGX B200, half of those with sparsity: FP4, FP6, FP8, INT8, FP16, TF32",
+            "one GPU of HGX B200 at 1000 W, NVIDIA Blackwell architecture brief as quoted by "
+            "glennklockwood.com/garden/processors/B200: FP4, FP6, FP8, INT8, FP16, TF32",
             (("float", _B200), ("mx", _B200), ("nvfp4", _B200)),
         ),
         Device(
             "mi355x",
             _MI355X[2:],
-            "published rates of AMD Instinct MI355X: MXFP4, MXFP6, MXFP8, INT8, FP16, FP32; NVFP4 runs in FP16",
+            "AMD Instinct MI355X: MXFP8 = 256 compute units x 8192 operations x 2.4 GHz, FP16 half of it, MXFP4 and "
+            "MXFP6 twice, INT8 as FP8, FP32 vector 157.3, from secondary pages; NVFP4 runs in FP16",
             (("float", _MI355X), ("mx", _MI355X), ("nvfp4", ((4, 2517.0), *_MI355X[2:]))),
         ),
         Device("vnni", ((8, 4.0), (32, 1.0)), "AVX-512 VNNI: four 8-bit products in place of one 32-bit product"),

@@ -27,8 +27,10 @@ class Meter:
 
     Attributes:
         bitops: BitOps so far.
-        baseline: BitOps of the same passes if the forward bits of each site were its evaluation bits, at full strength.
-            Under a :class:`~bitcycle.PrecisionScheduler` these are q_max, whatever the recipe evaluates at.
+        baseline: BitOps of the same passes at static bits and full strength. Under a
+            :class:`~bitcycle.PrecisionScheduler` these are the bits that the saving of :func:`bitcycle.cost` compares
+            with: the largest integer width of both operands; for gradients, ``backward_bits`` if it is fixed, else the
+            largest integer width. Without one they are the evaluation bits of each site.
         passes: Training passes so far.
         uncounted: Products that no rule can count; ``bitops`` does not include them.
 
@@ -107,7 +109,7 @@ class Meter:
             self._costs[shapes] = self._count(arguments, keywords)
         counted, sites = self._costs[shapes], self._sites.items()
         self.bitops += _price(counted, {name: _current(site) for name, site in sites})
-        self.baseline += _price(counted, {name: _at_evaluation_bits(site) for name, site in sites})
+        self.baseline += _price(counted, {name: _baseline(site) for name, site in sites})
         self.passes += 1
 
     def _count(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Cost:
@@ -135,8 +137,14 @@ def _current(site: Site) -> StepBits:
     return StepBits(site.weight_bits, site.activation_bits, site.backward_bits, site.strength)
 
 
-def _at_evaluation_bits(site: Site) -> StepBits:
-    """Return the evaluation bits that were set, which a recipe that evaluates at the current bits does not use."""
+def _baseline(site: Site) -> StepBits:
+    """Return the static bits of a scheduler, or else the evaluation bits that were set.
+
+    A recipe that evaluates at the current bits does not use the latter.
+    """
+    if site.baseline is not None:
+        weights, activations, backward = (site.settings.grid.width_for(bits) for bits in site.baseline[:3])
+        return StepBits(weights, activations, backward)
     weights, activations = (int(site.control[slot]) or None for slot in (EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS))
     return StepBits(weights, activations, site.backward_bits)
 

@@ -41,7 +41,8 @@ class Snapshot:
         self.optimizers = [other for other in others if isinstance(other, Optimizer)]
         self._parts: list[Any] = [_Module(module) for module in model.modules()]
         self._parts += [_Template(c.template) for _, c in conversions(model) if c.template is not None]
-        self._parts += [_Tensor(site.control) for site in named_sites(model).values()]
+        for site in named_sites(model).values():
+            self._parts += [_Tensor(site.control), _Baseline(site)]
         self._parts += [_Optimizer(other) if isinstance(other, Optimizer) else _Stateful(other) for other in others]
         self._parts.append(_RandomState())
 
@@ -84,15 +85,26 @@ class _Tensor:
             self.tensor.grad = None if self.gradient is None else self.gradient.tensor
 
 
+class _Baseline:
+    """The baseline of the cost of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.baseline = site, site.baseline
+
+    def restore(self) -> None:
+        self.site.baseline = self.baseline
+
+
 class _Template:
     """The numbers of the site that new sites of a module start with; sites that a step discovers get them too."""
 
     def __init__(self, template: Site) -> None:
-        self.template, self.numbers = template, template.control.clone()
+        self.template, self.numbers, self.baseline = template, template.control.clone(), template.baseline
 
     def restore(self) -> None:
         for site in (self.template, *self.template.followers):
             site.control[:KEY] = self.numbers[:KEY]
+            site.baseline = self.baseline
 
 
 class _Module:

@@ -15,7 +15,7 @@ from typing import Any
 from bitcycle._support.extras import need
 from bitcycle._support.text import csv_cell
 from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.run_config import RunConfig, operands_used
 
 FORMATS = (".csv", ".json", ".parquet")
 
@@ -71,7 +71,7 @@ def row(record: RunResult) -> dict[str, Any]:
 
 
 def _csv(records: Iterable[RunResult], path: Path) -> int:
-    rows = [row(record) for record in records]
+    rows = _rows(records)
     columns = _columns(rows)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -98,10 +98,17 @@ def _parquet(records: Iterable[RunResult], path: Path) -> int:
     import pyarrow.parquet
 
     # BitOps of large trainings exceed 64 bits, so the column is float: exact below 2^53.
-    rows = [{**row(record), "bitops": float(record.bitops)} for record in records]
+    rows = [{**each, "bitops": float(each["bitops"])} for each in _rows(records)]
     columns = {name: [each.get(name) for each in rows] for name in _columns(rows)}
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
     return len(rows)
+
+
+def _rows(records: Iterable[RunResult]) -> list[dict[str, Any]]:
+    """Return flat rows for a table: a column of operands that some run uses has a value in every row."""
+    found = list(records)
+    used = operands_used(record.run for record in found)
+    return [{**row(record), **{name: record.run.operands[name] for name in used}} for record in found]
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:

@@ -21,6 +21,7 @@ from bitcycle.arithmetic.skip import Skip
 from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.kernels.noise import site_key
 from bitcycle.kernels.rounding import Width
+from bitcycle.schedules import StepBits
 
 # The numbers of a site are the elements of one small tensor that is changed in place. A compiled graph reads them at
 # each call, so a change never recompiles it. The tensor stays on the CPU, where reading it needs no device sync.
@@ -149,6 +150,8 @@ class Site:
         """How the site last computed its three products; None before it ran, or if it is no product of two operands."""
         self.roles: tuple[Role, Role] | None = None
         """What both operands of its product are; None before an observer has seen it."""
+        self.baseline: StepBits | None = None
+        """The static training that its cost is compared with; None: its evaluation bits. A scheduler sets it."""
         self.followers: list[Site] = []
         """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.own_products`."""
         self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
@@ -306,11 +309,12 @@ def write_bits(
     strength: float | Unchanged = UNCHANGED,
     evaluate_strength: float | Unchanged = UNCHANGED,
     step: int | None = None,
+    baseline: StepBits | None = None,
 ) -> None:
     """Set the bits of sites, and the training step if one is given. Everything that sets bits calls this function.
 
     A site takes the narrowest width that its grid has and that is at least the given one. Evaluation follows training
-    unless its own bits are given. A new step resets the count of draws.
+    unless its own bits are given. A new step resets the count of draws. New bits come with the baseline of their cost.
     """
     given = {
         WEIGHTS: weights,
@@ -335,6 +339,8 @@ def write_bits(
             grid = each.settings.grid
             if grid not in by_grid:
                 by_grid[grid] = numbers | {slot: grid.width_for(bits) or 0 for slot, bits in widths.items()}
+            if widths:
+                each.baseline = baseline
             control = each.control.numpy()  # the same memory
             for slot, number in by_grid[grid].items():
                 control[slot] = number

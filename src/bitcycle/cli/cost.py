@@ -208,6 +208,7 @@ def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: 
     from rich.table import Table
 
     from bitcycle._cost.cost import EFFECTIVE
+    from bitcycle._cost.devices import device_named
     from bitcycle._support.text import short
 
     console = Console()
@@ -244,5 +245,6 @@ def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: 
             f"{total['estimated_time_ratio']:.2f} x",
         )
     console.print(costs)
+    console.print(f"The time is an ESTIMATE from peak rates. {hardware}: {device_named(hardware).source}", style="dim")
     if counted.uncounted:
         console.print(counted.warning().strip(), style="bold red", markup=False)

@@ -92,10 +92,12 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str:
+    from bitcycle.experiments.run_config import operands_used
+
     def flat(run: RunConfig) -> dict[str, Any]:
         return _flat(run, purposes.get(run, []))
 
-    further = _distinguishing(found, flat)
+    further = list(dict.fromkeys([*operands_used(each.run for each in found), *_distinguishing(found, flat)]))
     rows = []
     for each in found:
         run = each.run
@@ -116,6 +118,7 @@ def _flat(run: RunConfig, cells: list[Cell]) -> dict[str, Any]:
     values = run.as_dict()
     return {
         **{key: value for key, value in values.items() if key != "options"},
+        **run.operands,
         "learning_rate": run.learning_rate or "default",
         **{f"option {key}": value for key, value in values["options"].items()},
         "experiment": ", ".join(cell.experiment for cell in cells),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
@@ -126,6 +126,20 @@ class RunConfig:
         )
 
     @property
+    def operands(self) -> dict[str, str]:
+        """What moves apart from the schedule and what a width means, by field, with the defaults written out.
+
+        >>> RunConfig("graph", "static:4", 150, activations="static:8").operands
+        {'weights': 'static:4', 'activations': 'static:8', 'strength': '1', 'grid': 'integer'}
+        """
+        return {
+            "weights": self.weights or self.schedule,
+            "activations": self.activations or self.schedule,
+            "strength": self.strength or "1",
+            "grid": self.grid,
+        }
+
+    @property
     def description(self) -> str:
         """The schedule of the run, its grid if it is not the default one, and what moves apart from the schedule."""
         moves = {"W": self.weights, "A": self.activations, "strength": self.strength}
@@ -161,6 +175,16 @@ _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunCo
 _NEWER = ("weights", "activations", "strength", "grid")
 _REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
 _OTHER_THAN_DATA = attrgetter(*(name for name in _DEFAULTS if name != "data"))
+
+
+def operands_used(runs: Iterable[RunConfig]) -> list[str]:
+    """Return the fields of :attr:`RunConfig.operands` that have another value than the default in some run.
+
+    >>> operands_used([RunConfig("graph", "full", 9), RunConfig("graph", "CR:4-8", 9, grid="mx")])
+    ['grid']
+    """
+    runs = list(runs)
+    return [name for name in _NEWER if any(getattr(run, name) != _DEFAULTS[name] for run in runs)]
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

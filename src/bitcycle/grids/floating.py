@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import torch
@@ -28,7 +29,37 @@ class FormattedGrid(GridFamily):
             return self.errors
         return {4: "E2M1", 6: self.six_bits, 8: "E4M3", 16: "bfloat16"}[bits]
 
-    def round_scaled(
+    @abstractmethod
+    def rounded(self, x: Tensor, bits: Width, shared: Blocks, blocks: Blocks, noise: Noise, error: bool) -> Tensor:
+        """Return what :meth:`round` does at the widths of the family.
+
+        Args:
+            x: The tensor.
+            bits: One of the widths, as a number or, in a compiled graph, as a tensor.
+            shared: The dimensions that share one scale, where scales do not belong to blocks.
+            blocks: The blocks that share one scale, where they do.
+            noise: For stochastic rounding.
+            error: Whether the tensor is an error.
+        """
+
+    def round(
+        self,
+        x: Tensor,
+        bits: Width,
+        dims: Dims = None,
+        noise: Noise = None,
+        *,
+        along: Blocks = LAST,
+        error: bool = False,
+    ) -> Tensor:
+        check_floating(x)
+        if is_full_precision(bits):
+            return x
+        blocks = along if self.block is None else Blocks(along.dims, self.block, along.groups)
+        rounded = self.rounded(x, bits, Blocks(dims), blocks, noise, error)
+        return rounded if isinstance(bits, int) else torch.where(bits == 0, x, rounded)
+
+    def to_formats(
         self,
         x: Tensor,
         bits: Width,
@@ -56,25 +87,11 @@ class FloatGrid(FormattedGrid):
     name = "float"
     widths: ClassVar[tuple[int, ...]] = (4, 6, 8, 16)
 
-    def round(
-        self,
-        x: Tensor,
-        bits: Width,
-        dims: Dims = None,
-        noise: Noise = None,
-        *,
-        along: Blocks = LAST,
-        error: bool = False,
-    ) -> Tensor:
-        check_floating(x)
-        if is_full_precision(bits):
-            return x
-        if isinstance(bits, int):
-            if bits == 16:
-                return round_to_bfloat16(x, noise)
-            return self.round_scaled(x, bits, self.widths[:-1], Scaling.TO_LARGEST, Blocks(dims), noise, error)
-        scaled = self.round_scaled(x, bits, self.widths[:-1], Scaling.TO_LARGEST, Blocks(dims), noise, error)
-        return torch.where(bits == 0, x, torch.where(bits == 16, round_to_bfloat16(x, noise), scaled))
+    def rounded(self, x: Tensor, bits: Width, shared: Blocks, blocks: Blocks, noise: Noise, error: bool) -> Tensor:
+        if isinstance(bits, int) and bits == 16:
+            return round_to_bfloat16(x, noise)
+        scaled = self.to_formats(x, bits, (4, 6, 8), Scaling.TO_LARGEST, shared, noise, error)
+        return scaled if isinstance(bits, int) else torch.where(bits == 16, round_to_bfloat16(x, noise), scaled)
 
     def describe(self, bits: int, error: bool = False) -> str:
         return self.format_name(bits, error)

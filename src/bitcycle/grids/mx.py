@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from bitcycle.grids.family import LAST, is_full_precision, register_grid
+from bitcycle.grids.family import register_grid
 from bitcycle.grids.floating import FormattedGrid
 from bitcycle.kernels.float_rounding import Blocks, Scaling
-from bitcycle.kernels.rounding import Dims, Noise, Width, check_floating
+from bitcycle.kernels.rounding import Noise, Width
 
 
 @register_grid
@@ -18,6 +17,7 @@ class MicroscalingGrid(FormattedGrid):
     ``emax`` is the exponent of the largest number of the format. Values above that number become that number: with
     E2M1, those from 7/8 of the next power of two on lose up to a quarter.
 
+    >>> import torch
     >>> MicroscalingGrid().round(torch.tensor([4.0, 7.0, 0.7, -2.6]), bits=4)
     tensor([ 4.0000,  6.0000,  0.5000, -3.0000])
     """
@@ -26,22 +26,8 @@ class MicroscalingGrid(FormattedGrid):
     widths = (4, 6, 8)
     block = 32
 
-    def round(
-        self,
-        x: Tensor,
-        bits: Width,
-        dims: Dims = None,
-        noise: Noise = None,
-        *,
-        along: Blocks = LAST,
-        error: bool = False,
-    ) -> Tensor:
-        check_floating(x)
-        if is_full_precision(bits):
-            return x
-        blocks = Blocks(along.dims, self.block, along.groups)
-        rounded = self.round_scaled(x, bits, self.widths, Scaling.POWERS_OF_TWO, blocks, noise, error)
-        return rounded if isinstance(bits, int) else torch.where(bits == 0, x, rounded)
+    def rounded(self, x: Tensor, bits: Width, shared: Blocks, blocks: Blocks, noise: Noise, error: bool) -> Tensor:
+        return self.to_formats(x, bits, self.widths, Scaling.POWERS_OF_TWO, blocks, noise, error)
 
     def describe(self, bits: int, error: bool = False) -> str:
         return f"{self.format_name(bits, error)}, blocks of {self.block}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bitcycle.grids.family import LAST, register_grid
+from bitcycle.grids.family import register_grid
 from bitcycle.grids.floating import FloatGrid
 from bitcycle.kernels.float_rounding import E2M1, Blocks, Scaling, round_to_format
-from bitcycle.kernels.rounding import Dims, Noise, Width, check_floating
+from bitcycle.kernels.rounding import Noise, Width
 
 
 @register_grid
@@ -26,24 +26,13 @@ class NVFP4Grid(FloatGrid):
     widths = (4, 8, 16)
     block = 16
 
-    def round(
-        self,
-        x: Tensor,
-        bits: Width,
-        dims: Dims = None,
-        noise: Noise = None,
-        *,
-        along: Blocks = LAST,
-        error: bool = False,
-    ) -> Tensor:
-        check_floating(x)
+    def rounded(self, x: Tensor, bits: Width, shared: Blocks, blocks: Blocks, noise: Noise, error: bool) -> Tensor:
         if isinstance(bits, int) and bits != 4:
-            return super().round(x, bits, dims, noise, error=error)
-        blocks = Blocks(along.dims, self.block, along.groups)
+            return super().rounded(x, bits, shared, blocks, noise, error)
         four = round_to_format(x, E2M1, Scaling.TWO_LEVELS, blocks, noise)
         if isinstance(bits, int):
             return four
-        return torch.where(bits == 4, four, super().round(x, bits, dims, noise, error=error))
+        return torch.where(bits == 4, four, super().rounded(x, bits, shared, blocks, noise, error))
 
     def describe(self, bits: int, error: bool = False) -> str:
         return f"E2M1, blocks of {self.block}" if bits == 4 else super().describe(bits, error)

@@ -154,6 +154,7 @@ def _ensure_site(module: OwnProducts, local: str) -> bool:
             key = site.key
             site.control.copy_(template.control)
             site.control[KEY] = key
+            site.baseline = template.baseline
             site.join(template.group)
             template.followers.append(site)
         conversion.add_site(local, site)

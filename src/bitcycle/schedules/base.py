@@ -300,11 +300,7 @@ class Schedule(ABC):
         """
         saving = self.saving(total, backward_bits)
         low, high, backward = self._widths_to_count(total, backward_bits)
-        possible = 1 - _step_cost(low, backward) / _step_cost(high, backward)
-        if saving <= 0 or possible <= 0:
-            return None
-        share = saving / possible
-        return Group.LARGE if share > 2 / 3 else Group.MEDIUM if share > 1 / 3 else Group.SMALL
+        return group_of(saving, 1 - _step_cost(low, backward) / _step_cost(high, backward))
 
     def _widths_to_count(self, total: int, backward_bits: Bits | str) -> tuple[int, int, int]:
         """Return q_min, the largest integer width and the gradient bits as numbers."""
@@ -312,6 +308,14 @@ class Schedule(ABC):
         if backward_bits == "max":
             return low, high, high
         return low, high, width_of(checked_bits(backward_bits, "backward_bits", FULL_WIDTH))
+
+
+def group_of(saving: float, possible: float) -> Group | None:
+    """Return which third of the possible saving a saving is, or ``None`` if nothing is saved."""
+    if saving <= 0 or possible <= 0:
+        return None
+    share = saving / possible
+    return Group.LARGE if share > 2 / 3 else Group.MEDIUM if share > 1 / 3 else Group.SMALL
 
 
 def width_of(bits: Bits) -> int:

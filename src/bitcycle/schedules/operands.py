@@ -16,7 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.text import shown
-from bitcycle.schedules.base import BLOCK, FULL, FULL_WIDTH, Bits, Schedule, checked_bits, positive, width_of
+from bitcycle.schedules.base import (
+    BLOCK,
+    FULL,
+    FULL_WIDTH,
+    Bits,
+    Group,
+    Schedule,
+    checked_bits,
+    group_of,
+    positive,
+    width_of,
+)
 from bitcycle.schedules.constant import Constant
 from bitcycle.schedules.custom import Function
 from bitcycle.schedules.spec import schedule as as_schedule
@@ -150,6 +161,39 @@ backward=None, strength=1.0))
                 counts[w, a, g] += n
         return dict(counts)
 
+    def saving(self, total: int) -> float:
+        """Return the share of the cost of the :meth:`baseline` that is saved.
+
+        A multiply-accumulate costs ``w a + g w + g a`` BitOps in training, with ``w``, ``a`` and ``g`` the counted
+        widths of weights, activations and gradients. Negative if steps in full precision cost more than others save.
+
+        >>> OperandSchedules.of("static:4", 6, activations=8).saving(10) == 1 - (32 + 24 + 48) / (64 + 48 + 48)
+        True
+        """
+        return 1 - self._cost(total) / self.baseline(total)._cost(total)
+
+    def group(self, total: int) -> Group | None:
+        """Return which third of the possible saving is reached: that of static training at the smallest width.
+
+        ``None`` if nothing is saved.
+        """
+        low = min(width_of(own.limits(total)[0]) for own in (self.weights, self.activations))
+        baseline = self.baseline(total)
+        gradients = baseline.backward or Constant(self.largest(total))
+        cheapest = OperandSchedules(Constant(_bits(low)), Constant(_bits(low)), gradients)
+        possible = 1 - cheapest._cost(total) / baseline._cost(total)
+        return group_of(self.saving(total), possible)
+
+    def mean_strength(self, total: int) -> float:
+        """Return the mean strength over training."""
+        if isinstance(self.strength, Level):
+            return self.strength.value
+        blocks = (np.arange(first, min(first + BLOCK, total), dtype=np.int64) for first in range(0, total, BLOCK))
+        return sum(float(self.strength.values(steps, total).sum()) for steps in blocks) / total
+
+    def _cost(self, total: int) -> int:
+        return sum((w * a + g * w + g * a) * n for (w, a, g), n in self.histogram(total).items())
+
     @property
     def _rest_is_fixed(self) -> bool:
         return isinstance(self.strength, Level) and (self.backward is None or isinstance(self.backward, Constant))
@@ -160,14 +204,17 @@ backward=None, strength=1.0))
         is_full = strength == 0 or (weights is None and activations is None)
         return StepBits(weights, activations, None if is_full else self.largest(total), strength)
 
-    def _combinations(self, steps: NDArray[np.int64], total: int) -> tuple[list[list[int]], list[int]]:
-        strength = self.strength.values(steps, total)
+    def widths(self, steps: NDArray[np.int64], total: int) -> tuple[NDArray[np.int64], ...]:
+        """Return the widths of weights, activations and gradients at the given steps; full precision is 32."""
         w, a = (_counted(own.widths(steps, total)) for own in (self.weights, self.activations))
-        if self.backward is None:
-            is_full = (strength == 0) | ((w == FULL_WIDTH) & (a == FULL_WIDTH))
-            g = np.where(is_full, FULL_WIDTH, width_of(self.largest(total)))
-        else:
-            g = _counted(self.backward.widths(steps, total))
+        if self.backward is not None:
+            return w, a, _counted(self.backward.widths(steps, total))
+        is_full = (self.strength.values(steps, total) == 0) | ((w == FULL_WIDTH) & (a == FULL_WIDTH))
+        return w, a, np.where(is_full, FULL_WIDTH, width_of(self.largest(total)))
+
+    def _combinations(self, steps: NDArray[np.int64], total: int) -> tuple[list[list[int]], list[int]]:
+        w, a, g = self.widths(steps, total)
+        strength = self.strength.values(steps, total)
         w, a = (np.where(strength < 1, FULL_WIDTH, each) for each in (w, a))
         combinations, numbers = np.unique(np.stack([w, a, g], axis=1), axis=0, return_counts=True)
         return combinations.tolist(), numbers.tolist()
@@ -203,6 +250,10 @@ def _backward(bits: BackwardBits, most: int) -> Schedule | None:
 def _largest(weights: Schedule, activations: Schedule, total: int) -> Bits:
     widths = [own.baseline(total) for own in (weights, activations)]
     return max((width for width in widths if width is not None), default=None)
+
+
+def _bits(width: int) -> Bits:
+    return None if width == FULL_WIDTH else width
 
 
 def _counted(widths: NDArray[np.int64]) -> NDArray[np.int64]:

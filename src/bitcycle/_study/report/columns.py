@@ -10,10 +10,13 @@ from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, Comparison, Correlation, DeficitAnalysis, DeficitPoint, Estimate, Setting
 from bitcycle._study.report import labels
 from bitcycle._study.report.info import FailedRun
-from bitcycle._study.report.style import kind_of
+from bitcycle._study.report.style import FULL, kind_of
 from bitcycle._study.report.tables import Column, csv_text
+from bitcycle._study.statistics.labels import gradient_bits
 from bitcycle._support.charts.scale import MINUS
 from bitcycle._support.text import short
+from bitcycle.experiments.run_config import operands_used
+from bitcycle.schedules.base import Bits
 
 Pair = tuple[str, str, Comparison]
 NOT_COMPARED = Estimate(math.nan, math.nan, math.nan, math.nan)
@@ -25,6 +28,7 @@ QUALITY_HEADS = (
 SETTING_HEADS = (
     *("title", "task", "metric", "higher_is_better", "label", "schedule", "group", "baseline", *QUALITY_HEADS),
     *("bitops", "relative_cost", "mean_bits", "early_bits", "seconds", "on_front"),
+    *("weights", "activations", "strength", "grid", "gradients"),
 )
 DEFICIT_HEADS = (
     *("title", "task", "metric", "higher_is_better", "q_min", "q_max", "normal_steps", "window_steps"),
@@ -36,6 +40,7 @@ def setting_columns(analysis: Analysis) -> list[Column[Setting]]:
     """Return the columns of the table of settings."""
     return [
         Column("schedule", lambda s: s.label, numeric=False),
+        *operand_columns(analysis),
         Column("saving group", lambda s: kind_of(s).name, numeric=False),
         Column("saving", labels.saving_text, lambda s: 1 - s.relative_cost),
         *_quality_columns(analysis, f"gain over {analysis.baseline or 'baseline'}"),
@@ -45,6 +50,23 @@ def setting_columns(analysis: Analysis) -> list[Column[Setting]]:
         Column("cost in BitOps", lambda s: short(round(s.bitops)), lambda s: s.bitops),
         Column("time per run", lambda s: fmt.duration(s.seconds), lambda s: s.seconds),
     ]
+
+
+def operand_columns(analysis: Analysis) -> list[Column[Setting]]:
+    """Return the columns of what moves apart from the schedule, of gradients and of grids, where settings use them."""
+
+    def column(name: str) -> Column[Setting]:
+        return Column(name, lambda s: s.run.operands[name], numeric=False)
+
+    columns = [column(name) for name in operands_used(s.run for s in analysis.settings)]
+    on_bits = [gradient_bits(s.run) for s in analysis.settings if kind_of(s) is not FULL]
+    if len(set(on_bits)) > 1:
+        columns.append(Column("gradients", lambda s: _bits_text(gradient_bits(s.run)), numeric=False))
+    return columns
+
+
+def _bits_text(bits: Bits | str) -> str:
+    return "full" if bits is None else str(bits)
 
 
 def deficit_columns(analysis: DeficitAnalysis, experiment: labels.ExperimentView) -> list[Column[DeficitPoint]]:
@@ -140,6 +162,7 @@ def settings_csv(analyses: Sequence[Analysis]) -> str:
             *(a.title, a.question.task, a.metric, a.higher_is_better),
             *(s.label, s.run.schedule, s.group or "", s.baseline, *_exact_quality(s)),
             *(s.bitops, s.relative_cost, s.mean_bits, s.early_bits, s.seconds, s.on_front),
+            *(*s.run.operands.values(), _bits_text(gradient_bits(s.run))),
         )
         for a in analyses
         for s in a.settings

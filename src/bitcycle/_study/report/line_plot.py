@@ -157,7 +157,7 @@ def _strip(each: Line, frame: Frame, top: float, scale: BitScale) -> Markup:
     return tag("g", *parts, **_group(each))
 
 
-def strength(bits: int, scale: BitScale) -> float:
+def strength(bits: float, scale: BitScale) -> float:
     """Return the opacity of a strip at a number of bits.
 
     >>> scale = BitScale(3, 8, full=True)

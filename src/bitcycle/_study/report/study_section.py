@@ -8,7 +8,13 @@ from collections import Counter
 from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Analysis, EqualCost, Setting
 from bitcycle._study.report import labels
-from bitcycle._study.report.columns import CORRELATION_COLUMNS, as_estimate, pair_columns, setting_columns
+from bitcycle._study.report.columns import (
+    CORRELATION_COLUMNS,
+    as_estimate,
+    operand_columns,
+    pair_columns,
+    setting_columns,
+)
 from bitcycle._study.report.cost_plot import NARROW, WIDE, cost_plot
 from bitcycle._study.report.curves import VALIDATION, Curves
 from bitcycle._study.report.line_plot import Line, diagnostic_plots, line_plot, settled_scale, strength
@@ -19,11 +25,10 @@ from bitcycle._study.wording import recommendations
 from bitcycle._support.charts.drawing import Drawing, text
 from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle.schedules import schedule
-from bitcycle.schedules.plot import BitScale, Stretch, bits_panel, stretches
+from bitcycle.schedules.plot import Track, scale_of, track_panels, tracks
 
 MARKDOWN_COLUMNS = 11
-"""The summary shows the first columns of the table; the CSV file has all of them."""
+"""The summary shows the first columns of the table, and those of operands; the CSV file has all of them."""
 MOST_ROWS = 1000
 """The most rows of a table; the CSV file has all of them."""
 DIAGNOSTICS_TEXT = "Means over the seeds, coloured by group. Hover over a line for its name, or select a schedule."
@@ -43,7 +48,7 @@ class StudySection(Section):
     def __init__(self, number: int, analysis: Analysis, curves: Curves) -> None:
         self.anchor, self.analysis = f"task-{number}", analysis
         self.settings = labels.drawn_settings(analysis)
-        self.bits = {setting.label: _known_bits(setting) for setting in self.settings}
+        self.tracks = {setting.label: _known_tracks(setting) for setting in self.settings}
         self.cost = cost_plot(analysis, WIDE)
         self.schedules = self._schedule_panels()
         self.training = self._training_panels(self._lines(curves, VALIDATION))
@@ -69,21 +74,24 @@ class StudySection(Section):
                 compared = labels.has_cost(setting) and not setting.baseline
                 tip = fmt.cost_phrase(setting.relative_cost) if compared else ""
                 style = (labels.key_of(self.analysis, setting), setting.label, kind.class_)
-                lines.append(Line(*style, points, drawn[panel], tip, bits=self.bits[setting.label]))
+                bits = self.tracks[setting.label][0].stretches if self.tracks[setting.label] else []
+                lines.append(Line(*style, points, drawn[panel], tip, bits=bits))
                 drawn[panel] += 1
         return lines
 
     def _schedule_panels(self) -> list[tuple[Setting, Drawing]]:
-        """A panel per schedule whose bits are known, apart from full precision."""
-        known = [each for each in self.settings if kind_of(each) is not FULL and self.bits[each.label]]
-        scale = BitScale.of(self.bits[setting.label] for setting in known)
+        """A panel per schedule whose bits are known, apart from full precision; several where operands differ."""
+        known = [each for each in self.settings if kind_of(each) is not FULL and self.tracks[each.label]]
+        scale = scale_of(self.tracks[setting.label] for setting in known)
         drawn = []
         for setting in known:
             words = f"mean {setting.mean_bits:.2f} bits"
             if setting.label != self.analysis.baseline and setting.relative_cost <= labels.EQUAL:
                 words += f", {fmt.cost_phrase(setting.relative_cost)}"
-            panel = bits_panel(setting.label, words, self.bits[setting.label], scale, kind_of(setting).class_)
-            drawn.append((setting, panel))
+            own = self.tracks[setting.label]
+            notes = [words] if len(own) == 1 else [f"{each.name}: {each.spec}" for each in own]
+            captions = [(setting.label, each) for each in notes]
+            drawn += [(setting, panel) for panel in track_panels(own, captions, scale, kind_of(setting).class_)]
         return drawn
 
     def _training_panels(self, lines: list[Line]) -> list[Drawing]:
@@ -135,7 +143,8 @@ class StudySection(Section):
 
     def tables(self) -> list[str]:
         analysis = self.analysis
-        blocks = [markdown_table(setting_columns(analysis)[:MARKDOWN_COLUMNS], analysis.settings[:MOST_ROWS])]
+        columns = setting_columns(analysis)[: MARKDOWN_COLUMNS + len(operand_columns(analysis))]
+        blocks = [markdown_table(columns, analysis.settings[:MOST_ROWS])]
         if analysis.correlations:
             table = markdown_table(CORRELATION_COLUMNS[:-1], analysis.correlations)  # the last is for the page only
             blocks += ["Correlation of quality with cost:", table]
@@ -202,7 +211,7 @@ class StudySection(Section):
 
     def _bits_key(self) -> Markup:
         """What the shades of the strips mean."""
-        scale = BitScale.of(self.bits.values())
+        scale = scale_of(known[:1] for known in self.tracks.values())
         levels = sorted({round(scale.low + (scale.high - scale.low) * i / 5) for i in range(6)})
         if len(levels) == 1:
             return Markup("")
@@ -243,9 +252,11 @@ def _table_text(analysis: Analysis) -> str:
 
 
 def _curve_text(analysis: Analysis) -> str:
+    apart = any(setting.run.weights or setting.run.activations for setting in analysis.settings)
     return (
         f"The {analysis.metric} on the validation set, mean over seeds ({labels.better_text(analysis)}); the other "
-        "groups are grey. The strips show the bits at the same steps. A steep start may be cut off."
+        f"groups are grey. The strips show the bits {'of weights ' if apart else ''}at the same steps. "
+        "A steep start may be cut off."
     )
 
 
@@ -261,9 +272,9 @@ def _trend_text(test: EqualCost) -> str:
     )
 
 
-def _known_bits(setting: Setting) -> list[Stretch]:
-    """The stretches of a schedule; none for a user's function that is not known in this process."""
+def _known_tracks(setting: Setting) -> list[Track]:
+    """What moves in a setting; nothing for a user's function that is not known in this process."""
     try:
-        return stretches(schedule(setting.run.schedule), setting.run.steps)
+        return tracks(setting.run.schedules, setting.run.steps)
     except ValueError:
         return []

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant, Cyclic, Mixed, Schedule, schedule
+from bitcycle.schedules import Constant, Cyclic, Mixed, OperandSchedules, Schedule, schedule
 from bitcycle.schedules.base import Bits
 
 
@@ -27,6 +27,16 @@ def schedule_of(run: RunConfig) -> Schedule | None:
         return schedule(run.schedule)
     except ValueError:
         if "call:" in run.schedule:
+            return None
+        raise
+
+
+def moves_of(run: RunConfig) -> OperandSchedules | None:
+    """Return everything that moves in a run, or None if a user's function in it is not known in this process."""
+    try:
+        return run.schedules
+    except ValueError:
+        if any("call:" in str(spec) for spec in (*run.operands.values(), run.backward_bits)):
             return None
         raise
 
@@ -44,9 +54,8 @@ def gradient_bits(run: RunConfig) -> Bits | str:
     >>> gradient_bits(RunConfig("graph", "CR:3-8", 150, backward_bits=6))
     6
     """
-    if run.backward_bits != "max" or schedule_of(run) is None:
-        return run.backward_bits
-    return run.schedules.largest(run.steps)
+    moves = moves_of(run)
+    return run.backward_bits if run.backward_bits != "max" or moves is None else moves.largest(run.steps)
 
 
 def labels(settings: Sequence[RunConfig]) -> list[str]:

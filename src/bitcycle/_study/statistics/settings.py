@@ -11,7 +11,7 @@ import numpy as np
 from bitcycle._study.analysis import Comparison, Setting
 from bitcycle._study.statistics.bootstrap import estimate
 from bitcycle._study.statistics.comparisons import compare, corrected
-from bitcycle._study.statistics.labels import gradient_bits, labels, moves_apart, schedule_of
+from bitcycle._study.statistics.labels import gradient_bits, labels, moves_apart, moves_of, schedule_of
 from bitcycle._support.rounding import significant
 from bitcycle.advice.non_inferiority import non_inferiority
 from bitcycle.experiments.result import RunResult
@@ -92,8 +92,8 @@ def describe(
                 label=label,
                 group=schedule.group(run.steps, fixed_backward) if schedule and one_schedule else None,
                 baseline=constant,
-                mean_bits=schedule.mean_bits(run.steps) if schedule else math.nan,
-                early_bits=schedule.mean_bits(run.steps, EARLY) if schedule else math.nan,
+                mean_bits=_mean_bits(run),
+                early_bits=_mean_bits(run, EARLY),
                 qualities=qualities[run],
                 quality=estimates[run],
                 bitops=bitops[run],
@@ -107,6 +107,14 @@ def describe(
             )
         )
     return settings
+
+
+def _mean_bits(run: RunConfig, first: float = 1.0) -> float:
+    """Return the mean bits of weights and activations; NaN for a user's function that is not known here."""
+    moves = moves_of(run)
+    if moves is None:
+        return math.nan
+    return fmean(own.mean_bits(run.steps, first) for own in (moves.weights, moves.activations))
 
 
 def on_front(costs: Sequence[float], qualities: Sequence[float]) -> list[bool]:
