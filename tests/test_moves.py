@@ -18,6 +18,7 @@ from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.training import train
 from bitcycle.schedules import OperandSchedules, StepBits, strength
 from bitcycle.schedules.strengths import Curve, Joined, Level, Profile
+from tests.schedules.strategies import schedules
 
 MOVES = {
     "weights": "join(static:4, 0.5, static:8)",
@@ -27,9 +28,18 @@ MOVES = {
 }
 
 
-def model_of_two(seed=0):
+RECIPES = {
+    "integer": bc.Recipe(),
+    "symmetric": bc.Recipe(grid="symmetric"),
+    "float": bc.Recipe(grid="float"),
+    "mx": bc.Recipe(grid="mx"),
+    "nvfp4": bc.Recipe(grid="nvfp4", hadamard=True),
+}
+
+
+def model_of_two(seed=0, recipe=None):
     torch.manual_seed(seed)
-    return bc.quantize(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), execute="simulated")
+    return bc.quantize(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), recipe, execute="simulated")
 
 
 X = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
@@ -89,11 +99,12 @@ def test_evaluation_is_at_the_largest_width_of_each_operand_or_at_the_given_one(
         del p
 
 
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_one_compiled_graph_when_everything_moves():
+def test_one_compiled_graph_when_everything_moves(recipe):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    eager, model = model_of_two(), model_of_two()
+    eager, model = model_of_two(recipe=recipe), model_of_two(recipe=recipe)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     for own, run in ((eager, eager), (model, compiled)):
         trained(own, bc.PrecisionScheduler(own, "static:8", total_steps=12, **MOVES), 12, run)
@@ -102,8 +113,9 @@ def test_one_compiled_graph_when_everything_moves():
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
 
-def test_a_resumed_training_is_the_same_bit_for_bit():
-    whole, first, second = (model_of_two() for _ in range(3))
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_resumed_training_is_the_same_bit_for_bit(recipe):
+    whole, first, second = (model_of_two(recipe=recipe) for _ in range(3))
     trained(whole, bc.PrecisionScheduler(whole, "static:8", total_steps=12, **MOVES), 12)
     p = bc.PrecisionScheduler(first, "static:8", total_steps=12, **MOVES)
     trained(first, p, 7)
@@ -155,6 +167,14 @@ def test_a_combination_costs_what_a_hand_computation_says():
             model(x).sum().backward()
             p.step()
     assert meter.bitops == half
+
+
+@settings(deadline=None)
+@given(s=schedules, total=st.integers(1, 200), backward=st.sampled_from(["max", None, 1, 8, 16]))
+def test_one_schedule_for_everything_saves_what_the_schedule_says(s, total, backward):
+    moves = OperandSchedules.of(s, backward)
+    assert moves.saving(total) == pytest.approx(s.saving(total, backward))
+    assert moves.group(total) == s.group(total, backward)
 
 
 def test_healing_costs_bits_before_and_full_after():
@@ -258,8 +278,9 @@ def test_existing_names_of_runs_do_not_change():
     assert RunConfig("graph", "static:4", 150, activations="static:8").name != RunConfig("graph", "static:4", 150).name
 
 
-def test_a_run_with_everything_on_resumes_bit_for_bit(tmp_path):
-    run = RunConfig("image", "static:8", steps=6, batch_size=8, **MOVES)
+@pytest.mark.parametrize("grid", ["integer", "nvfp4"])
+def test_a_run_with_everything_on_resumes_bit_for_bit(tmp_path, grid):
+    run = RunConfig("image", "static:8", steps=6, batch_size=8, grid=grid, **MOVES)
 
     def stop(progress):
         if progress.step == 4:

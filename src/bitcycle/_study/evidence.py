@@ -51,4 +51,9 @@ def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[Eviden
     chosen = [record for record in records if record.run.task == task]
     if len({record.question for record in chosen}) > 1:
         raise ValueError(f"the runs of {task} differ in model, steps or options, so they cannot be compared")
+    apart = {(record.run.weights, record.run.activations, record.run.strength, record.run.grid) for record in chosen}
+    if len(apart) > 1:  # evidence is about schedules alone
+        raise ValueError(
+            f"the runs of {task} differ in grid, weights, activations or strength, so schedules cannot be compared"
+        )
     return [evidence_of(record) for record in chosen], chosen[0].run.steps

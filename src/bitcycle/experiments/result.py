@@ -61,7 +61,7 @@ class RunResult:
 
     @property
     def question(self) -> RunConfig:
-        """The run without its seed, schedule and learning-rate policy. Runs with the same question are comparable."""
+        """The run without its seed, schedules, grid and learning-rate policy: runs of one question are comparable."""
         return replace(
             self.run.setting,
             schedule="",
@@ -70,6 +70,7 @@ class RunResult:
             weights="",
             activations="",
             strength="",
+            grid="integer",
         )
 
     @property

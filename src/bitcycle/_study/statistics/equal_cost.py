@@ -59,7 +59,7 @@ def equal_cost(settings: Iterable[Setting], sign: int) -> EqualCost | None:
 def equally_expensive(settings: Sequence[Setting]) -> list[Setting]:
     """Return the largest set of medium schedules that cost the same and are trained alike; empty if below three."""
     medium = sorted((s for s in settings if s.group == "medium"), key=_order)
-    alike: dict[tuple[str, Bits | str], list[Setting]] = {}
+    alike: dict[tuple[Bits | str, ...], list[Setting]] = {}
     for setting in medium:
         alike.setdefault(_training(setting), []).append(setting)
     best: list[Setting] = []
@@ -104,7 +104,7 @@ def _pairs(settings: Sequence[Setting], sign: int) -> list[tuple[str, str, Compa
             named.setdefault(name, []).append((details, setting))
     pairs = []
     for high_name, low_name in PAIRS:
-        partners: dict[tuple[str, str, Bits | str], list[Setting]] = {}
+        partners: dict[tuple[Bits | str, ...], list[Setting]] = {}
         for details, low in named.get(low_name, []):
             partners.setdefault((details, *_training(low)), []).append(low)
         pairs += [
@@ -117,6 +117,7 @@ def _pairs(settings: Sequence[Setting], sign: int) -> list[tuple[str, str, Compa
     return [(high.label, low.label, each) for (high, low), each in zip(pairs, comparisons, strict=True)]
 
 
-def _training(setting: Setting) -> tuple[str, Bits | str]:
+def _training(setting: Setting) -> tuple[Bits | str, ...]:
     """What settings that differ by their schedule alone have in common."""
-    return setting.run.learning_rate, gradient_bits(setting.run)
+    run = setting.run
+    return run.learning_rate, gradient_bits(run), run.weights, run.activations, run.strength, run.grid

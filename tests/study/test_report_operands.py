@@ -1,0 +1,136 @@
+"""Reports, tables and exports show what moves apart from the schedule where a study uses it, and only there."""
+
+import csv
+import io
+
+import pytest
+
+from bitcycle._study.exports import export
+from bitcycle._study.report.columns import setting_columns, settings_csv
+from bitcycle._study.report.curves import Curves
+from bitcycle._study.report.study_section import StudySection
+from bitcycle.cli.results import _table
+from bitcycle.experiments.run_config import RunConfig
+from bitcycle.schedules import OperandSchedules
+from tests.study.statistics_records import only, record
+
+HEALING = "join(static:4, 0.8, full)"
+
+
+def moving():
+    settings = [
+        ("static:8", {}),
+        ("static:4", {"activations": "static:8"}),
+        ("static:4", {"strength": "join(linear-rise, 0.5, 1)"}),
+        ("static:4", {"grid": "mx"}),
+        (HEALING, {"backward_bits": 6}),
+        ("full", {}),
+    ]
+    return [
+        record(spec, seed, 0.9 + 0.01 * seed + 0.001 * i, **moves)
+        for i, (spec, moves) in enumerate(settings)
+        for seed in range(3)
+    ]
+
+
+def plain():
+    return [
+        record(spec, seed, 0.9 + 0.01 * seed) for spec in ("static:8", "CR:3-8:cycles=8", "full") for seed in range(3)
+    ]
+
+
+def headings(records):
+    return [column.head for column in setting_columns(only(records))]
+
+
+def section(records):
+    return StudySection(0, only(records), Curves(records, [each.run for each in records]))
+
+
+def test_the_table_of_a_report():
+    assert headings(moving())[:5] == ["schedule", "activations", "strength", "grid", "gradients"]
+    columns = {column.head: column for column in setting_columns(only(moving()))}
+    apart = next(s for s in only(moving()).settings if s.run.activations == "static:8")
+    assert [columns[name].cell(apart) for name in ("activations", "strength", "grid")] == ["static:8", "1", "integer"]
+
+
+def test_a_study_without_them_has_no_such_columns():
+    assert not {"weights", "activations", "strength", "grid", "gradients"} & set(headings(plain()))
+    assert _table(plain(), {}).split("\n")[0].split() == [
+        "task",
+        "schedule",
+        "seed",
+        "test",
+        "effective",
+        "MACs",
+        "time",
+        "run",
+    ]
+
+
+def test_the_csv_of_settings_always_has_them():
+    rows = list(csv.DictReader(io.StringIO(settings_csv([only(moving())]))))
+    healing = next(row for row in rows if row["schedule"] == HEALING)
+    assert (healing["weights"], healing["strength"], healing["grid"], healing["gradients"]) == (
+        HEALING,
+        "1",
+        "integer",
+        "6",
+    )
+    apart = next(row for row in rows if row["activations"] == "static:8" and row["weights"] == "static:4")
+    assert float(apart["mean_bits"]) == 6
+
+
+def test_the_table_of_results():
+    head, *lines = _table(moving(), {}).split("\n")
+    assert all(name in head for name in ("activations", "strength", "grid"))
+    assert "weights" not in head
+    assert any("static:4" in line and "mx" in line for line in lines)
+    everywhere = [record("static:4", seed, 0.9, activations="static:8") for seed in range(2)]
+    assert "activations" in _table(everywhere, {})  # although no two runs differ in it
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_exported_tables_have_a_value_in_every_row(suffix, tmp_path):
+    file = tmp_path / f"runs.{suffix}"
+    export(moving(), file)
+    if suffix == "csv":
+        rows = list(csv.DictReader(io.StringIO(file.read_text())))
+    else:
+        pq = pytest.importorskip("pyarrow.parquet")
+        rows = pq.read_table(file).to_pylist()
+    assert {row["grid"] for row in rows} == {"integer", "mx"}
+    assert {row["activations"] for row in rows if row["schedule"] == "static:8"} == {"static:8"}
+    assert "weights" not in rows[0]
+    export(plain(), file)
+    assert "grid" not in file.read_bytes().decode("latin-1").splitlines()[0]
+
+
+def test_the_page_draws_every_operand():
+    page = str(section(moving()).body())
+    for words in (
+        "weights: static:4",
+        "activations: static:8",
+        "strength: join(linear-rise, 0.5, 1)",
+        "gradients: static:6",
+    ):
+        assert words in page
+    assert "gradients:" not in str(section(plain()).body())
+    assert "bits of weights" in page
+
+
+def test_a_function_of_another_process_leaves_the_rest_of_the_report():
+    unknown = [record("static:4", seed, 0.9, activations="call:elsewhere") for seed in range(3)]
+    records = [*moving(), *unknown]
+    analysis = only(records)
+    found = next(s for s in analysis.settings if s.run.activations == "call:elsewhere")
+    assert found.mean_bits != found.mean_bits
+    assert "call:elsewhere" in str(section(records).body())
+
+
+def test_operands_of_a_run_are_those_of_its_schedules():
+    run = RunConfig("graph", "static:4", 10, weights="LR:3-8:cycles=2", strength="0.5")
+    moves = OperandSchedules.of("static:4", weights="LR:3-8:cycles=2", strength="0.5")
+    assert run.operands["weights"] == str(moves.weights)
+    assert run.operands["activations"] == str(moves.activations)
+    assert run.operands["strength"] == str(moves.strength)
