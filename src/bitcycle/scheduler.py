@@ -11,7 +11,7 @@ from torch import nn
 
 from bitcycle.arithmetic.site import Site, check_width, larger, write_bits
 from bitcycle.conversion.sites import sites
-from bitcycle.schedules import Bits, Constant, OperandSchedules, Schedule, StepBits
+from bitcycle.schedules import Bits, OperandSchedules, StepBits
 from bitcycle.schedules import schedule as as_schedule
 from bitcycle.schedules.base import MOST_BITS, positive, whole
 from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits
@@ -196,22 +196,13 @@ class PrecisionScheduler:
 
     def _set_total_steps(self, total_steps: int) -> None:
         total_steps = positive(total_steps, "total_steps")
-        moving = {"weights": self.schedules.weights, "activations": self.schedules.activations}
-        for name, each in (moving | {"backward_bits": self.schedules.backward}).items():
-            self._check_widths(each, total_steps, name)
+        for grid in {site.settings.grid for site in self._sites}:
+            self.schedules.check(total_steps, grid.check_schedule)
         evaluation = self.schedules.evaluation(total_steps)
         self.schedules.at(0, total_steps)  # a schedule that does not fit raises here, before anything changes
         self._total_steps = total_steps
         self._baseline = self.schedules.baseline(total_steps).at(0, total_steps)
         self._evaluation = evaluation if self._fixed_evaluation is None else self._fixed_evaluation
-
-    def _check_widths(self, schedule: Schedule | None, total_steps: int, name: str) -> None:
-        """Raise a ValueError if a grid lacks a constant width, or has none as large as the largest of a schedule."""
-        if isinstance(schedule, Constant):
-            check_width(schedule.bits, self._sites, name)
-        elif schedule is not None:
-            for grid in {site.settings.grid for site in self._sites}:
-                grid.width_for(schedule.limits(total_steps)[1], f"the largest of {name}")
 
     def _take_over_sites(self) -> None:
         """Remember this scheduler on its sites. Warn if another one still controls some of them."""

@@ -80,3 +80,8 @@ def test_evaluation_is_at_q_max_or_at_the_current_bits():
         got = layer.eval()(x)
         bc.set_bits(layer, forward=expected)
         assert torch.equal(got, layer(x))
+
+
+def test_an_unknown_grid_is_refused_at_once():
+    with pytest.raises(ValueError, match="unknown grid 'mxx'; "):
+        bc.Recipe(grid="mxx")

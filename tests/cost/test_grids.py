@@ -58,3 +58,28 @@ def test_four_bits_against_eight_by_hand(device, grid, ratio):
 def test_every_device_names_its_source():
     assert {"a100", "h100", "b200", "mi355x"} <= DEVICES.keys()
     assert all(device.source for device in DEVICES.values())
+
+
+@pytest.mark.parametrize(
+    ("moves", "told"),
+    [
+        ({"schedule": "static:5"}, "weights must be 4 or 6 or 8 on the grid 'mx'.*, got 5"),
+        ({"schedule": "static:4", "activations": 7}, "activations must be 4 or 6 or 8 on the grid 'mx'.*, got 7"),
+        ({"schedule": "static:4", "backward_bits": 5}, "backward_bits must be 4 or 6 or 8 on the grid 'mx'.*, got 5"),
+        ({"schedule": "CR:3-9"}, "the largest of weights must be 4 or 6 or 8 on the grid 'mx'.*, got 9"),
+    ],
+)
+def test_widths_that_the_grid_lacks_are_refused_as_in_training(moves, told):
+    model = bc.quantize(nn.Linear(64, 32), bc.Recipe(grid="mx"))
+    counted = bc.cost(model, torch.zeros(2, 64))
+    for count in (counted.training, counted.saving, counted.time_ratio):
+        with pytest.raises(ValueError, match=told):
+            count(steps=10, **moves)
+    with pytest.raises(ValueError, match=told):
+        bc.PrecisionScheduler(model, total_steps=10, **moves)
+
+
+def test_a_schedule_that_moves_between_the_widths_of_a_grid_is_compared_with_the_width_that_would_run():
+    counted = bc.cost(bc.quantize(nn.Linear(64, 32), bc.Recipe(grid="mx")), torch.zeros(2, 64))
+    spent, static = counted.training("CR:3-7", 100), counted.training("static:8", 100)
+    assert counted.saving("CR:3-7", steps=100) == pytest.approx(1 - spent / static)

@@ -134,3 +134,9 @@ def test_operands_of_a_run_are_those_of_its_schedules():
     assert run.operands["weights"] == str(moves.weights)
     assert run.operands["activations"] == str(moves.activations)
     assert run.operands["strength"] == str(moves.strength)
+
+
+def test_labels_name_the_grid_where_grids_differ():
+    labels = [s.label for s in only(moving()).settings]
+    assert "static 8 integer" in labels
+    assert "full" in labels  # which has no grid

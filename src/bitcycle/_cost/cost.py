@@ -131,7 +131,7 @@ class Cost:
         uncounted: Products that no rule can count; no number includes them.
         normalised: Number of elements that layer normalisation returns.
         grid: What the widths mean, see :mod:`bitcycle.grids`. Where the grid lacks a width of a schedule, the next
-            larger one that it has counts, as in training.
+            larger one that it has counts, as in training; a constant width that it lacks is an error, as there.
 
     Example:
         >>> c = Cost((Row("fc", "Linear", "Linear", 10, 10, 10, quantized=True),))
@@ -238,8 +238,14 @@ class Cost:
             >>> c.training("static:4", steps=100, backward_bits=8)
             80000
         """
-        moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
+        moves = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
         return self._spent(moves, steps, _convention_named(convention))
+
+    def _checked(self, moves: OperandSchedules, steps: int) -> OperandSchedules:
+        """Return schedules whose widths the grid has. A baseline is not checked: its width is derived from theirs."""
+        if self.grid != DEFAULT:
+            moves.check(steps, grid_family(self.grid).check_schedule)
+        return moves
 
     def _histogram(self, moves: OperandSchedules, steps: int) -> dict[tuple[int, int, int], int]:
         """Count the steps at each combination of widths of weights, activations and gradients that the grid has."""
@@ -303,7 +309,7 @@ class Cost:
             >>> round(c.saving("CR:3-8", steps=64_000), 3), c.saving("static:8", steps=10, against="full")
             (0.367, 0.9375)
         """
-        moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
+        moves = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
         baseline, counting = moves.baseline(steps), _convention_named(convention)
         if against != "max":
             other = as_schedule(against)
@@ -350,7 +356,7 @@ class Cost:
             >>> c.time_ratio("static:4", steps=10, device="a100"), c.time_ratio("CR:5-8", steps=10, device="a100")
             (1.0, 1.0)
         """
-        moves = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
+        moves = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
         chosen = (device_named(device) if isinstance(device, str) else device).on(self.grid)
 
         def seconds(plan: OperandSchedules) -> float:

@@ -169,12 +169,7 @@ def check_widths(run: RunConfig) -> None:
     """Raise a ValueError if the grid of a run lacks a constant width, or has none as large as a schedule's largest."""
     from bitcycle.grids import grid_family
 
-    grid, moves = grid_family(run.grid), run.schedules
-    for name, each in (("weights", moves.weights), ("activations", moves.activations), ("gradients", moves.backward)):
-        if isinstance(each, Constant):
-            grid.check_width(each.bits, f"the bits of {name}")
-        elif each is not None:
-            grid.width_for(each.limits(run.steps)[1], f"the largest of the bits of {name}")
+    run.schedules.check(run.steps, grid_family(run.grid).check_schedule)
 
 
 def _toml(value: Any) -> str:

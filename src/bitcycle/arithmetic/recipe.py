@@ -86,9 +86,10 @@ class Recipe:
                 raise ValueError(f"Recipe({field.name}=...) must be {' or '.join(map(repr, choices))}, got {value!r}")
             if not choices and type(value) is not expected:
                 raise ValueError(f"Recipe({field.name}=...) must be of type {expected.__name__}, got {value!r}")
-        if self.fold_scales and not self.family.has_codes:
+        family = self.family  # an unknown grid raises here
+        if self.fold_scales and not family.has_codes:
             raise ValueError(f"Recipe(fold_scales=True) is for grids of integers, got grid={self.grid!r}")
-        if self.hadamard and self.family.block is None:
+        if self.hadamard and family.block is None:
             raise ValueError(
                 f"Recipe(hadamard=True) is for grids with blocks, 'mx' and 'nvfp4', got grid={self.grid!r}"
             )

@@ -367,7 +367,7 @@ def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Cont
         reason = None if mixin is None else mixin.refuses(module, recipe)
         if reason is not None:
             label = f"{name or 'the model'} ({type(module).__name__})"
-            raise ValueError(f"{label}: {reason}; or keep it in full precision with keep={name!r}")
+            raise ValueError(f"{label}: {reason}; keep it in full precision with keep={name!r}")
 
 
 def _refuse_what_cannot_be_converted(model: nn.Module) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from bitcycle._support.names import nearest
 from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.rounding import Dims, Noise, Width
+from bitcycle.schedules import Constant, Schedule
 
 LAST = Blocks((-1,))
 
@@ -98,6 +99,17 @@ class GridFamily(ABC):
             return None
         found = next((width for width in self.widths if width >= bits), None)
         return self.check_width(bits, what) if found is None else found
+
+    def check_schedule(self, schedule: Schedule, total: int, what: str) -> None:
+        """Check the widths of a schedule: a constant one must exist, others move between those there are.
+
+        Raises:
+            ValueError: The family lacks a constant width, or has none as large as the largest of the schedule.
+        """
+        if isinstance(schedule, Constant):
+            self.check_width(schedule.bits, what)
+        else:
+            self.width_for(schedule.limits(total)[1], f"the largest of {what}")
 
     def _listed(self) -> str:
         """Return the widths in words."""

@@ -8,6 +8,7 @@ full precision is the largest; costs are compared with static training at the la
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -125,6 +126,13 @@ backward=None, strength=1.0))
     def evaluation(self, total: int) -> tuple[Bits, Bits]:
         """Return the largest widths of weights and of activations; full precision is the largest."""
         return self.weights.limits(total)[1], self.activations.limits(total)[1]
+
+    def check(self, total: int, check: Callable[[Schedule, int, str], None]) -> None:
+        """Check each schedule of bits by a function of it, the total number of steps, and its name for a message."""
+        check(self.weights, total, "weights")
+        check(self.activations, total, "activations")
+        if self.backward is not None:
+            check(self.backward, total, "backward_bits")
 
     def largest(self, total: int) -> Bits:
         """Return the largest integer width of both operands, or ``None`` if they have none."""

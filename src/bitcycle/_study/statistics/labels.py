@@ -79,7 +79,7 @@ def labels(settings: Sequence[RunConfig]) -> list[str]:
             parts += [f"{key}={value:g}" for key, value in s.profile.changed().items()]
         parts += [f"{name} {spec}" for name, spec in _moves(run) if spec]
         parts += [run.learning_rate] if several_rates else []
-        parts += [run.grid] if several_grids else []
+        parts += [run.grid] if several_grids and s != Constant(None) else []  # full precision has no grid
         short.append(" ".join(part for part in parts if part))
     return _made_unique(_with_gradients(short, settings), settings)
 

@@ -1,0 +1,45 @@
+"""Print a study as a table: the mean of each setting, and its paired differences from others with 95 % intervals.
+
+    python benchmarks/differences.py out/formats.sqlite --against full
+    python benchmarks/differences.py out/healing.sqlite --against "static 4" full
+
+Differences are paired by seed and positive where the setting is better; intervals are Student's.
+"""
+
+import argparse
+from pathlib import Path
+
+from bitcycle._study.statistics import analyse
+from bitcycle._study.statistics.comparisons import compare, t_interval
+from bitcycle._study.store import Store
+
+
+def difference(setting, other, sign):
+    if other is None or setting is other:
+        return ""
+    found = t_interval(compare(setting.qualities, other.qualities, sign))
+    return f"{found.mean:+.4g} ({found.low:+.4g} to {found.high:+.4g})"
+
+
+def table(analysis, against):
+    sign = 1 if analysis.higher_is_better else -1
+    others = [next((s for s in analysis.settings if s.label == label), None) for label in against]
+    heads = ["setting", analysis.metric, *(f"gain over {label}" for label in against), "seeds"]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for setting in analysis.settings:
+        cells = [setting.label, f"{setting.quality.mean:.4g}", *(difference(setting, other, sign) for other in others)]
+        yield f"| {' | '.join([*cells, str(len(setting.qualities))])} |"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("store", type=Path)
+    parser.add_argument(
+        "--against", nargs="+", default=["full"], help="labels of settings, as bitcycle study prints them"
+    )
+    arguments = parser.parse_args()
+    with Store(arguments.store, must_exist=True) as store:
+        records = list(store.all_records("", with_curves=False))
+    for analysis in analyse(records):
+        print(f"{analysis.title}\n", *table(analysis, arguments.against), "", sep="\n")
