@@ -15,8 +15,7 @@ from bitcycle._study.report.tables import Column, csv_text
 from bitcycle._study.statistics.labels import gradient_bits
 from bitcycle._support.charts.scale import MINUS
 from bitcycle._support.text import short
-from bitcycle.experiments.run_config import operands_used
-from bitcycle.schedules.base import Bits
+from bitcycle.experiments.run_config import RunConfig, operands_used
 
 Pair = tuple[str, str, Comparison]
 NOT_COMPARED = Estimate(math.nan, math.nan, math.nan, math.nan)
@@ -59,13 +58,17 @@ def operand_columns(analysis: Analysis) -> list[Column[Setting]]:
         return Column(name, lambda s: s.run.operands[name], numeric=False)
 
     columns = [column(name) for name in operands_used(s.run for s in analysis.settings)]
-    on_bits = [gradient_bits(s.run) for s in analysis.settings if kind_of(s) is not FULL]
-    if len(set(on_bits)) > 1:
-        columns.append(Column("gradients", lambda s: _bits_text(gradient_bits(s.run)), numeric=False))
+    if len({_gradients(s.run) for s in analysis.settings if kind_of(s) is not FULL}) > 1:
+        columns.append(Column("gradients", lambda s: _gradients(s.run), numeric=False))
     return columns
 
 
-def _bits_text(bits: Bits | str) -> str:
+def _gradients(run: RunConfig) -> str:
+    """Return the bits of gradients; as they are written in the run if its schedules cannot be read."""
+    try:
+        bits = gradient_bits(run)
+    except ValueError:
+        bits = run.backward_bits
     return "full" if bits is None else str(bits)
 
 
@@ -162,7 +165,7 @@ def settings_csv(analyses: Sequence[Analysis]) -> str:
             *(a.title, a.question.task, a.metric, a.higher_is_better),
             *(s.label, s.run.schedule, s.group or "", s.baseline, *_exact_quality(s)),
             *(s.bitops, s.relative_cost, s.mean_bits, s.early_bits, s.seconds, s.on_front),
-            *(*s.run.operands.values(), _bits_text(gradient_bits(s.run))),
+            *(*s.run.operands.values(), _gradients(s.run)),
         )
         for a in analyses
         for s in a.settings
