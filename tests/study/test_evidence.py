@@ -55,3 +55,15 @@ def test_misuse(path, arguments, told):
 
 def test_no_store(tmp_path):
     assert "there is no store" in bitcycle("advise", "--store", str(tmp_path / "none.sqlite")).stderr
+
+
+@pytest.mark.parametrize("moves", [{"grid": "mx"}, {"activations": "static:8"}, {"strength": "0.5"}])
+def test_runs_that_differ_in_more_than_the_schedule_are_no_evidence(path, moves):
+    with Store(path) as store:
+        runs = [RunConfig("language", "static:8", 400, seed, **(moves if seed else {})) for seed in range(2)]
+        store.begin("mixed", runs, 'task = "language"', "bitcycle study language")
+        for run in runs:
+            if run.seed:
+                store.write(RunResult(run, "perplexity", False, 100.0, 100.0, 400, 1000, 1.0))
+    with pytest.raises(ValueError, match="the runs of language differ in grid, weights, activations or strength"):
+        evidence_from(path, "mixed", None)

@@ -38,7 +38,7 @@ class Track:
     """What one quantity does over training: the bits of an operand, or the strength."""
 
     name: str
-    """``weights``, ``activations``, ``gradients`` or ``strength``; empty if one schedule moves everything."""
+    """``weights``, ``activations``, ``forward`` for both, ``gradients`` or ``strength``; empty if there is no other."""
     spec: str
     stretches: list[Stretch]
 
