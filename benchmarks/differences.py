@@ -9,27 +9,32 @@ Differences are paired by seed and positive where the setting is better; interva
 import argparse
 from pathlib import Path
 
+from bitcycle._study.format import fixed
+from bitcycle._study.report.labels import places_of
 from bitcycle._study.statistics import analyse
 from bitcycle._study.statistics.comparisons import compare, t_interval
 from bitcycle._study.store import Store
 
 
-def difference(setting, other, sign):
+def difference(setting, other, sign, places):
     if other is None or setting is other:
         return ""
     found = t_interval(compare(setting.qualities, other.qualities, sign))
-    return f"{found.mean:+.4g} ({found.low:+.4g} to {found.high:+.4g})"
+    mean, low, high = (fixed(value, places, signed=True) for value in (found.mean, found.low, found.high))
+    return f"{mean} ({low} to {high})"
 
 
 def table(analysis, against):
     sign = 1 if analysis.higher_is_better else -1
+    places = places_of(analysis)
     others = [next((s for s in analysis.settings if s.label == label), None) for label in against]
     heads = ["setting", analysis.metric, *(f"gain over {label}" for label in against), "seeds"]
     yield f"| {' | '.join(heads)} |"
     yield "|---" * len(heads) + "|"
     for setting in analysis.settings:
-        cells = [setting.label, f"{setting.quality.mean:.4g}", *(difference(setting, other, sign) for other in others)]
-        yield f"| {' | '.join([*cells, str(len(setting.qualities))])} |"
+        gains = [difference(setting, other, sign, places) for other in others]
+        cells = [setting.label, fixed(setting.quality.mean, places), *gains, str(len(setting.qualities))]
+        yield f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
