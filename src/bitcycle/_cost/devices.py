@@ -92,8 +92,8 @@ DEVICES = {
         Device(
             "b200",
             _B200[2:],
-            "one GPU of HGX B200 at 1000 W, from a secondary page, glennklockwood.com/garden/processors/B200: FP4, FP6, "
-            "FP8, INT8, FP16, TF32",
+            "one GPU of HGX B200 at 1000 W, from a secondary page, glennklockwood.com/garden/processors/B200: FP4, "
+            "FP6, FP8, INT8, FP16, TF32",
             (("float", _B200), ("mx", _B200), ("nvfp4", _B200)),
         ),
         Device(
