@@ -19,7 +19,7 @@ VERSION = 4
 APPLICATION = 0x62697463  # "bitc": marks the file as a store
 PATIENCE = 60  # seconds to wait while another process writes
 PAGE = 16384  # bytes; a result fits on a page with others, which makes a large store half as large and twice as fast
-CACHE = 256 * 1024  # kB at most; results are not read in the order of the file, so that each page is read often
+CACHE = 64 * 1024  # kB at most; results are not read in the order of the file, so that each page is read often
 
 
 class StoreFile:
