@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -78,8 +79,15 @@ def _play(folder: Path, options: argparse.Namespace) -> int:
             print(f"{number}: BROKEN: {error}", flush=True)
     kinds = ", ".join(f"{count} {kind}" for kind, count in played.most_common())
     minutes = (time.monotonic() - began) / 60
-    print(f"{played.total()} faults ({kinds}) in {minutes:.1f} min, seed {options.seed}: {broken} broken", flush=True)
+    spent = f"{minutes:.1f} min, {_processor_minutes():.1f} min of CPU"
+    print(f"{played.total()} faults ({kinds}) in {spent}, seed {options.seed}: {broken} broken", flush=True)
     return 1 if broken else 0
+
+
+def _processor_minutes() -> float:
+    """Return the processor time of this process and of all its children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) / 60
 
 
 if __name__ == "__main__":

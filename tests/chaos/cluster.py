@@ -23,7 +23,7 @@ def main(path: str, step: int) -> None:
             cluster.remove_node(other, allow_graceful=False)
 
     with Store(path) as store:
-        run_study(plan_of(PLAN, "image"), store, RayEngine(), watch=watch)
+        run_study(plan_of(PLAN, "tiny"), store, RayEngine(), watch=watch)
     ray.shutdown()
     cluster.shutdown()
 

@@ -30,10 +30,23 @@ from bitcycle._study.plan_file import plan_of
 from bitcycle._study.store import Store
 
 STEPS, BATCH, SEEDS = 4, 8, 1
-PLAN = {"task": "image", "schedules": ["CR", "static q_max"], "bits": [3, 8], "seeds": SEEDS}
+TASK = f"{Path(__file__).with_name('tiny_task.py')}:Tiny"
+PLAN = {"task": TASK, "schedules": ["CR", "static q_max"], "bits": [3, 8], "seeds": SEEDS}
 PLAN |= {"steps": STEPS, "batch_size": BATCH}
 COMMAND = (
-    *(sys.executable, "-m", "bitcycle", "study", "image", "--schedules", "CR", "--schedules", "static q_max"),
+    *(
+        sys.executable,
+        "-m",
+        "bitcycle",
+        "study",
+        TASK,
+        "--name",
+        "tiny",
+        "--schedules",
+        "CR",
+        "--schedules",
+        "static q_max",
+    ),
     *("--bits", "3", "8", "--steps", str(STEPS), "--batch-size", str(BATCH), "--seeds", str(SEEDS)),
     *("--workers", "2", "--threads", "1", "--store"),
 )
@@ -174,16 +187,12 @@ class Chaos:
 
     def _damage(self, chance: random.Random, path: Path) -> str:
         """A study is killed, bits of one of its files change, and it is started again."""
-        fault = Fault(chance.randint(self.writes // 4, self.writes), KILL_AFTER)
-        if self.library:
-            self._disturbed(path, fault)
-        else:
-            self._kill(chance, path)
-        files = sorted(each for each in path.parent.glob("*.checkpoints/*/checkpoint*") if each.stat().st_size)
-        if path.exists() and path.stat().st_size and not path.with_name(f"{path.name}-journal").exists():
-            files.append(path)
-        if not files:
-            return "nothing to damage yet"
+        while not (files := self._damageable(path)):
+            self._fresh(path.parent.name)
+            if self.library:
+                self._disturbed(path, Fault(chance.randint(self.writes // 4, self.writes), KILL_AFTER))
+            else:
+                self._kill(chance, path)
         file = chance.choice(files)
         intact = file.read_bytes()
         changed = bytearray(intact)
@@ -201,6 +210,13 @@ class Chaos:
             path.write_bytes(intact)  # as one would from a copy
             return f"{file.name}, refused"
         return f"{file.name}"
+
+    def _damageable(self, path: Path) -> list[Path]:
+        """Return the checkpoints, and the store unless a journal would undo the damage."""
+        files = sorted(each for each in path.parent.glob("*.checkpoints/*/checkpoint*") if each.stat().st_size)
+        if path.exists() and path.stat().st_size and not path.with_name(f"{path.name}-journal").exists():
+            files.append(path)
+        return files
 
     def _command(self, chance: random.Random, path: Path) -> str:
         """The real command; its driver or one of its workers is killed."""
@@ -269,9 +285,7 @@ class Chaos:
         said = path.with_name("said")
         return said.read_text() if said.exists() else ""
 
-    def _child(
-        self, path: Path, fault: Fault | None = None, name: str = "image", count_into: Path | None = None
-    ) -> int:
+    def _child(self, path: Path, fault: Fault | None = None, name: str = "tiny", count_into: Path | None = None) -> int:
         child = os.fork()
         if child:
             return child
@@ -313,9 +327,9 @@ def warm_up() -> None:
 
     from bitcycle.conversion.convert import quantize, set_bits
     from bitcycle.experiments.data.splits import Split
-    from bitcycle.experiments.tasks import task_named
+    from bitcycle.experiments.tasks.own_tasks import load_task
 
-    training = task_named("image").prepare(plan_of(PLAN, "warm").runs()[0])
+    training = load_task(TASK)().prepare(plan_of(PLAN, "warm").runs()[0])
     quantize(training.model, training.recipe, policy=training.policy)
     set_bits(training.model, forward=8, backward=8)
     training.model.eval()

@@ -6,6 +6,7 @@ import time
 from tests.fuzz.plans import check_plan, draw_plan
 from tests.fuzz.running import fuzz
 from tests.fuzz.specs import check_spec, draw_spec
+from tests.fuzz.strengths import check_control, check_strength, draw_control, draw_strength
 
 
 def main():
@@ -16,6 +17,8 @@ def main():
     arguments = parser.parse_args()
     for what, draw, check, number in (
         ("specs", draw_spec, check_spec, arguments.specs),
+        ("strengths", draw_strength, check_strength, arguments.specs // 10),
+        ("controls", draw_control, check_control, arguments.specs // 100),
         ("plans", draw_plan, check_plan, arguments.plans),
     ):
         start = time.perf_counter()

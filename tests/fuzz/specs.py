@@ -61,7 +61,7 @@ def draw_spec(random):
     text = _schedule(random, random.choice((0, 0, 1, 1, 2, 3, 5)), complete)
     if random.random() < 0.4:
         for _ in range(random.choice((1, 1, 1, 2, 5))):
-            text = _damaged(random, text)
+            text = damaged(random, text)
     bits, cycles = (None, None) if complete else ((3, 8), 4)
     if random.random() < 0.05:
         bits = random.choice(((8, 3), (0, 8), (3, 17), (3, 10**30), (1.5, 2), (True, 8), "38", 8, (), (1, 2, 3)))
@@ -108,14 +108,14 @@ def _schedule(random, depth, complete):
         return _blanks(random, _leaf(random, complete))
     kind = random.choice(("deficit", "delay", "join"))
     if kind == "delay":
-        return f"delay({_moments(random, 1)[0]}, {_schedule(random, depth - 1, complete)})"
+        return f"delay({moments(random, 1)[0]}, {_schedule(random, depth - 1, complete)})"
     if kind == "deficit":
-        moments = _moments(random, 2 * random.choice((1, 1, 2, 4)))
-        windows = [f"{_width(random)}@{start}..{stop}" for start, stop in zip(moments[::2], moments[1::2], strict=True)]
+        ends = moments(random, 2 * random.choice((1, 1, 2, 4)))
+        windows = [f"{_width(random)}@{start}..{stop}" for start, stop in zip(ends[::2], ends[1::2], strict=True)]
         random.shuffle(windows)
         return f"deficit({_blanks(random, ', ').join(windows)},{_schedule(random, depth - 1, complete)})"
     parts = [_schedule(random, random.randrange(depth), complete)]
-    for moment in _moments(random, random.choice((1, 1, 2, 4))):
+    for moment in moments(random, random.choice((1, 1, 2, 4))):
         parts += [moment, _schedule(random, random.randrange(depth), complete)]
     return f"{_blanks(random, 'join')}({', '.join(parts)})"
 
@@ -147,7 +147,7 @@ def _leaf(random, complete):
     return _blanks(random, ":").join((*head, *settings))
 
 
-def _moments(random, number):
+def moments(random, number):
     """Return ascending moments, all steps or all fractions."""
     if random.random() < 0.3:
         return [str(step) for step in sorted(random.sample(range(random.choice((10, 40, 10**6, 10**12))), number))]
@@ -163,7 +163,7 @@ def _blanks(random, text):
     return random.choice(("", " ", "\t", "\n")) + text + " " if random.random() < 0.1 else text
 
 
-def _damaged(random, text):
+def damaged(random, text):
     place = random.randint(0, len(text))
     match random.randrange(9):
         case 0:

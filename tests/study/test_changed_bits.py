@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from bitcycle._study import store as storing
+from bitcycle._study import store_file as storing
 from bitcycle._study.driver import run_study
 from bitcycle._study.plan_file import plan_of
 from bitcycle._study.store import Store

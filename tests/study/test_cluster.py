@@ -1,6 +1,8 @@
 """The engine for clusters, on a real Ray cluster of two local nodes, one of which is killed in the middle."""
 
 import contextlib
+import re
+import signal
 
 import pytest
 
@@ -55,3 +57,27 @@ def test_an_address_where_no_cluster_is(tmp_path):
         run_study(plan_of(PLAN, "image"), store, RayEngine(address="auto"))
     with contextlib.suppress(Exception):
         ray.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("", "Ray did not start on this machine: The current node timed out. The machine may be busy: run the same"),
+        ("here:1", "cannot reach a Ray cluster at 'here:1': The current node timed out."),
+    ],
+)
+def test_a_cluster_that_does_not_start_is_told_in_one_line(tmp_path, monkeypatch, address, told):
+    from bitcycle._study.engines.cluster import RayEngine
+
+    def init(**_):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as Ray replaces the handler
+        raise Exception("The current node timed out.\nSee the logs of the raylet.")  # as Ray does, without a class
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(ray, "init", init)
+    with Store(tmp_path / "s.sqlite") as store:
+        with pytest.raises(OSError, match="^" + re.escape(told)) as caught:
+            run_study(plan_of(PLAN, "image"), store, RayEngine(address=address))
+        assert store.failures() == []
+    assert len(str(caught.value).splitlines()) == 1
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -28,6 +28,13 @@ def test_a_stored_plan_has_the_solved_specs():
     [
         ({"schedules": ["match(CT, wave)"]}, "unknown control 'wave'"),
         ({"schedules": ["match(CT"]}, "a control is written match\\(CT\\) or match\\(CT, mixed\\)"),
+        ({"schedules": ["match("]}, "a control is written match"),
+        ({"schedules": ["match( )"]}, "a control is written match"),
+        ({"schedules": ["match(, mixed)"]}, "a control is written match"),
+        (
+            {"schedules": ["match(" + " " * 9000]},
+            "a control is written match",
+        ),  # must not take minutes
         ({"schedules": ["match(CX)"]}, "unknown schedule 'CX'"),
         ({"schedules": ["match(CT)"], "cycles": [2, 8]}, "one number of cycles"),
         ({"schedules": ["match(CT)"], "steps": 17}, "costs as much as .* in 17 steps, to 0.1 %: use more steps"),

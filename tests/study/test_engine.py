@@ -389,8 +389,9 @@ def test_a_study_repeats_the_runs_whose_rows_are_damaged(tmp_path, caplog):
         run_study(plan, store, _Here(steps))
         assert steps
     assert results(tmp_path / "s.sqlite") == before
-    assert [line.getMessage().partition(": ")[2] for line in caplog.records] == [
-        "damaged rows were set aside: 4; the runs of this study among them run again"  # a result, the study, 2 members
+    assert [line.getMessage().partition(" is damaged; ")[2] for line in caplog.records] == [
+        "set aside in its table 'damaged': results 1, studies 1, runs in their plans 2. "
+        "Results of this study among them are computed again"
     ]
 
 

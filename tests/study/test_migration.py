@@ -17,7 +17,8 @@ from bitcycle._study.plan import Plan, StudyPart
 from bitcycle._study.plan_file import stored_parts
 from bitcycle._study.statistics import analyse
 from bitcycle._study.statistics.deficits import analyse_deficits
-from bitcycle._study.store import VERSION, Store
+from bitcycle._study.store import Store
+from bitcycle._study.store_file import VERSION
 from bitcycle.experiments.run_config import RunConfig, upgraded
 
 DUMP = Path(__file__).with_name("store_version_1.sql").read_text()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from bitcycle._study.exports import export
 from bitcycle._study.rows import digest_of, digest_of_study
-from bitcycle._study.store import VERSION, Store
+from bitcycle._study.store import Store
+from bitcycle._study.store_file import VERSION
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
 
@@ -138,10 +139,10 @@ def test_damaged_rows_are_set_aside_and_their_runs_are_missing(tmp_path):
             store.records()
         with pytest.raises(ValueError, match="damaged"):
             store.failures(RUNS)
-        assert store.set_aside_damage() == 3
+        assert store.set_aside_damage() == {"records": 2, "failures": 1}
         assert {each.run.seed for each in store.records()} == {0, 3}
         assert store.failures() == []
-        assert store.set_aside_damage() == 0
+        assert not store.set_aside_damage()
         kept = store._rows("SELECT origin, content FROM damaged")
         assert sorted(origin for origin, _ in kept) == ["failures", "records", "records"]
         assert all(len(json.loads(content)) in (5, 17) for _, content in kept)

@@ -20,7 +20,8 @@ from bitcycle.schedules import Bits, Control, complete, match
 if TYPE_CHECKING:
     from bitcycle._cost import Cost
 
-_MATCH = re.compile(r"match\(\s*(?P<reference>.+?)\s*(?:,\s*(?P<control>[a-z-]+)\s*)?\)")
+_START, _END = "match(", ")"
+_CONTROL = re.compile(r"[a-z-]+")
 
 
 def has_controls(names: Sequence[str]) -> bool:
@@ -29,7 +30,7 @@ def has_controls(names: Sequence[str]) -> bool:
     >>> has_controls(["ten", "match(CT)"]), has_controls(["ten", "delay(0.1, CT)"])
     (True, False)
     """
-    return any(name.startswith("match(") for name in names)
+    return any(name.startswith(_START) for name in names)
 
 
 def with_solved_controls(
@@ -62,14 +63,25 @@ def with_solved_controls(
     backward = bits[1] if backward_bits == "max" else backward_bits
     solved: list[str] = []
     for name in names:
-        if not name.startswith("match("):
+        if not name.startswith(_START):
             solved.append(name)
             continue
-        read = _MATCH.fullmatch(name)
-        if read is None:
-            raise ValueError(f"{shown(name)}: a control is written match(CT) or match(CT, mixed)")
-        reference = complete(read["reference"], bits, cycles)
-        for control in [read["control"]] if read["control"] else Control:
+        named, wanted = _read(name)
+        reference = complete(named, bits, cycles)
+        for control in [wanted] if wanted else Control:
             found = match(reference, control, steps, backward, lambda s: cost.training(s, steps, backward))
             solved.append(str(found))
     return solved
+
+
+def _read(name: str) -> tuple[str, str]:
+    """Return the reference of a control, and which control it is, or an empty text for all of them.
+
+    The time is linear in the length of the name, whatever it is.
+    """
+    inner = name.removeprefix(_START).removesuffix(_END).strip()
+    before, _, last = (part.strip() for part in inner.rpartition(","))
+    reference, control = (before, last) if _CONTROL.fullmatch(last) and "," in inner else (inner, "")
+    if not (name.endswith(_END) and reference):
+        raise ValueError(f"{shown(name)}: a control is written match(CT) or match(CT, mixed)")
+    return reference, control

@@ -12,6 +12,15 @@ from bitcycle._study.queue import RunQueue, remove_leftovers
 from bitcycle._study.store import Store, Study
 from bitcycle.experiments.result import RunFailure, RunResult
 
+_SET_ASIDE = {
+    "records": "results",
+    "failures": "failures",
+    "examples": "losses of test examples",
+    "studies": "studies",
+    "members": "runs in their plans",
+}
+"""What a row of each table is to a user."""
+
 
 class Engine(Protocol):
     """Something that trains runs."""
@@ -107,7 +116,9 @@ def run_study(
     plan.check()
     if damaged := store.set_aside_damage():
         logging.getLogger("bitcycle").warning(
-            "%s: damaged rows were set aside: %d; the runs of this study among them run again", store.path, damaged
+            "%s is damaged; set aside in its table 'damaged': %s. Results of this study among them are computed again",
+            store.path,
+            ", ".join(f"{_SET_ASIDE[table]} {number}" for table, number in damaged.items()),
         )
     remove_leftovers(store)
     runs = plan.runs()

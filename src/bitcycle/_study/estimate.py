@@ -11,7 +11,7 @@ import torch
 from bitcycle._cost import Cost, cost
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.run_config import RunConfig, grouped_by_setting
 from bitcycle.experiments.tasks import Training, task_of
 
 TIMED = 3  # steps that are timed, after one for warming up
@@ -41,36 +41,32 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
 
     Runs are of one kind if they differ only in schedule, bits of the gradients, seed and learning-rate policy.
     """
+    wanted = list(runs)
     measured: dict[RunConfig, _Measured] = {}
-    estimated: dict[RunConfig, tuple[int, float]] = {}  # by setting: seeds cost the same
-    estimates = []
-    for run in runs:
-        setting = run.setting
-        if setting not in estimated:
-            kind = replace(
-                setting,
-                schedule="full",
-                backward_bits="max",
-                learning_rate="",
-                weights="",
-                activations="",
-                strength="",
-            )
-            if kind not in measured:
-                measured[kind] = _measure(kind)
-            per_kind = measured[kind]
-            bitops = per_kind.step.training(
-                run.schedule,
-                steps=run.steps,
-                backward_bits=run.backward_bits,
-                weights=run.weights or None,
-                activations=run.activations or None,
-                strength=run.strength or None,
-            )
-            seconds = run.steps * per_kind.seconds_per_step + per_kind.evaluations * per_kind.seconds_per_evaluation
-            estimated[setting] = int(bitops), seconds
-        estimates.append(RunEstimate(run, *estimated[setting]))
-    return estimates
+    estimated: dict[RunConfig, RunEstimate] = {}
+    for alike in grouped_by_setting(wanted):  # seeds cost the same
+        setting = alike[0].setting
+        kind = replace(
+            setting, schedule="full", backward_bits="max", learning_rate="", weights="", activations="", strength=""
+        )
+        if kind not in measured:
+            measured[kind] = _measure(kind)
+        bitops, seconds = _estimated(setting, measured[kind])
+        estimated |= {run: RunEstimate(run, bitops, seconds) for run in alike}
+    return [estimated[run] for run in wanted]
+
+
+def _estimated(run: RunConfig, kind: _Measured) -> tuple[int, float]:
+    """Return the BitOps of a run and its seconds."""
+    bitops = kind.step.training(
+        run.schedule,
+        steps=run.steps,
+        backward_bits=run.backward_bits,
+        weights=run.weights or None,
+        activations=run.activations or None,
+        strength=run.strength or None,
+    )
+    return int(bitops), run.steps * kind.seconds_per_step + kind.evaluations * kind.seconds_per_evaluation
 
 
 def step_cost(run: RunConfig) -> Cost:

@@ -33,9 +33,35 @@ def export(records: Iterable[RunResult], path: Path) -> int:
     """
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: cannot export to this format, use a file that ends in {', '.join(FORMATS)}")
+    if path.suffix == ".json":
+        return export_json(((record, _json_line(record.curve)) for record in records), path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as unfinished:
-        return _WRITERS[path.suffix](records, unfinished)
+        return _csv(records, unfinished) if path.suffix == ".csv" else _parquet(records, unfinished)
+
+
+def export_json(records: Iterable[tuple[RunResult, str]], path: Path) -> int:
+    """Write results as JSON, one a line, so that a large store neither needs memory nor makes a line nobody can open.
+
+    Args:
+        records: The results, each with its curve as JSON text. To read and write these again would take most of the
+            time.
+        path: The file, which is written under another name and then renamed.
+
+    Returns:
+        The number of results.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        for record, curve in records:
+            if "NaN" in curve or "Infinity" in curve:  # which JSON lacks
+                curve = _json_line(json.loads(curve))
+            file.write(",\n" if count else "[\n")
+            file.write(f'{_json_line(row(record))[:-1]}, "curve": {curve}}}')
+            count += 1
+        file.write("\n]\n" if count else "[]\n")
+    return count
 
 
 @contextmanager
@@ -78,18 +104,6 @@ def _csv(records: Iterable[RunResult], path: Path) -> int:
         writer.writerow([csv_cell(column) for column in columns])
         writer.writerows([csv_cell(each.get(column, "")) for column in columns] for each in rows)
     return len(rows)
-
-
-def _json(records: Iterable[RunResult], path: Path) -> int:
-    """Write one result a line, so that a large store neither needs memory nor makes a line nobody can open."""
-    with path.open("w", encoding="utf-8") as file:
-        count = 0
-        for record in records:
-            file.write(",\n" if count else "[\n")
-            file.write(_json_line({**row(record), "curve": record.curve}))
-            count += 1
-        file.write("\n]\n" if count else "[]\n")
-    return count
 
 
 def _parquet(records: Iterable[RunResult], path: Path) -> int:
@@ -154,6 +168,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return value
-
-
-_WRITERS = {".csv": _csv, ".json": _json, ".parquet": _parquet}

@@ -9,7 +9,7 @@ from typing import Any
 
 from bitcycle._study.deficits import DeficitPart
 from bitcycle.experiments.learning_rate import LearningRatePolicy
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.run_config import RunConfig, grouped_by_setting
 from bitcycle.schedules import Constant, Mixed, Schedule, complete
 from bitcycle.schedules.cyclic import TEN
 
@@ -145,7 +145,7 @@ class Plan:
         for part in self.parts:
             if len(part.seeds) > MAX_SEEDS:
                 raise ValueError(f"a study can have up to {MAX_SEEDS:,} seeds, got {len(part.seeds):,}")
-        settings = dict.fromkeys(run.setting for run in self.runs())
+        settings = [group[0].setting for group in grouped_by_setting(self.runs())]
         if not settings:
             raise ValueError(f"the study {self.name!r} has no runs")
         for run in settings:

@@ -33,6 +33,8 @@ CREATE TABLE examples (name TEXT PRIMARY KEY, losses BLOB, digest TEXT) WITHOUT 
 CREATE TABLE damaged (origin TEXT, content TEXT, found TEXT);
 """
 
+CURVE = 13  # the place of the curve in a row of records
+
 Row = Sequence[Any]
 
 _LOSS = np.dtype("<f4")

@@ -11,21 +11,18 @@ lacks runs is given only after all rows that belong to no study have been checke
 from __future__ import annotations
 
 import json
-import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._study.migration import migrate
 from bitcycle._study.rows import (
-    SCHEMA,
+    CURVE,
     DamagedRowError,
     Row,
     check,
@@ -39,14 +36,11 @@ from bitcycle._study.rows import (
     row_of_record,
     run_of,
 )
+from bitcycle._study.store_file import StoreFile
 from bitcycle._support.names import nearest
 from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
-VERSION = 4
-APPLICATION = 0x62697463  # "bitc": marks the file as a store
-PATIENCE = 60  # seconds to wait while another process writes
-PAGE = 16384  # bytes; a result fits on a page with others, which makes a large store half as large and twice as fast
 MAX_NAMES = 500  # in one question; SQLite allows no more than 999 everywhere
 MAX_SHOWN = 3  # damaged rows that an error names
 
@@ -74,110 +68,19 @@ class Study:
     """When its last run was done or failed, in ISO format; None if runs are missing."""
 
 
-class Store:
+class Store(StoreFile):
     """An open store.
 
-    Opening creates the file if it does not exist, and upgrades a store of an earlier version in one transaction. A file
-    that is damaged, of a later version or not a store is refused and left unchanged.
+    It is opened as :class:`StoreFile` describes.
 
     Args:
         path: The SQLite file.
         must_exist: Refuse to create the file.
-
-    Raises:
-        ValueError: The file is missing, damaged, of a later version, or not a store.
-        OSError: The file cannot be read or written.
     """
 
     def __init__(self, path: Path | str, must_exist: bool = False) -> None:
-        self.path = Path(path)
+        super().__init__(path, must_exist)
         self._intact: set[tuple[str, str]] = set()  # studies that were checked: the name and the digest
-        if must_exist and not self.path.exists():
-            raise ValueError(f"there is no store {self.path}: 'bitcycle study' creates one, --store selects one")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._clear_errors():
-            # Transactions are begun explicitly, so that a read and a write can share one.
-            self._connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
-            # Text that is not UTF-8 any more is damage that the digest of its row shows.
-            self._connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
-            try:
-                self._open()
-            except BaseException:
-                self._connection.close()
-                raise
-
-    def _open(self) -> None:
-        self._connection.execute("BEGIN")  # one snapshot: another process may be creating the store
-        version, application = (self._number(f"PRAGMA {name}") for name in ("user_version", "application_id"))
-        empty = not self._connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-        self._connection.execute("COMMIT")
-        if empty:
-            self._create()
-            return
-        if application != APPLICATION:
-            raise ValueError(f"{self.path} is an SQLite file of another program, not a store of studies")
-        if not 1 <= version <= VERSION:
-            raise ValueError(
-                f"{self.path} is a store of version {version}, but this bitcycle writes version {VERSION}: "
-                f"choose another file with --store, or use the bitcycle that wrote it"
-            )
-        [(state,)] = self._connection.execute("PRAGMA quick_check(1)").fetchall()
-        if state != "ok":
-            raise ValueError(f"{self.path} is damaged ({' '.join(state.split())}); nothing was changed")
-        if version < VERSION:
-            self._migrate(version)
-        if _columns(self._connection) != _expected_columns():  # a changed type would change how names are compared
-            raise ValueError(f"{self.path} is damaged (its tables have other columns); nothing was changed")
-
-    def _create(self) -> None:
-        self._connection.execute(f"PRAGMA page_size = {PAGE}")
-        with self._transaction():
-            if self._number("PRAGMA user_version") == VERSION:  # another process was faster
-                return
-            for statement in SCHEMA.split(";")[:-1]:
-                self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._connection.execute(f"PRAGMA user_version = {VERSION}")
-
-    def _migrate(self, version: int) -> None:
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            with self._commit_or_roll_back():
-                if self._number("PRAGMA user_version") == VERSION:  # another process was faster
-                    return
-                migrate(self._connection, version, self.checkpoints)
-                self._connection.execute(f"PRAGMA user_version = {VERSION}")
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            AttributeError,
-        ) as error:  # rows that are not what version 1 or 2 wrote
-            raise ValueError(
-                f"{self.path} is damaged, so it cannot be upgraded ({_line(error)}); nothing was changed"
-            ) from error
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-                raise
-            raise OSError(
-                f"{self.path} is a store of version {version} and cannot be upgraded to version {VERSION} because it "
-                f"is read-only: make the file and its folder writable, or copy it"
-            ) from None
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder for the checkpoints of unfinished runs."""
-        return self.path.with_suffix(".checkpoints")
 
     def begin(self, name: str, runs: Iterable[RunConfig], plan: str, command: str) -> Study:
         """Record the start of a study. It replaces an earlier study of the same name, but not its results."""
@@ -281,8 +184,8 @@ class Store:
             row = row_of_failure(run, traceback, _now())
             connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", row)
 
-    def set_aside_damage(self) -> int:
-        """Move the rows that are damaged to a table of their own, and return their number.
+    def set_aside_damage(self) -> Counter[str]:
+        """Move the rows that are damaged to a table of their own, and return how many were moved from which table.
 
         Runs whose results were damaged are missing then, so that a study that has them runs them again. A damaged study
         is moved with its members; its results stay.
@@ -301,7 +204,7 @@ class Store:
                 "INSERT INTO damaged VALUES (?, ?, ?)",
                 [(table, json.dumps(row, default=repr), _now()) for table, row in damaged],
             )
-        return len(damaged)
+        return Counter(table for table, _ in damaged)
 
     def clear_failures(self, runs: Iterable[RunConfig]) -> None:
         """Delete the failures of these runs, so that they run again."""
@@ -338,6 +241,15 @@ class Store:
         """
         rows = self._rows_of_study("records", study) if study else self._ordered_records()
         yield from self._made(rows, lambda row: record_of(row, with_curves))
+
+    def all_records_and_curves(self, study: str = "") -> Iterator[tuple[RunResult, str]]:
+        """Yield what :meth:`all_records` does, without curves, and each curve as JSON text, as it was written.
+
+        Raises:
+            ValueError: As :meth:`all_records`.
+        """
+        rows = self._rows_of_study("records", study) if study else self._ordered_records()
+        yield from self._made(rows, lambda row: (record_of(row, with_curve=False), row[CURVE]))
 
     def done(self, names: Iterable[str] | None = None) -> set[str]:
         """Return which of these runs are done; by default, all that are.
@@ -426,79 +338,6 @@ class Store:
             question = f"SELECT {columns} FROM {table} WHERE name IN ({places})"
             found = {row[0]: row for row in self._rows(question, *map(_key, some))}
             yield from (found[name] for name in some if name in found)
-
-    def _each_row(self, question: str, *values: Any) -> Iterator[Row]:
-        with self._clear_errors():
-            yield from self._connection.execute(question, values)
-
-    def _rows(self, question: str, *values: Any) -> list[Any]:
-        with self._clear_errors():
-            return self._connection.execute(question, values).fetchall()
-
-    def _number(self, question: str) -> int:
-        return int(self._connection.execute(question).fetchone()[0])
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[None]:
-        """Several questions see the store at one moment, whatever other processes write meanwhile."""
-        if self._connection.in_transaction:
-            yield
-            return
-        with self._clear_errors():
-            self._connection.execute("BEGIN")
-            with self._commit_or_roll_back():
-                yield
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All statements are executed or none; only one process at a time can be in a transaction."""
-        with self._clear_errors():
-            self._connection.execute("BEGIN IMMEDIATE")
-            with self._commit_or_roll_back():
-                yield self._connection
-
-    @contextmanager
-    def _commit_or_roll_back(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            if self._connection.in_transaction:  # SQLite has already rolled back if the disk is full
-                self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-
-    @contextmanager
-    def _clear_errors(self) -> Iterator[None]:
-        """Turn errors of SQLite into one line that names the file."""
-        try:
-            yield
-        except UnicodeDecodeError as error:  # in a message of SQLite about a damaged schema
-            raise ValueError(f"{self.path} is damaged ({_line(error)}); nothing was changed") from error
-        except sqlite3.OperationalError as error:
-            raise OSError(f"{self.path}: {_line(error)}; the store was not changed") from error
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path} is damaged or not a store ({_line(error)}); nothing was changed") from error
-
-
-def _columns(connection: sqlite3.Connection) -> set[tuple[Any, ...]]:
-    """Return the names and types of all columns."""
-    return set(
-        connection.execute(
-            "SELECT tables.name, columns.cid, columns.name, columns.type, columns.pk "
-            "FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
-        )
-    )
-
-
-@cache
-def _expected_columns() -> set[tuple[Any, ...]]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(SCHEMA)
-        return _columns(connection)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def _place(name: Any) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bitcycle._support.garbage import no_garbage_collection
 from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import STORE, StorePath, json_option
 
@@ -38,14 +38,17 @@ def results(
 ) -> None:
     """List the results in a store, or export them."""
     from bitcycle._study.exports import export as write
-    from bitcycle._study.exports import json_text, row
+    from bitcycle._study.exports import export_json, json_text, row
     from bitcycle._study.store import Store
 
-    with _no_garbage_collection(), Store(store, must_exist=True) as opened:
+    with no_garbage_collection(), Store(store, must_exist=True) as opened:
         names = opened.studies()
         failures = list(opened.all_failures(study))
         if export is not None:
-            count = write(opened.all_records(study, with_curves=export.suffix == ".json"), export)
+            if export.suffix == ".json":
+                count = export_json(opened.all_records_and_curves(study), export)
+            else:
+                count = write(opened.all_records(study, with_curves=False), export)
             print(f"written: {export} ({count} runs)")
             return
         found = [] if failed and not as_json else list(opened.all_records(study, with_curves=False))
@@ -60,16 +63,6 @@ def results(
     else:
         print(_table(found, purposes))
         print(f"{len(found)} runs, {len(failures)} failed; studies: {', '.join(names) or 'none'}")
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A large store makes millions of objects, none of them garbage; looking for some takes a fifth of the time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _purposes(plans: list[str]) -> dict[RunConfig, list[Cell]]:
@@ -92,19 +85,26 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str:
-    from bitcycle.experiments.run_config import operands_used
+    from bitcycle.experiments.run_config import grouped_by_setting, operands_used
 
     def flat(run: RunConfig) -> dict[str, Any]:
         return _flat(run, purposes.get(run, []))
 
     further = list(dict.fromkeys([*operands_used(each.run for each in found), *_distinguishing(found, flat)]))
+    cells: dict[RunConfig, tuple[str, ...]] = {}
+    if further:
+        for alike in grouped_by_setting(each.run for each in found):
+            # Seeds of a setting differ in none of these columns, unless a deficit experiment has only some of them.
+            groups = [[run] for run in alike] if purposes else [alike]
+            for group in groups:
+                values = flat(group[0])
+                cells |= dict.fromkeys(group, tuple(str(values.get(column, "")) for column in further))
     rows = []
     for each in found:
         run = each.run
-        values = flat(run) if further else {}
         rows.append(
             [
-                *(run.task, run.schedule, str(run.seed), *(str(values.get(column, "")) for column in further)),
+                *(run.task, run.schedule, str(run.seed), *cells.get(run, ())),
                 f"{each.test:.4f} {each.metric}",
                 *(short(each.bitops // 32**2), f"{each.seconds:.1f} s", run.name),
             ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ from bitcycle._study.engines import EngineKind, engine_of
 from bitcycle._study.exports import json_text
 from bitcycle._study.plan import BASELINES, GROUPS, MAX_SEEDS
 from bitcycle._study.progress import EndedRuns, status
+from bitcycle._support.garbage import no_garbage_collection
 from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import (
     MODELS,
@@ -126,13 +128,14 @@ def study(
         "strength": strength_of(strength) or None,
         "grid": grid or None,
     }
-    plan = _plan(task, {key: value for key, value in given.items() if value is not None}, name)
-    plan.check()
-    chosen = engine_of(engine, workers, threads, device, address, gpus)
-    if dry_run:
-        print_estimate(plan, store, chosen, as_json)
-    else:
-        run_and_report(plan, store, chosen, retry_failed, out, margin, as_json)
+    with no_garbage_collection() if dry_run else nullcontext():
+        plan = _plan(task, {key: value for key, value in given.items() if value is not None}, name)
+        plan.check()
+        chosen = engine_of(engine, workers, threads, device, address, gpus)
+        if dry_run:
+            print_estimate(plan, store, chosen, as_json)
+        else:
+            run_and_report(plan, store, chosen, retry_failed, out, margin, as_json)
 
 
 def _in_plan(backward: int | str | None) -> int | str:

@@ -153,9 +153,12 @@ class RunConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values, for files, without the newer ones where they have their default."""
-        values = {name: getattr(self, name) for name in _DEFAULTS}
-        values = {name: value for name, value in values.items() if name not in _NEWER or value != _DEFAULTS[name]}
-        return {**values, "test_weights": str(self.test_weights), "options": dict(self.options)}
+        values = dict(zip(_DEFAULTS, _FIELDS(self), strict=True))
+        for name in _NEWER:
+            if values[name] == _DEFAULTS[name]:
+                del values[name]
+        values["test_weights"], values["options"] = str(self.test_weights), dict(self.options)
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
@@ -174,6 +177,8 @@ class RunConfig:
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
 _NEWER = ("weights", "activations", "strength", "grid")
 _REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
+_FIELDS = attrgetter(*_DEFAULTS)
+_OTHER_THAN_SEED = attrgetter(*(name for name in _DEFAULTS if name != "seed"))
 _OTHER_THAN_DATA = attrgetter(*(name for name in _DEFAULTS if name != "data"))
 
 
@@ -185,6 +190,22 @@ def operands_used(runs: Iterable[RunConfig]) -> list[str]:
     """
     runs = list(runs)
     return [name for name in _NEWER if any(getattr(run, name) != _DEFAULTS[name] for run in runs)]
+
+
+def grouped_by_setting(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:
+    """Return the runs in groups that differ only by their seeds, in the order in which the groups begin.
+
+    Much faster than a comparison of :attr:`RunConfig.setting`, because a plan may have many thousand runs.
+
+    Example:
+        >>> runs = [RunConfig("graph", spec, 9, seed) for seed in (1, 2) for spec in ("full", "static:8")]
+        >>> [[(run.schedule, run.seed) for run in group] for group in grouped_by_setting(runs)]
+        [[('full', 1), ('full', 2)], [('static:8', 1), ('static:8', 2)]]
+    """
+    groups: dict[tuple[Any, ...], list[RunConfig]] = {}
+    for run in runs:
+        groups.setdefault(_OTHER_THAN_SEED(run), []).append(run)
+    return list(groups.values())
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

@@ -76,7 +76,9 @@ def match(
     kind = _control_named(control)
     q_min, q_max = reference.limits(total)
     if q_min is None or q_max is None or q_min == q_max:
-        raise ValueError(f"{reference} does not move between two widths, so it has no control at equal cost")
+        raise ValueError(
+            f"{shown(str(reference))} does not move between two widths, so it has no control at equal cost"
+        )
     price = cost or _step_costs(total, q_max if backward_bits == "max" else backward_bits)
     target = price(reference)
     if kind is Control.MIXED:
@@ -85,8 +87,8 @@ def match(
         found = _solved_window(kind, q_min, q_max, total, target, price)
     if abs(price(found) / target - 1) > TOLERANCE:
         raise ValueError(
-            f"no control of the kind {kind} costs as much as {reference} in {total} steps, to {100 * TOLERANCE:g} %: "
-            "use more steps"
+            f"no control of the kind {kind} costs as much as {shown(str(reference))} in {total} steps, "
+            f"to {100 * TOLERANCE:g} %: use more steps"
         )
     return found
 

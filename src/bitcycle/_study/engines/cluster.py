@@ -95,10 +95,17 @@ class RayEngine:
             ray.init(
                 address=self.address or "local", log_to_driver=False, include_dashboard=False, logging_level="error"
             )
-        except ConnectionError as error:
-            raise OSError(f"cannot reach a Ray cluster at {self.address!r}: {str(error).splitlines()[0]}") from None
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, at_termination)
+        except Exception as error:  # Ray has no class for a node that does not start in time
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if self.address:
+                raise OSError(f"cannot reach a Ray cluster at {self.address!r}: {reason}") from None
+            raise OSError(
+                f"Ray did not start on this machine: {reason} The machine may be busy: run the same command again, "
+                "or use --engine local"
+            ) from None
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, at_termination)
 
 
 def _outcome(ray: Any, reference: Any, run: RunConfig) -> RunResult | RunFailure:
