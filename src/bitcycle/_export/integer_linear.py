@@ -82,12 +82,15 @@ def dynamic_grids(x: Tensor, bits: int, dims: Dims, symmetric: bool) -> RowGrids
     # Constants have code 0. So have ranges too small to divide, which bitcycle leaves as they are.
     scale = torch.where(scale < torch.finfo(torch.float32).tiny, NO_STEP, scale)
 
+    # onnxruntime ignores NaN in a minimum, and integers have no NaN: such a row must not become finite.
+    nothing = 0.0 * x.sum(-1, keepdim=True)
+
     def column(values: Tensor) -> Tensor:
         return values.expand(*x.shape[:-1], 1).reshape(-1, 1)
 
     if symmetric:
-        return RowGrids(as_rows(x), column(scale), column(torch.zeros_like(scale)), CodesToStore(middle, middle))
-    return RowGrids(as_rows(x - low), column(scale), column(low + middle * scale), CodesToStore(0, middle))
+        return RowGrids(as_rows(x), column(scale), column(nothing), CodesToStore(middle, middle))
+    return RowGrids(as_rows(x - low), column(scale), column(low + middle * scale + nothing), CodesToStore(0, middle))
 
 
 def fixed_grids(x: Tensor, grid: FixedGrid) -> RowGrids:

@@ -62,11 +62,16 @@ class WeightToStore(NamedTuple):
             stored = replace(stored.around_the_middle(self.bits), bits=BYTE_BITS)
         return stored.transposed() if self.transposed else stored
 
+    def rounded(self) -> Tensor:
+        """Return the values that bitcycle multiplies: parts without a grid are as they were."""
+        values = round_to_grid(self.weight.detach().float(), self.bits, self.dims, symmetric=is_symmetric(self.site))
+        return values.t() if self.transposed else values
+
     def sums(self) -> Tensor:
         """Return the sums of the output channels and the values of their middle codes, as two rows."""
         stored = self.stored()
         if stored is None:
-            sums = self.weight.detach().float().sum(1)
+            sums = self.rounded().sum(0)
             return torch.stack([sums, torch.zeros_like(sums)])
         sums = stored.values().double().sum(0).float()
         middle = torch.zeros_like(sums) if stored.zero is None else stored.zero.reshape(-1).expand_as(sums)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ def translations(placement: OnnxPlacement) -> dict[Any, Callable[..., Any]]:
         stored = entry.stored()
         if stored is None:
             placement.deviate(entry.site, "the weight has values without a grid, so it is stored in floating point")
-            return op.Transpose(x, perm=[1, 0]) if transposed else x
-        return _codes_times_scale(stored) if entry.form is WeightForm.CENTRED else _weight(stored)
+            return _constant(entry.rounded())
+        return _weight(stored) if entry.form is WeightForm.EXACT else _codes_times_scale(stored)
 
     def translate_sums(x: Any, index: int) -> Any:
         entry = placement.entries[index]
@@ -47,7 +48,7 @@ def translations(placement: OnnxPlacement) -> dict[Any, Callable[..., Any]]:
     def translate_codes(x: Any, scale: Any, index: int) -> Any:
         entry = placement.entries[index]
         assert isinstance(entry, CodesToStore)
-        scales = op.Reshape(scale, op.Constant(value_ints=[-1]))
+        scales = op.Reshape(scale, op.Constant(value_ints=[-1]))  # type: ignore[arg-type]
         zero_point = op.Expand(
             _integers(np.array(entry.zero_point), onnx_ir.DataType.UINT8), op.Shape(scales)
         )
@@ -65,9 +66,14 @@ def translations(placement: OnnxPlacement) -> dict[Any, Callable[..., Any]]:
 
 
 def _weight(stored: StoredWeight) -> Any:
-    """``DequantizeLinear`` computes ``codes * scale`` as bitcycle does; what is left to the values is added."""
-    values = _codes_times_scale(stored)
-    return values if stored.zero is None else op.Add(values, _constant(stored.zero))
+    """Return the values as bitcycle computes them, ``codes * scale``, plus what is left to them.
+
+    A weight that is a ``DequantizeLinear`` and nothing else would let onnxruntime round the activations of its product
+    to 8-bit integers (``MatMulNBits``). Without a sum that follows, the scale is therefore an operation of its own.
+    """
+    if stored.zero is not None:
+        return op.Add(_codes_times_scale(stored), _constant(stored.zero))
+    return op.Mul(_codes_times_scale(replace(stored, scale=torch.ones(1))), _constant(stored.scale))
 
 
 def _codes_times_scale(stored: StoredWeight) -> Any:
