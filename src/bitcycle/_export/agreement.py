@@ -150,6 +150,8 @@ def _compare(
         with evaluating(model):
             expected = outputs_of(run_model(model, batch))
         found = run(batch)
+        if len(found) > len(expected):  # sizes that the model returns are outputs of a file with dynamic shapes
+            found = [x for x in found if x.dim() or x.is_floating_point()]
         if len(found) != len(expected):
             raise ValueError(
                 f"{what} has {len(found)} outputs, and the model has {len(expected)}: is it another model?"
