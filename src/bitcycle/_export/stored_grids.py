@@ -115,9 +115,7 @@ class FixedGrid:
     @property
     def ends(self) -> Range:
         """The smallest and the largest value of the grid."""
-        return Range(
-            (self.lowest - self.zero_point) * self.scale, (2**self.bits - 1 - self.zero_point) * self.scale
-        )
+        return Range((self.lowest - self.zero_point) * self.scale, (2**self.bits - 1 - self.zero_point) * self.scale)
 
     @property
     def container(self) -> int:

@@ -49,9 +49,7 @@ def translations(placement: OnnxPlacement) -> dict[Any, Callable[..., Any]]:
         entry = placement.entries[index]
         assert isinstance(entry, CodesToStore)
         scales = op.Reshape(scale, op.Constant(value_ints=[-1]))  # type: ignore[arg-type]
-        zero_point = op.Expand(
-            _integers(np.array(entry.zero_point), onnx_ir.DataType.UINT8), op.Shape(scales)
-        )
+        zero_point = op.Expand(_integers(np.array(entry.zero_point), onnx_ir.DataType.UINT8), op.Shape(scales))
         codes = op.QuantizeLinear(x, scales, zero_point, axis=0)
         middle = _integers(np.array(entry.middle), onnx_ir.DataType.UINT8)
         return op.DequantizeLinear(codes, _constant(torch.tensor(1.0)), middle)
