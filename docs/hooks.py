@@ -27,7 +27,8 @@ GALLERY = {
 
 def gallery() -> tuple[str, dict[str, str]]:
     """Return the page of the gallery, and its pictures by name."""
-    lines, pictures = ["# Gallery of schedules", "", f"Each over {STEPS:,} steps, with its saving against static training at its largest width.", ""], {}
+    about = f"Each over {STEPS:,} steps, with its saving against static training at its largest width."
+    lines, pictures = ["# Gallery of schedules", "", about, ""], {}
     for title, specs in GALLERY.items():
         lines += [f"## {title}", ""]
         for spec in specs:
