@@ -1,14 +1,14 @@
 """What ``make docs`` adds: the gallery, drawn from the schedules themselves, and pages from the root of the project."""
 
 import re
-import tempfile
 from pathlib import Path
 
 from mkdocs.structure.files import File, Files
 
+from bitcycle._support.charts.files import svg
 from bitcycle.schedules import TEN, complete
 from bitcycle.schedules.comparison import compare
-from bitcycle.schedules.plot import draw_schedules
+from bitcycle.schedules.plot import GROUPS, BitScale, bits_panel, stretches
 
 ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
@@ -27,16 +27,18 @@ GALLERY = {
 
 def gallery() -> tuple[str, dict[str, str]]:
     """Return the page of the gallery, and its pictures by name."""
-    lines, pictures = ["# Gallery of schedules", "", f"Each over {STEPS:,} steps.", ""], {}
+    about = f"Each over {STEPS:,} steps, with its saving against static training at its largest width."
+    lines, pictures = ["# Gallery of schedules", "", about, ""], {}
     for title, specs in GALLERY.items():
         lines += [f"## {title}", ""]
         for spec in specs:
             s = complete(spec, (3, 8), 8)
             name = f"{re.sub(r'[^a-z0-9]+', '-', str(s).lower()).strip('-')}.svg"
-            with tempfile.TemporaryDirectory() as folder:
-                draw_schedules(compare([s], STEPS), STEPS, Path(folder, name))
-                pictures[f"gallery/{name}"] = Path(folder, name).read_text("utf-8")
-            lines += [f"![bits over training]({f'gallery/{name}'}){{ width=420 }}", "", f'`bc.schedule("{s}")`', ""]
+            [row], known = compare([s], STEPS), stretches(s, STEPS)
+            class_ = next(class_ for group, _, class_ in GROUPS if group == row.group)
+            pictures[f"gallery/{name}"] = svg(bits_panel(str(s), "", known, BitScale.of([known]), class_))
+            lines += [f'`bc.schedule("{s}")`, saving {100 * row.saving:.1f} %', ""]
+            lines += [f"![bits over training]({f'gallery/{name}'}){{ width=420 }}", ""]
     return "\n".join(lines), pictures
 
 

@@ -1,13 +1,12 @@
-"""Train a small convolutional network on scikit-learn's digits with Lightning, at 3 to 8 bits.
+"""Train a convolutional network on scikit-learn's digits with Lightning at 3 to 8 bits, and export it to ONNX.
 
 python examples/lightning_digits.py --out out/digits
 """
 
 import argparse
 
+import lightning.pytorch as pl
 import torch
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -29,7 +28,7 @@ class ResumableLoader(DataLoader):  # it shuffles by the epoch, and Lightning's 
             yield self.dataset[batch]
 
 
-class Digits(LightningModule):
+class Digits(pl.LightningModule):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
@@ -51,9 +50,10 @@ options = parser.parse_args()
 x, y = (torch.from_numpy(each) for each in load_digits(return_X_y=True))
 data = TensorDataset(x.float().view(-1, 1, 8, 8) / 16, y)
 module = bc.quantize(Digits(), keep="model.7")
-saver = ModelCheckpoint(options.out, filename="last", every_n_train_steps=20, enable_version_counter=False)
+saver = pl.callbacks.ModelCheckpoint(options.out, filename="last", every_n_train_steps=20, enable_version_counter=False)
 precision = PrecisionCallback("RR:3-8", backward_bits=8)
-trainer = Trainer(max_epochs=options.epochs, accelerator="cpu", callbacks=[precision, saver], logger=False)
+trainer = pl.Trainer(max_epochs=options.epochs, accelerator="cpu", callbacks=[precision, saver], logger=False)
 trainer.fit(module, ResumableLoader(TensorDataset(*data[:1437]), 32), ckpt_path=options.resume, weights_only=True)
 print(f"accuracy {(module.eval().model(data[1437:][0]).argmax(1) == data[1437:][1]).float().mean():.4f}")  # at 8 bits
+print(bc.export_onnx(module.model, data[1437:][0], f"{options.out}/model.onnx", kernels="integer"))  # and compare it
 torch.save(bc.restore(module.model).state_dict(), f"{options.out}/model.pt")  # a plain state_dict

@@ -21,7 +21,7 @@ from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
     from bitcycle._cost import Meter, cost
-    from bitcycle._export import check_onnx, export, export_onnx, export_torchao
+    from bitcycle._export import check_onnx, check_weights, export, export_onnx, export_torchao
     from bitcycle._range_test import range_test
     from bitcycle._study.from_python import study
     from bitcycle.advice import advise
@@ -43,6 +43,7 @@ __all__ = [
     "advise",
     "check_causality",
     "check_onnx",
+    "check_weights",
     "cost",
     "decay_begins",
     "export",
@@ -71,6 +72,7 @@ _MODULES = {
     "advise": "advice",
     "check_causality": "conversion.sequence_models",
     "check_onnx": "_export",
+    "check_weights": "_export",
     "cost": "_cost",
     "export": "_export",
     "export_onnx": "_export",

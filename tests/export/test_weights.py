@@ -68,10 +68,18 @@ def test_products_of_parameters_in_a_forward_need_a_run():
     assert all(len(row.unique()) <= 4 for row in rows)
 
 
+def test_symmetric_grids():
+    model = converted(mlp(), 3, recipe=bc.Recipe(grid="symmetric"))
+    for row in bc.export(model)["0.weight"]:
+        codes = row / (row.abs().max() / 3)
+        torch.testing.assert_close(codes, codes.round(), rtol=0, atol=1e-6)
+        assert codes.abs().max() == 3
+
+
 def test_other_grids_are_refused():
-    model = converted(mlp(), 4, recipe=bc.Recipe(grid="symmetric"))
+    model = converted(mlp(), 8, recipe=bc.Recipe(grid="float"))
     with pytest.raises(
-        ValueError, match="only Recipe\\(grid='integer'\\) can be exported, and the model has grid='symmetric'"
+        ValueError, match="only grids of integers can be exported, and the model has Recipe\\(grid='float'\\)"
     ):
         bc.export(model)
 
@@ -119,11 +127,12 @@ def test_exported_weights_compute_the_evaluation_with_activations_in_full_precis
     torch.testing.assert_close(plain(VECTORS), model.eval()(VECTORS))
 
 
+@pytest.mark.parametrize("grid", ["integer", "symmetric"])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.filterwarnings("ignore")  # torchao warns about its own libraries
-def test_torchao_has_the_same_grid(bits):
-    pytest.importorskip("torchao")
-    model = converted(mlp(), bits)
+def test_torchao_has_the_same_grid(bits, grid):
+    pytest.importorskip("torchao", reason="pip install 'bitcycle[torchao]'")
+    model = converted(mlp(), bits, recipe=bc.Recipe(grid=grid))
     exported = bc.export_torchao(model)
     assert exported.bits == {"0": bits, "2": bits}
     assert exported.largest_difference < 1e-4
@@ -131,7 +140,10 @@ def test_torchao_has_the_same_grid(bits):
     plain.load_state_dict(bc.export(model))
     torch.testing.assert_close(exported.model(VECTORS), plain(VECTORS), rtol=1e-4, atol=1e-5)
     codes = exported.model[0].weight.qdata
-    assert (codes.min(), codes.max()) == (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    most = 2 ** (bits - 1) - 1
+    assert codes.max() == most or grid == "symmetric"
+    assert codes.min() == (-most - 1 if grid == "integer" else codes.clamp(-most, most).min())
+    assert grid == "integer" or codes.abs().max() == most
 
 
 @pytest.mark.filterwarnings("ignore")

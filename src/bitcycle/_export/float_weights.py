@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from bitcycle._export.recording import Recording, evaluating, record
+from bitcycle._export.recording import Recording, evaluating, is_symmetric, record
 from bitcycle.conversion.sites import conversions
 from bitcycle.kernels.rounding import round_to_grid
 
@@ -76,9 +76,11 @@ def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[
     for name, conversion in conversions(model):
         module: Any = model.get_submodule(name)
         for local, tensor, dims in module.weights_on_grid():
-            bits = conversion.sites[local].evaluation.weights
+            site = conversion.sites[local]
+            bits = site.evaluation.weights
             if bits is not None:
-                yield RoundedWeight(tensor.detach(), round_to_grid(tensor.detach(), bits, dims))
+                values = round_to_grid(tensor.detach(), bits, dims, symmetric=is_symmetric(site))
+                yield RoundedWeight(tensor.detach(), values)
         own = [key for key, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1]
         if conversion.template is None or not own:
             continue

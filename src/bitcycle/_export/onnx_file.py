@@ -137,7 +137,9 @@ def _write(model: nn.Module, inputs: Any, path: Path, dynamic_shapes: Any, place
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Hide the progress and the warnings of the exporter, which the user can do nothing about."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    loggers = [
+        logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._export", "onnxscript", "onnx_ir")
+    ]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

@@ -7,14 +7,17 @@ compute them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from bitcycle._export.recording import Recording
-from bitcycle._export.stored_grids import FixedGrid, StoredWeight, store_symmetric, store_weight
+from bitcycle._export import integer_linear
+from bitcycle._export.integer_linear import CodesToStore, signed_codes, weight_sums
+from bitcycle._export.recording import Recording, is_symmetric
+from bitcycle._export.stored_grids import FixedGrid, StoredWeight, store_nearest_symmetric, store_weight
 from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Product, Site
 from bitcycle.kernels.rounding import BYTE_BITS, Dims, round_to_grid
 
@@ -28,10 +31,15 @@ class Kernels(Enum):
     """8-bit integers, on the nearest grids that integer kernels take."""
 
 
-class Dynamic(Enum):
-    """A grid that the runtime computes from the tensor: ONNX's ``DynamicQuantizeLinear``."""
+class WeightForm(Enum):
+    """How a weight is stored."""
 
-    PER_TENSOR = "per tensor"
+    EXACT = "exact"
+    """With unchanged values, which the file computes in floating point."""
+    CENTRED = "centred"
+    """With unchanged values, as signed codes for integer products; see :mod:`bitcycle._export.integer_linear`."""
+    NEAREST_SYMMETRIC = "nearest symmetric"
+    """On the nearest symmetric 8-bit grid, which integer convolutions take."""
 
 
 class WeightToStore(NamedTuple):
@@ -41,13 +49,33 @@ class WeightToStore(NamedTuple):
     weight: Tensor
     bits: int
     dims: Dims
-    symmetric: bool
+    form: WeightForm
     transposed: bool
 
     def stored(self) -> StoredWeight | None:
         """Return the weight on its grid; None if it has values without a grid."""
-        stored = (store_symmetric if self.symmetric else store_weight)(self.weight, self.bits, self.dims)
-        return stored.transposed() if stored is not None and self.transposed else stored
+        store = store_nearest_symmetric if self.form is WeightForm.NEAREST_SYMMETRIC else store_weight
+        stored = store(self.weight, self.bits, self.dims, is_symmetric(self.site))
+        if stored is None:
+            return None
+        if self.form is WeightForm.CENTRED:
+            stored = replace(stored.around_the_middle(self.bits), bits=BYTE_BITS)
+        return stored.transposed() if self.transposed else stored
+
+    def rounded(self) -> Tensor:
+        """Return the values that bitcycle multiplies: parts without a grid are as they were."""
+        values = round_to_grid(self.weight.detach().float(), self.bits, self.dims, symmetric=is_symmetric(self.site))
+        return values.t() if self.transposed else values
+
+    def sums(self) -> Tensor:
+        """Return the sums of the output channels and the values of their middle codes, as two rows."""
+        stored = self.stored()
+        if stored is None:
+            sums = self.rounded().sum(0)
+            return torch.stack([sums, torch.zeros_like(sums)])
+        sums = stored.values().double().sum(0).float()
+        middle = torch.zeros_like(sums) if stored.zero is None else stored.zero.reshape(-1).expand_as(sums)
+        return torch.stack([sums, middle])
 
 
 class Deviation(NamedTuple):
@@ -84,7 +112,7 @@ class OnnxPlacement:
 
     def __init__(self, recording: Recording, kernels: Kernels, calibrated: bool) -> None:
         self.recording, self.kernels, self.calibrated = recording, kernels, calibrated
-        self.entries: list[WeightToStore | FixedGrid | Dynamic] = []
+        self.entries: list[WeightToStore | FixedGrid | CodesToStore] = []
         self.deviations: dict[Deviation, None] = {}  # in order, once each
 
     def multiply(
@@ -102,18 +130,34 @@ class OnnxPlacement:
             if why_float is not None:
                 integer = False
                 self.deviate(site, f"float kernel: {why_float}")
+            elif isinstance(product, LinearProduct):
+                return self._integer_linear(site, a, b, bias, specs)
         a = a if a_spec.already_rounded else self._activation(site, "a", a, a_spec, integer)
+        form = WeightForm.NEAREST_SYMMETRIC if integer else WeightForm.EXACT
         if isinstance(product, LinearProduct) and not b_spec.already_rounded:
-            out = a @ self._operand(site, "b", b, b_spec, integer, transposed=True)
-            if bias is None:
-                return out
-            # onnxruntime would fuse a sum with the product to a Gemm in floating point.
-            return out - (-bias) if integer else out + bias
-        b = b if b_spec.already_rounded else self._operand(site, "b", b, b_spec, integer)
+            out = a @ self._operand(site, "b", b, b_spec, form, transposed=True)
+            return out if bias is None else out + bias
+        b = b if b_spec.already_rounded else self._operand(site, "b", b, b_spec, form)
         return product.output(a, b, bias)
 
+    def _integer_linear(
+        self, site: Site, a: Tensor, b: Tensor, bias: Tensor | None, specs: tuple[OperandSpec, ...]
+    ) -> Tensor:
+        a_spec, b_spec = specs
+        bits, fixed = _width(site, a_spec), self._fixed_grid(site, "a", a_spec)
+        if fixed is None:
+            grids = integer_linear.dynamic_grids(a, bits, a_spec.dims, is_symmetric(site))
+        else:
+            grids = integer_linear.fixed_grids(a, fixed)
+        codes = signed_codes(grids.shifted, grids.scale, self._add(grids.codes))
+        weight = self.recording.weight(site, "b")
+        assert weight is not None
+        index = self._add(WeightToStore(site, weight, _width(site, b_spec), b_spec.dims, WeightForm.CENTRED, True))
+        out = integer_linear.multiply(codes, grids, stored_weight(b, index, True), weight_sums(b, index), bias)
+        return out.reshape(*a.shape[:-1], b.shape[0])
+
     def round(self, site: Site, operand: str, x: Tensor, spec: OperandSpec) -> Tensor:
-        return self._operand(site, operand, x, spec, integer=False)
+        return self._operand(site, operand, x, spec, WeightForm.EXACT)
 
     def _multiplies_activations(self, site: Site, a: OperandSpec, b: OperandSpec) -> bool:
         rounded_before = a.already_rounded or b.already_rounded
@@ -128,35 +172,44 @@ class OnnxPlacement:
             return "more than 8 bits"
         if a.already_rounded or b.already_rounded or not isinstance(product, LinearProduct | ConvolutionProduct):
             return "only linear layers and convolutions have integer kernels"
-        if isinstance(product, ConvolutionProduct):
-            if product.transposed:
-                return "onnxruntime has no integer kernel for transposed convolutions"
-            if a.dims is not None:
-                return "an integer convolution has one grid for its input"
+        if self.recording.weight(site, "b") is None:
+            return "only products with a weight have integer kernels"
+        if isinstance(product, LinearProduct):
+            return None if a.dims is None or -1 in a.dims else "an integer product has one grid for each row"
+        if product.transposed:
+            return "onnxruntime has no integer kernel for transposed convolutions"
+        if a.dims is not None:
+            return "an integer convolution has one grid for its input"
         return None
 
     def _operand(
-        self, site: Site, operand: str, x: Tensor, spec: OperandSpec, integer: bool, transposed: bool = False
+        self, site: Site, operand: str, x: Tensor, spec: OperandSpec, form: WeightForm, transposed: bool = False
     ) -> Tensor:
         bits, weight = _width(site, spec), self.recording.weight(site, operand)
         if bits == 0 or weight is None:
-            placed = self._activation(site, operand, x, spec, integer)
+            placed = self._activation(site, operand, x, spec, integer=False)
             return placed.t() if transposed else placed
-        entry = WeightToStore(site, weight, bits, spec.dims, integer, transposed)
+        entry = WeightToStore(site, weight, bits, spec.dims, form, transposed)
         return stored_weight(x, self._add(entry), transposed)
 
     def _activation(self, site: Site, operand: str, x: Tensor, spec: OperandSpec, integer: bool) -> Tensor:
-        bits, dims, found = _width(site, spec), spec.dims, self.recording.ranges.get((site, operand))
+        bits, dims = _width(site, spec), spec.dims
         if bits == 0:
             return x
-        if integer and dims is not None:
-            self.deviate(site, "one 8-bit grid for the input instead of one per row")
-            return fixed_grid(x, self._add(Dynamic.PER_TENSOR))
-        if found is not None and dims is None and (integer or self.calibrated) and _is_finite(*found):
-            return fixed_grid(x, self._add(FixedGrid.of(found, bits)))
-        return round_to_grid(x, bits, tuple(range(x.dim())) if dims is None else dims)  # ONNX needs them listed
+        fixed = self._fixed_grid(site, operand, spec, always=integer)
+        if fixed is not None:
+            return fixed_grid(x, self._add(fixed))
+        listed = tuple(range(x.dim())) if dims is None else dims  # ONNX needs them listed
+        return round_to_grid(x, bits, listed, symmetric=is_symmetric(site))
 
-    def _add(self, entry: WeightToStore | FixedGrid | Dynamic) -> int:
+    def _fixed_grid(self, site: Site, operand: str, spec: OperandSpec, always: bool = False) -> FixedGrid | None:
+        """Return the grid of a recorded range; None if the grid of the operand follows its values."""
+        found = self.recording.ranges.get((site, operand))
+        if found is None or spec.dims is not None or not (always or self.calibrated) or not _is_finite(*found):
+            return None
+        return FixedGrid.of(found, _width(site, spec), is_symmetric(site))
+
+    def _add(self, entry: WeightToStore | FixedGrid | CodesToStore) -> int:
         self.entries.append(entry)
         return len(self.entries) - 1
 

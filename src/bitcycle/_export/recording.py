@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.conversion.sites import sites
 from bitcycle.conversion.tracing import preserve_state, run_model
-from bitcycle.grids.family import DEFAULT
+from bitcycle.grids.integer import IntegerGrid
 
 
 class Range(NamedTuple):
@@ -86,9 +86,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         raise ValueError("the evaluation bits of the model were never set: call bc.set_bits(model, evaluate=8) first")
     if any(site.evaluation.strength != 1 for site in sites(model).values()):
         raise ValueError("a model is exported on its grids: call bc.set_bits(model, strength=1) first")
-    others = sorted({site.recipe.grid for site in sites(model).values()} - {DEFAULT})
+    others = sorted(
+        {site.recipe.grid for site in sites(model).values() if not isinstance(site.settings.grid, IntegerGrid)}
+    )
     if others:
-        raise ValueError(f"only Recipe(grid={DEFAULT!r}) can be exported, and the model has grid={others[0]!r}")
+        raise ValueError(f"only grids of integers can be exported, and the model has Recipe(grid={others[0]!r})")
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -97,6 +99,12 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+def is_symmetric(site: Site) -> bool:
+    """Return whether the grids of a site are symmetric."""
+    grid = site.settings.grid
+    return isinstance(grid, IntegerGrid) and grid.symmetric
 
 
 def _same_memory(a: Tensor, b: Tensor) -> bool:

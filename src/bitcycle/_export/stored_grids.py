@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -23,11 +23,11 @@ class StoredWeight:
     codes: Tensor
     scale: Tensor
     zero: Tensor | None
-    """What the codes lack to the values, in floating point; None on a symmetric grid."""
+    """What the codes lack to the values, in floating point; None if that is nothing."""
     bits: int
     """The bits of an integer that holds a code: 4, 8 or 16."""
-    moved: float = 0.0
-    """How far values moved from the grid of training, at most, in steps of that grid."""
+    signed: bool = False
+    """Whether a code can be negative."""
 
     def values(self) -> Tensor:
         """Return the values that the file stands for."""
@@ -37,7 +37,15 @@ class StoredWeight:
     def transposed(self) -> StoredWeight:
         """Return the transposed matrix."""
         zero = None if self.zero is None else self.zero.t()
-        return StoredWeight(self.codes.t().contiguous(), self.scale.t(), zero, self.bits, self.moved)
+        return replace(self, codes=self.codes.t().contiguous(), scale=self.scale.t(), zero=zero)
+
+    def around_the_middle(self, bits: int) -> StoredWeight:
+        """Return the same values with signed codes, from ``-2^(bits - 1)``."""
+        if self.signed:
+            return self
+        middle = 2 ** (bits - 1)
+        zero = self.scale * middle if self.zero is None else self.zero + self.scale * middle
+        return replace(self, codes=self.codes - middle, zero=zero, signed=True)
 
     @property
     def axis(self) -> int | None:
@@ -46,66 +54,75 @@ class StoredWeight:
         return longer[0] if len(longer) == 1 else None
 
 
-def store_weight(weight: Tensor, bits: int, dims: Dims) -> StoredWeight | None:
+def store_weight(weight: Tensor, bits: int, dims: Dims, symmetric: bool = False) -> StoredWeight | None:
     """Return a weight on its grid with unchanged values; None if some values have no grid.
 
-    The codes go into the smallest integer that ONNX has for them: 4, 8 or 16 bits.
+    The codes go into the smallest integer that ONNX has for them: 4, 8 or 16 bits, signed on a symmetric grid.
     """
     weight = weight.detach().float()
-    values, _, scale, zero = encode(weight, bits, dims)
+    values, _, scale, zero = encode(weight, bits, dims, symmetric=symmetric)
     if not bool(has_a_grid(scale, bits).all()):
         return None
     codes = torch.round((values - zero) / scale).to(torch.int32)
     container = next(size for size in (NIBBLE_BITS, BYTE_BITS, 2 * BYTE_BITS) if bits <= size)
     shape = (1,) * weight.dim() if dims is None else scale.shape
     scale, zero = scale.reshape(shape), zero.reshape(shape)
-    return StoredWeight(codes, scale, zero if bool(zero.any()) else None, container)
+    return StoredWeight(codes, scale, zero if bool(zero.any()) else None, container, symmetric)
 
 
-def store_symmetric(weight: Tensor, bits: int, dims: Dims) -> StoredWeight | None:
-    """Return a weight on the nearest symmetric 8-bit grid, which integer kernels take.
+def store_nearest_symmetric(weight: Tensor, bits: int, dims: Dims, symmetric: bool = False) -> StoredWeight | None:
+    """Return a weight on the nearest symmetric 8-bit grid, which integer convolutions take.
 
-    A value moves by at most half a step of that grid, ``max |w| / 254``.
+    A value moves by at most half a step of that grid, ``max |w| / 254``. Values that are on a symmetric grid stay.
     """
-    exact = store_weight(weight, bits, dims)
+    exact = store_weight(weight, bits, dims, symmetric)
     if exact is None or exact.bits > BYTE_BITS:
         return None
+    if symmetric:
+        return replace(exact, bits=BYTE_BITS)
     values = exact.values()
     largest = (
         values.abs().amax(dims, keepdim=True) if dims is not None else values.abs().max().reshape(exact.scale.shape)
     )
     scale = torch.where(largest == 0, 1.0, largest / MOST_SYMMETRIC)
-    codes = torch.round(values / scale)
-    steps = torch.where(exact.scale < torch.finfo(torch.float32).eps * largest, torch.inf, exact.scale)  # constants
-    moved = float(((codes * scale - values).abs() / steps).max())
-    return StoredWeight(codes.to(torch.int32), scale, None, BYTE_BITS, moved)
+    codes = torch.round(values / scale).to(torch.int32)
+    return StoredWeight(codes, scale, None, BYTE_BITS, signed=True)
 
 
 @dataclass(frozen=True)
 class FixedGrid:
     """One grid for a whole activation, with a range that does not follow the tensor and that contains 0.
 
-    A value is ``(code - zero_point) * scale`` with codes from 0 to ``2^bits - 1``.
+    A value is ``(code - zero_point) * scale`` with codes from ``lowest`` to ``2^bits - 1``.
     """
 
     scale: float
     zero_point: int
     bits: int
+    lowest: int = 0
+    """The smallest code: 1 on a symmetric grid, which has as many negative values as positive ones."""
 
     @classmethod
-    def of(cls, found: Range, bits: int) -> FixedGrid:
+    def of(cls, found: Range, bits: int, symmetric: bool = False) -> FixedGrid:
         """Return the grid of a range, widened to contain 0, which must have a code of its own."""
         low, high = min(found.low, 0.0), max(found.high, 0.0)
-        levels = 2**bits - 1
-        scale = (high - low) / levels or 1.0
+        if symmetric:
+            middle = 2 ** (bits - 1)
+            return cls(max(-low, high) / (middle - 1) or 1.0, middle, bits, lowest=1)
+        scale = (high - low) / (2**bits - 1) or 1.0
         return cls(scale, round(-low / scale), bits)
 
     @property
     def ends(self) -> Range:
         """The smallest and the largest value of the grid."""
-        return Range(-self.zero_point * self.scale, (2**self.bits - 1 - self.zero_point) * self.scale)
+        return Range((self.lowest - self.zero_point) * self.scale, (2**self.bits - 1 - self.zero_point) * self.scale)
 
     @property
     def container(self) -> int:
         """The bits of the integer that ONNX stores a code in."""
         return BYTE_BITS if self.bits <= BYTE_BITS else 2 * BYTE_BITS
+
+    @property
+    def needs_clipping(self) -> bool:
+        """Whether the integer has more codes than the grid: values beyond its ends must not use them."""
+        return self.bits < self.container or self.lowest > 0

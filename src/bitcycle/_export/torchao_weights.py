@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from bitcycle._export.float_weights import export
+from bitcycle._export.recording import is_symmetric
 from bitcycle._export.stored_grids import StoredWeight, store_weight
 from bitcycle._support.extras import need
 from bitcycle.conversion.convert import restore
@@ -70,13 +71,14 @@ def export_torchao(model: nn.Module) -> TorchaoModel:
     for name, conversion in conversions(model):
         layer: Any = model.get_submodule(name)
         for local, weight, dims in layer.weights_on_grid():
-            width = conversion.sites[local].evaluation.weights
+            site = conversion.sites[local]
+            width = site.evaluation.weights
             target = plain.get_submodule(name)
             reason = _why_left(target, width)
             if reason is not None or width is None:
                 left[name] = reason or "full precision"
                 continue
-            stored = store_weight(weight, width, dims)
+            stored = store_weight(weight, width, dims, is_symmetric(site))
             if stored is None:
                 left[name] = "it has values without a grid"
                 continue
@@ -99,14 +101,14 @@ def _packed(stored: StoredWeight, bits: int) -> Any:
     """Return torchao's tensor: a value is ``(code - zero_point) * scale``, with a zero point in floating point."""
     from torchao.quantization import IntxUnpackedToInt8Tensor
 
-    half = 2 ** (bits - 1)
+    stored = stored.around_the_middle(bits)
     rows, columns = stored.codes.shape
     scale = stored.scale.expand(rows, 1).contiguous()
     zero = torch.zeros_like(scale) if stored.zero is None else stored.zero.expand(rows, 1)
     return IntxUnpackedToInt8Tensor(
-        qdata=(stored.codes - half).to(torch.int8),
+        qdata=stored.codes.to(torch.int8),
         scale=scale,
-        zero_point=-zero / scale - half,
+        zero_point=-zero / scale,
         target_dtype=getattr(torch, f"int{bits}"),
         block_size=(1, columns),
         dtype=torch.float32,

@@ -66,6 +66,7 @@ def application() -> typer.Typer:
     from bitcycle.cli.data import data
     from bitcycle.cli.deficit import deficit
     from bitcycle.cli.evidence import evidence
+    from bitcycle.cli.export import deploy_check, export
     from bitcycle.cli.range_test import range_test
     from bitcycle.cli.report import report
     from bitcycle.cli.results import results
@@ -101,6 +102,8 @@ def application() -> typer.Typer:
 
     for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise, bench):
         app.command()(command)
+    app.command()(export)
+    app.command()(deploy_check)
     app.add_typer(data, name="data")
     app.add_typer(evidence, name="evidence")
     app.add_typer(task, name="task")

