@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from bitcycle._evidence.design import Kind, Measure, Role, read_design
-from bitcycle._evidence.figures import all_figures, path_of, read, write
+from bitcycle._evidence.figures import Figure, StudyFigures, all_figures, collect, path_of, read, write
 from bitcycle._evidence.judging import judge
 from bitcycle._evidence.page import html_page, markdown_page
-from bitcycle._evidence.studies import planned_study, restricted
+from bitcycle._evidence.studies import planned_study, restricted, unfinished
+from bitcycle._study.store import Store
 from tests.evidence.made_up import claim, design, figures
 
 FOLDER = Path(__file__).parents[2] / "evidence"
@@ -52,6 +53,22 @@ def test_a_pilot_has_some_settings_of_a_study():
     assert {run.schedule for run in some.plan.runs()} == {"CT:2-8:cycles=2"}
     with pytest.raises(ValueError, match="has no setting 'CT 3 cycles'"):
         restricted(study, ["CT 3 cycles"])
+
+
+def test_figures_of_another_machine_are_kept_and_not_trained_again(tmp_path):
+    study = planned(DESIGN.domain("digit-graph"), "cycles")
+    names = [each.run.name for each in study.runs]
+    made = [Figure(setting, run.schedule, run.seed, 0.9, 0.1, 1, 1.0, run.name, "") for setting, run in study.runs]
+    earlier = StudyFigures("accuracy", True, (*made[:3], replace(made[3], run="a run of an earlier design")))
+    with Store(tmp_path / "store.sqlite") as store:
+        kept = collect(study, store, earlier)
+        assert kept is not None
+        assert kept.figures == tuple(made[:3])
+        assert collect(study, store) is None
+    left = unfinished(study, {figure.run for figure in kept.figures})
+    assert left is not None
+    assert [run.name for run in left.runs()] == names[3:]
+    assert unfinished(study, names) is None
 
 
 def test_figures_are_read_as_they_were_written(tmp_path):

@@ -81,15 +81,28 @@ def path_of(folder: Path, domain: Domain, kind: str, role: Role) -> Path:
     return folder / FOLDERS[role] / f"{domain.id}-{kind.replace(' ', '-')}.csv"
 
 
-def collect(study: PlannedStudy, store: Store) -> StudyFigures | None:
-    """Return the figures of the finished runs of a study; None if there are none."""
+def collect(study: PlannedStudy, store: Store, earlier: StudyFigures | None = None) -> StudyFigures | None:
+    """Return the figures of the finished runs of a study; None if there are none.
+
+    Args:
+        study: The study.
+        store: Where its runs are.
+        earlier: Figures of runs that may not be in the store, such as those of another machine. They are kept as far as
+            the study still has these runs.
+    """
     records = {record.run.name: record for record in store.records([planned.run for planned in study.runs])}
-    if not records:
+    kept = {} if earlier is None else {(figure.setting, figure.run): figure for figure in earlier.figures}
+    figures = []
+    for setting, run in study.runs:
+        if run.name in records:
+            figures.append(_figure(setting, records[run.name]))
+        elif (setting, run.name) in kept:
+            figures.append(kept[setting, run.name])
+    if not figures:
         return None
+    if earlier is not None:
+        return StudyFigures(earlier.metric, earlier.higher_is_better, tuple(figures))
     example = next(iter(records.values()))
-    figures = [
-        _figure(planned.setting, records[planned.run.name]) for planned in study.runs if planned.run.name in records
-    ]
     return StudyFigures(example.metric, example.higher_is_better, tuple(figures))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bitcycle._evidence.design import Design, Domain, Role
 from bitcycle._study.deficits import DeficitPart
@@ -26,8 +26,7 @@ CHEAPER = "static below "
 """Begins the name of the widest static schedule that costs no more than another one."""
 
 
-@dataclass(frozen=True)
-class PlannedRun:
+class PlannedRun(NamedTuple):
     """A run and the setting it belongs to, as claims name it."""
 
     setting: str
@@ -80,6 +79,19 @@ def restricted(study: PlannedStudy, settings: Sequence[str] | None) -> PlannedSt
     wanted = {planned.run for planned in runs}
     parts = tuple(part for part in study.plan.parts if any(run in wanted for run in part.runs()))
     return replace(study, runs=runs, plan=replace(study.plan, parts=parts))
+
+
+def unfinished(study: PlannedStudy, done: Collection[str]) -> Plan | None:
+    """Return the plan of what is left to run, if the runs of some names are done elsewhere; None if nothing is left.
+
+    A seed of a deficit experiment is left as a whole.
+    """
+    parts = []
+    for part in study.plan.parts:
+        left = {run.seed: None for run in part.runs() if run.name not in done}
+        if left:
+            parts.append(replace(part, seeds=tuple(left)))
+    return replace(study.plan, parts=tuple(parts)) if parts else None
 
 
 def _schedule_runs(common: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[tuple[StudyPart, list[PlannedRun]]]:

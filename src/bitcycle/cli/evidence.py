@@ -42,14 +42,18 @@ def run(
     schedules: Annotated[
         list[str] | None, typer.Option("--setting", help="Only these settings of each study; repeatable.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also train the runs whose figures are in the folder.")
+    ] = False,
 ) -> None:
     """Train the runs that are missing, all or some parts, and write their figures.
 
-    Stop it at any time, and run the same command again to go on.
+    Stop it at any time, and run the same command again to go on. Runs whose figures are in the folder are not trained
+    again, unless --again is given.
     """
     from bitcycle._evidence.design import read_design
-    from bitcycle._evidence.figures import collect, path_of, write
-    from bitcycle._evidence.studies import planned_study, restricted
+    from bitcycle._evidence.figures import collect, path_of, read, write
+    from bitcycle._evidence.studies import planned_study, restricted, unfinished
     from bitcycle._study.driver import run_study
     from bitcycle._study.engines.local import LocalEngine
     from bitcycle._study.store import Store
@@ -59,19 +63,27 @@ def run(
     engine = LocalEngine(workers, threads=1)
     with Store(store) as opened:
         for domain, kind in _chosen(design, parts):
-            study = restricted(planned_study(design, domain, kind, role), schedules)
-            print(f"{domain.id}/{kind}: {len(study.plan.runs())} runs", flush=True)
+            whole, path = planned_study(design, domain, kind, role), path_of(folder, domain, kind, role)
+            earlier = read(path)
+            study = restricted(whole, schedules)
+            done = set() if again or earlier is None else {figure.run for figure in earlier.figures}
+            plan = unfinished(study, done)
+            total = len(study.plan.runs())
+            print(f"{domain.id}/{kind}: {total} runs, {len(plan.runs()) if plan else 0} without figures", flush=True)
+            if plan is None:
+                continue
             with StudyBar() as bar:
                 try:
-                    run_study(study.plan, opened, engine, shlex.join(["bitcycle", *sys.argv[1:]]), watch=bar.update)
+                    run_study(plan, opened, engine, shlex.join(["bitcycle", *sys.argv[1:]]), watch=bar.update)
                 except KeyboardInterrupt:
                     bar.close()
                     print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
                     raise typer.Exit(130) from None
-            found = collect(study, opened)
-            if found is not None:
-                write(path_of(folder, domain, kind, role), found)
-            for failure in opened.failures(study.plan.runs()):
+                finally:
+                    found = collect(whole, opened, earlier)
+                    if found is not None:
+                        write(path, found)
+            for failure in opened.failures(plan.runs()):
                 print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
 
 
@@ -79,16 +91,16 @@ def run(
 def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore = STORE, pilot: Pilot = False) -> None:
     """Write the figures of all finished runs, without training anything."""
     from bitcycle._evidence.design import read_design
-    from bitcycle._evidence.figures import collect, path_of, write
+    from bitcycle._evidence.figures import collect, path_of, read, write
     from bitcycle._evidence.studies import planned_study
     from bitcycle._study.store import Store
 
     design, role = read_design(folder), _role(pilot)
     with Store(store, must_exist=True) as opened:
         for domain, kind in _chosen(design, parts):
-            found = collect(planned_study(design, domain, kind, role), opened)
+            path = path_of(folder, domain, kind, role)
+            found = collect(planned_study(design, domain, kind, role), opened, read(path))
             if found is not None:
-                path = path_of(folder, domain, kind, role)
                 write(path, found)
                 print(f"{path}: {len(found.figures)} runs")
 
