@@ -17,7 +17,7 @@ from bitcycle._study.store import Store
 
 
 def difference(setting, other, sign, places):
-    if other is None or setting is other:
+    if setting is other:
         return ""
     found = t_interval(compare(setting.qualities, other.qualities, sign))
     mean, low, high = (fixed(value, places, signed=True) for value in (found.mean, found.low, found.high))
@@ -27,12 +27,15 @@ def difference(setting, other, sign, places):
 def table(analysis, against):
     sign = 1 if analysis.higher_is_better else -1
     places = places_of(analysis)
-    others = [next((s for s in analysis.settings if s.label == label), None) for label in against]
+    by_label = {setting.label: setting for setting in analysis.settings}
+    for label in against:
+        if label not in by_label:
+            raise SystemExit(f"{analysis.title} has no setting {label!r}; it has {', '.join(by_label)}")
     heads = ["setting", analysis.metric, *(f"gain over {label}" for label in against), "seeds"]
     yield f"| {' | '.join(heads)} |"
     yield "|---" * len(heads) + "|"
     for setting in analysis.settings:
-        gains = [difference(setting, other, sign, places) for other in others]
+        gains = [difference(setting, by_label[label], sign, places) for label in against]
         cells = [setting.label, fixed(setting.quality.mean, places), *gains, str(len(setting.qualities))]
         yield f"| {' | '.join(cells)} |"
 
