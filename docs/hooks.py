@@ -8,7 +8,7 @@ from mkdocs.structure.files import File, Files
 from bitcycle._support.charts.files import svg
 from bitcycle.schedules import TEN, complete
 from bitcycle.schedules.comparison import compare
-from bitcycle.schedules.plot import GROUPS, BitScale, bits_panel, stretches
+from bitcycle.schedules.plot import GROUPS, panel, scale_of, tracks
 
 ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
@@ -34,9 +34,10 @@ def gallery() -> tuple[str, dict[str, str]]:
         for spec in specs:
             s = complete(spec, (3, 8), 8)
             name = f"{re.sub(r'[^a-z0-9]+', '-', str(s).lower()).strip('-')}.svg"
-            [row], known = compare([s], STEPS), stretches(s, STEPS)
+            [row] = compare([s], STEPS)
+            known = tracks(row.moves, STEPS)[:1]  # both operands follow the schedule
             class_ = next(class_ for group, _, class_ in GROUPS if group == row.group)
-            pictures[f"gallery/{name}"] = svg(bits_panel(str(s), "", known, BitScale.of([known]), class_))
+            pictures[f"gallery/{name}"] = svg(panel(str(s), "", known[0].stretches, scale_of([known]), class_))
             lines += [f'`bc.schedule("{s}")`, saving {100 * row.saving:.1f} %', ""]
             lines += [f"![bits over training]({f'gallery/{name}'}){{ width=420 }}", ""]
     return "\n".join(lines), pictures
