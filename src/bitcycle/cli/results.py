@@ -41,28 +41,31 @@ def results(
     from bitcycle._study.exports import export_json, json_text, row
     from bitcycle._study.store import Store
 
-    with no_garbage_collection(), Store(store, must_exist=True) as opened:
-        names = opened.studies()
-        failures = list(opened.all_failures(study))
-        if export is not None:
-            if export.suffix == ".json":
-                count = export_json(opened.all_records_and_curves(study), export)
-            else:
-                count = write(opened.all_records(study, with_curves=False), export)
-            print(f"written: {export} ({count} runs)")
-            return
-        found = [] if failed and not as_json else list(opened.all_records(study, with_curves=False))
-        purposes = _purposes(opened.deficit_plans([study] if study else names))
-    if as_json:
-        described = [{**row(each), "deficit": [_cell(cell) for cell in purposes.get(each.run, [])]} for each in found]
-        broken = [{"run": each.run, "traceback": each.traceback} for each in failures]
-        print(json_text({"runs": described, "failures": broken, "studies": names}))
-    elif failed:
-        for failure in failures:
-            print(f"{failure.run.task} {failure.run.schedule} seed {failure.run.seed}\n{failure.traceback}")
-    else:
-        print(_table(found, purposes))
-        print(f"{len(found)} runs, {len(failures)} failed; studies: {', '.join(names) or 'none'}")
+    with no_garbage_collection():
+        with Store(store, must_exist=True) as opened:
+            names = opened.studies()
+            failures = list(opened.all_failures(study))
+            if export is not None:
+                if export.suffix == ".json":
+                    count = export_json(opened.all_records_and_curves(study), export)
+                else:
+                    count = write(opened.all_records(study, with_curves=False), export)
+                print(f"written: {export} ({count} runs)")
+                return
+            found = [] if failed and not as_json else list(opened.all_records(study, with_curves=False))
+            purposes = _purposes(opened.deficit_plans([study] if study else names))
+        if as_json:
+            described = [
+                {**row(each), "deficit": [_cell(cell) for cell in purposes.get(each.run, [])]} for each in found
+            ]
+            broken = [{"run": each.run, "traceback": each.traceback} for each in failures]
+            print(json_text({"runs": described, "failures": broken, "studies": names}))
+        elif failed:
+            for failure in failures:
+                print(f"{failure.run.task} {failure.run.schedule} seed {failure.run.seed}\n{failure.traceback}")
+        else:
+            print(_table(found, purposes))
+            print(f"{len(found)} runs, {len(failures)} failed; studies: {', '.join(names) or 'none'}")
 
 
 def _purposes(plans: list[str]) -> dict[RunConfig, list[Cell]]:
