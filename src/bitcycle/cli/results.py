@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -93,10 +93,11 @@ def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str
     def flat(run: RunConfig) -> dict[str, Any]:
         return _flat(run, purposes.get(run, []))
 
-    further = list(dict.fromkeys([*operands_used(each.run for each in found), *_distinguishing(found, flat)]))
+    settings = grouped_by_setting(each.run for each in found)
+    further = list(dict.fromkeys([*operands_used(runs[0] for runs in settings), *_distinguishing(settings, flat)]))
     cells: dict[RunConfig, tuple[str, ...]] = {}
     if further:
-        for alike in grouped_by_setting(each.run for each in found):
+        for alike in settings:
             # Seeds of a setting differ in none of these columns, unless a deficit experiment has only some of them.
             groups = [[run] for run in alike] if purposes else [alike]
             for group in groups:
@@ -130,11 +131,14 @@ def _flat(run: RunConfig, cells: list[Cell]) -> dict[str, Any]:
     }
 
 
-def _distinguishing(found: list[RunResult], flat: Callable[[RunConfig], dict[str, Any]]) -> list[str]:
-    """Return the columns in which runs with the same task, schedule and seed differ."""
+def _distinguishing(settings: list[list[RunConfig]], flat: Callable[[RunConfig], dict[str, Any]]) -> list[str]:
+    """Return the columns in which runs with the same task, schedule and seed differ; such runs have other settings."""
+    counts = Counter((runs[0].task, runs[0].schedule) for runs in settings)
     alike: dict[tuple[Any, ...], list[RunConfig]] = defaultdict(list)
-    for each in found:
-        alike[each.run.task, each.run.schedule, each.run.seed].append(each.run)
+    for runs in settings:
+        if counts[runs[0].task, runs[0].schedule] > 1:
+            for run in runs:
+                alike[run.task, run.schedule, run.seed].append(run)
     columns: dict[str, bool] = {}
     for runs in alike.values():
         if len(runs) > 1:
