@@ -20,7 +20,7 @@ DESIGN = read_design(FOLDER)
 def planned(domain, kind):
     """The settings of a study, on a task that is quick to prepare: they do not depend on it."""
     quick = {"task": "graph", "bits": [2, 8], "steps": 200} if kind != "aggregation" else domain.task
-    return planned_study(DESIGN, replace(domain, task=quick, seeds=1), kind, Role.JUDGING)
+    return planned_study(DESIGN, replace(domain, task=quick, seeds=1, found=3), kind, Role.JUDGING)
 
 
 @pytest.mark.parametrize("kind", DESIGN.studies)

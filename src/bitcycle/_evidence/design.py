@@ -138,6 +138,8 @@ class Domain:
     """Estimated hours of one core for all judging runs."""
     gap_of: str = ""
     """The domain whose gap between static q_min and static q_max is the unit of effects; its own if empty."""
+    found: int = 0
+    """The width that the range test finds on the seeds for tuning; 0 if it has not been run."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ DATA = "BITCYCLE_DATA"
 """The variable with the folder of official data sets."""
 PACKAGE = "package:"
 """Begins the name of a model that is a folder of an installed package, as in ``package:name/folder``."""
+BELOW_FOUND = "below_found"
+"""The key of a table whose schedules start so many bits below the width that the range test finds."""
 CHEAPER = "static below "
 """Begins the name of the widest static schedule that costs no more than another one."""
 
@@ -54,7 +56,7 @@ def planned_study(design: Design, domain: Domain, kind: str, role: Role) -> Plan
     common = {**_located(domain.task), "seeds": design.seeds(domain, role)}
     parts: list[StudyPart | DeficitPart] = []
     runs: list[PlannedRun] = []
-    for table in design.studies[kind]:
+    for table in _tables(design, domain, kind):
         deficits = "lengths" in table
         of_table = list(_deficit_runs(common, table)) if deficits else list(_schedule_runs(common, table))
         for part, settings in of_table:
@@ -92,6 +94,16 @@ def unfinished(study: PlannedStudy, done: Collection[str]) -> Plan | None:
         if left:
             parts.append(replace(part, seeds=tuple(left)))
     return replace(study.plan, parts=tuple(parts)) if parts else None
+
+
+def _tables(design: Design, domain: Domain, kind: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the tables of a study; the key ``below_found`` becomes bits, and a table below 1 bit is left out."""
+    for table in design.studies[kind]:
+        if BELOW_FOUND not in table:
+            yield table
+        elif (lowest := domain.found - table[BELOW_FOUND]) >= 1:
+            rest = {key: value for key, value in table.items() if key != BELOW_FOUND}
+            yield {**rest, "bits": [lowest, domain.task["bits"][1]]}
 
 
 def _schedule_runs(common: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[tuple[StudyPart, list[PlannedRun]]]:

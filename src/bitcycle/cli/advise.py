@@ -42,7 +42,9 @@ def advise(
     ] = False,
     bits: Annotated[
         tuple[int, int] | None,
-        typer.Option(help="q_min (from 'bitcycle range-test') and q_max; default: depends on the domain."),
+        typer.Option(
+            metavar="Q_MIN Q_MAX", help="q_min (from 'bitcycle range-test') and q_max; default: depends on the domain."
+        ),
     ] = None,
     q_max: Annotated[
         int | None, typer.Option(help="q_max alone; q_min then depends on the domain; default: 8.")

@@ -46,7 +46,9 @@ def cost(
         list[str] | None, typer.Option(help="A schedule; repeatable; default: CR.", autocompletion=complete_schedule)
     ] = None,
     schedules: Annotated[str | None, typer.Option(help="'all' = the paper's ten schedules.")] = None,
-    bits: Annotated[tuple[int, int], typer.Option(help="q_min and q_max, unless a schedule has its own.")] = (
+    bits: Annotated[
+        tuple[int, int], typer.Option(metavar="Q_MIN Q_MAX", help="q_min and q_max, unless a schedule has its own.")
+    ] = (
         3,
         8,
     ),

@@ -74,7 +74,9 @@ TaskName = Annotated[
         autocompletion=complete_task,
     ),
 ]
-Bits = Annotated[tuple[int, int] | None, typer.Option(help="q_min and q_max; default: set by the task.")]
+Bits = Annotated[
+    tuple[int, int] | None, typer.Option(metavar="Q_MIN Q_MAX", help="q_min and q_max; default: set by the task.")
+]
 Model = Annotated[
     str, typer.Option(help="A model of the task; default: its first model.", autocompletion=complete_model)
 ]

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def range_test(
     task: TaskName,
-    levels: Annotated[tuple[int, int], typer.Option(help="The lowest and the highest bit-width to test.")] = (2, 8),
+    levels: Annotated[
+        tuple[int, int], typer.Option(metavar="LOW HIGH", help="The lowest and the highest bit-width to test.")
+    ] = (2, 8),
     iterations: Annotated[
         int, typer.Option(help="Steps of each short run; doubled until full precision clearly learns.")
     ] = 60,

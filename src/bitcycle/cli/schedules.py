@@ -33,7 +33,9 @@ def schedules(
             autocompletion=complete_schedule,
         ),
     ] = None,
-    bits: Annotated[tuple[int, int], typer.Option(help="q_min and q_max, unless a schedule has its own.")] = (3, 8),
+    bits: Annotated[
+        tuple[int, int], typer.Option(metavar="Q_MIN Q_MAX", help="q_min and q_max, unless a schedule has its own.")
+    ] = (3, 8),
     cycles: Annotated[int, typer.Option(help="Number of cycles, unless a schedule has its own.")] = DEFAULT_CYCLES,
     steps: Annotated[int, typer.Option(help="Training steps.")] = 64_000,
     backward_bits: BackwardBits = "",

@@ -51,7 +51,9 @@ def train(
     ] = "CR",
     bits: Annotated[
         tuple[int, int] | None,
-        typer.Option(help="q_min and q_max, unless the schedule has its own; default: set by the task."),
+        typer.Option(
+            metavar="Q_MIN Q_MAX", help="q_min and q_max, unless the schedule has its own; default: set by the task."
+        ),
     ] = None,
     cycles: Annotated[
         int | None, typer.Option(help="Number of cycles, unless the schedule has its own; default: set by the task.")
