@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from bitcycle._evidence.design import Design, Domain, Measure
+from bitcycle._evidence.design import Claim, Design, Domain, Measure
 from bitcycle._evidence.figures import Figure, StudyFigures, total_seconds
 from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Mark, gap_of, judge
+from bitcycle._evidence.plot import cost_plot
 from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Estimate
 from bitcycle._study.report.page import resource
@@ -24,12 +25,18 @@ SIGNS = {
     Mark.NO_SUBJECT: fmt.NONE,
     Mark.NOT_RUN: "",
 }
+LEGEND = (
+    f"{SIGNS[Mark.SUPPORTED]} supported, {SIGNS[Mark.CONTRADICTED]} contradicted, {SIGNS[Mark.OPEN]} open, "
+    f"{SIGNS[Mark.NO_SUBJECT]} no subject (the claim it builds on is not supported there)."
+)
 REACH = 1.0
 """The end of the scale of drawn intervals, in gaps."""
 
 STYLE = """
 main { max-width: none; } .matrix td { text-align: center; white-space: nowrap; font-size: .85rem; }
 .matrix td.not-run, .matrix td.none { color: var(--rule); } .matrix th { text-align: left; font-weight: 400; }
+figure { margin: 1rem 0; max-width: 60rem; } figcaption span { margin-right: 1.2em; }
+.sample { width: 30px; height: 16px; vertical-align: -3px; margin-right: .3em; }
 .matrix thead th { font-size: .8rem; vertical-align: bottom; } .mark-sign { font-weight: 700; margin-right: .35em; }
 """
 
@@ -60,7 +67,7 @@ def html_page(design: Design, figures: AllFigures) -> str:
 def markdown_page(design: Design, figures: AllFigures) -> str:
     """Return the page as Markdown, for the documentation."""
     cells = judge(design, figures)
-    blocks = ["# The evidence", *map(plain, summary(cells, figures))]
+    blocks = ["# The evidence", *map(plain, summary(cells, figures)), _signs(design, cells)]
     for domain in design.domains:
         of_domain = [cell for cell in cells if cell.domain is domain]
         blocks += [f"## {plain(domain.title)}", plain(" ".join(facts(domain, figures)))]
@@ -69,6 +76,18 @@ def markdown_page(design: Design, figures: AllFigures) -> str:
         if judged:
             blocks.append(markdown_table(_CELL_COLUMNS, judged))
     return "\n\n".join(blocks) + "\n"
+
+
+def _signs(design: Design, cells: Sequence[Cell]) -> str:
+    """Return the matrix as signs, for a page on which the numbers would not fit."""
+    at = {(cell.claim.id, cell.domain.id): SIGNS[cell.mark] for cell in cells}
+
+    def signs_of(domain: Domain) -> Column[Claim]:
+        return Column(domain.id, lambda claim: at.get((claim.id, domain.id), ""), numeric=False)
+
+    columns: list[Column[Claim]] = [Column("claim", lambda claim: claim.text, numeric=False)]
+    columns += map(signs_of, design.domains)
+    return f"{plain(LEGEND)}\n\n{markdown_table(columns, design.claims)}"
 
 
 def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
@@ -195,9 +214,22 @@ def _section(domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Mark
         html_table(columns, judged, f"Claims about {domain.title}", reach=REACH)
         if judged
         else tag("p", "Not run yet."),
+        _plot(domain, figures),
         *(_settings_table(kind, study) for kind, study in studies),
         id=domain.id,
     )
+
+
+def _plot(domain: Domain, figures: AllFigures) -> Markup:
+    drawing = cost_plot(domain, figures)
+    if drawing is None:
+        return Markup("")
+    samples = [
+        tag("span", tag("svg", sample, viewBox="0 0 30 16", class_="sample", aria_hidden="true"), meaning)
+        for sample, meaning in drawing.key
+    ]
+    caption = tag("figcaption", *samples, *([tag("span", drawing.note)] if drawing.note else []), class_="hint")
+    return tag("figure", drawing.inline(), caption)
 
 
 def _settings_table(kind: str, study: StudyFigures) -> Markup:
