@@ -5,6 +5,7 @@ import random
 from bitcycle._evidence.design import Claim, Contrast, Design, Domain, Kind, Measure, Role, Rule
 from bitcycle._evidence.figures import Figure, StudyFigures
 
+SPECS = {name: f"{name}:3-8" for name in ("CT", "ETH", "RR")}
 COSTS = {"static q_min": 300, "RR": 400, "CT": 630, "match(CT, mixed)": 630, "ETH": 820, "static q_max": 1000}
 
 
@@ -40,5 +41,5 @@ def figures(losses, noise=0.01, seeds=range(100, 110), accuracies=None):
         for name, loss in losses.items():
             measured = loss + common + chance.gauss(0, noise)
             accuracy = accuracies[name] if accuracies else -measured
-            made.append(Figure(name, name, seed, accuracy, measured, COSTS[name], 1.0, f"{name} {seed}", "integer"))
+            made.append(Figure(name, SPECS.get(name, name), seed, accuracy, measured, COSTS[name], 1.0, f"{name} {seed}", "integer"))
     return {("d", "schedules"): StudyFigures("accuracy", True, tuple(made))}

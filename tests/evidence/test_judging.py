@@ -53,10 +53,10 @@ def test_rules(mean, reach, smallest):
     effect = Effect(mean, mean - reach, mean + reach, 5)
     greater = verdict(claim(smallest=smallest), effect)
     no_worse = verdict(claim(Rule.NO_WORSE, smallest=smallest), effect)
-    assert (greater is Mark.CONTRADICTED) == (mean + reach < smallest)
+    assert (greater is Mark.SUPPORTED) == (mean - reach > 0)
+    assert (greater is Mark.CONTRADICTED) == (mean - reach <= 0 and mean + reach < smallest)
     assert (no_worse is Mark.SUPPORTED) == (mean - reach >= -smallest)
     if greater is Mark.SUPPORTED:
-        assert mean - reach > 0
         assert no_worse is Mark.SUPPORTED
     if no_worse is Mark.CONTRADICTED:
         assert mean + reach < 0

@@ -23,7 +23,7 @@ class Rule(StrEnum):
     """How a claim is judged, by the one-sided 95 % bounds of its effect and the smallest effect worth knowing."""
 
     GREATER = "greater"
-    """Supported if the lower bound is above zero, contradicted if the upper bound is below the smallest effect."""
+    """Supported if the lower bound is above zero, else contradicted if the upper bound is below the smallest effect."""
     NO_WORSE = "no worse"
     """Supported if the lower bound is not below minus the smallest effect, else contradicted if the upper bound is
     below zero."""

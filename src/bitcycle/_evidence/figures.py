@@ -95,7 +95,7 @@ def collect(study: PlannedStudy, store: Store, earlier: StudyFigures | None = No
     figures = []
     for setting, run in study.runs:
         if run.name in records:
-            figures.append(_figure(setting, records[run.name]))
+            figures.append(figure_of(setting, records[run.name]))
         elif (setting, run.name) in kept:
             figures.append(kept[setting, run.name])
     if not figures:
@@ -106,7 +106,8 @@ def collect(study: PlannedStudy, store: Store, earlier: StudyFigures | None = No
     return StudyFigures(example.metric, example.higher_is_better, tuple(figures))
 
 
-def _figure(setting: str, record: RunResult) -> Figure:
+def figure_of(setting: str, record: RunResult) -> Figure:
+    """Return what a run contributes."""
     return Figure(
         setting,
         record.run.schedule,

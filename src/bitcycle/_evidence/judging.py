@@ -40,7 +40,7 @@ class Mark(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a claim is neither supported nor contradicted."""
+    """Why a claim is neither supported nor contradicted, or what to add to its mark."""
 
     NO_FIGURES = "its runs are not done"
     FEW_SEEDS = "too few seeds"
@@ -49,6 +49,7 @@ class Reason(StrEnum):
     UNDECIDED = "the interval allows both"
     MEASURES_DISAGREE = "the test loss and the metric disagree"
     NO_SUBJECT = "the claim it builds on is not supported here"
+    SMALL = "the effect is smaller than the smallest worth knowing"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Cell:
     domain: Domain
     mark: Mark
     reason: Reason | None
-    """Why it is neither supported nor contradicted."""
+    """Why it is neither supported nor contradicted, or what to add to its mark."""
     effect: Effect | None
     """By the measure of the domain."""
     other: Effect | None
@@ -142,9 +143,9 @@ def verdict(claim: Claim, effect: Effect) -> Mark:
     ['supported', 'contradicted', 'open']
     """
     if claim.rule is Rule.GREATER:
-        if effect.upper < claim.smallest:
-            return Mark.CONTRADICTED
-        return Mark.SUPPORTED if effect.lower > 0 else Mark.OPEN
+        if effect.lower > 0:
+            return Mark.SUPPORTED
+        return Mark.CONTRADICTED if effect.upper < claim.smallest else Mark.OPEN
     if effect.lower >= -claim.smallest:
         return Mark.SUPPORTED
     return Mark.CONTRADICTED if effect.upper < 0 else Mark.OPEN
@@ -158,6 +159,8 @@ def _cell(claim: Claim, domain: Domain, figures: AllFigures) -> Cell:
         return Cell(claim, domain, mark, reason, None, other)
     mark = verdict(claim, main)
     reason = Reason.UNDECIDED if mark is Mark.OPEN else None
+    if mark is Mark.SUPPORTED and claim.rule is Rule.GREATER and main.upper < claim.smallest:
+        reason = Reason.SMALL
     if other is not None and {mark, verdict(claim, other)} == {Mark.SUPPORTED, Mark.CONTRADICTED}:
         mark, reason = Mark.OPEN, Reason.MEASURES_DISAGREE
     return Cell(claim, domain, mark, reason, main, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -106,6 +107,48 @@ def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore =
 
 
 @evidence.command()
+def repeat(
+    parts: Parts = None,
+    folder: Folder = FOLDER,
+    share: Annotated[float, typer.Option(metavar="PERCENT", min=0, max=100, help="The share of the runs.")] = 10,
+    seed: Annotated[int, typer.Option(help="Random seed of the choice.")] = 0,
+    workers: Workers = 0,
+) -> None:
+    """Train a random part of the judging runs again, and compare the figures digit by digit.
+
+    They are equal on the kind of machine that made them; another CPU may differ in the last digits.
+    """
+    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.figures import path_of, read
+    from bitcycle._evidence.repetition import Known, known_runs, sample
+    from bitcycle._evidence.repetition import repeat as repeated
+    from bitcycle._evidence.studies import planned_study
+    from bitcycle._study.format import count
+
+    design = read_design(folder)
+    known: dict[str, Known] = {}
+    for domain, kind in _chosen(design, parts):
+        figures = read(path_of(folder, domain, kind, Role.JUDGING))
+        if figures is not None:
+            known |= known_runs(planned_study(design, domain, kind, Role.JUDGING), figures)
+    if not known:
+        raise ValueError(f"{folder} has no figures to repeat: 'bitcycle evidence run' makes them")
+    chosen = sample(known, share / 100, seed)
+    print(f"{count(len(chosen), 'run')} of {len(known)}", flush=True)
+    equal = 0
+    for number, each in enumerate(repeated(chosen, workers or os.cpu_count() or 1), 1):
+        equal += each.is_equal
+        mark = "equal" if each.is_equal else f"DIFFERENT: {each.known} became {each.again}"
+        print(
+            f"{number:4}/{len(chosen)}  {each.known.run}  {each.known.setting} seed {each.known.seed}: {mark}",
+            flush=True,
+        )
+    print(f"{equal} of {count(len(chosen), 'repeated run')} equal, digit by digit")
+    if equal < len(chosen):
+        raise typer.Exit(1)
+
+
+@evidence.command()
 def status(folder: Folder = FOLDER) -> None:
     """List the parts in the order in which they run, with their estimated time and the figures there are."""
     from bitcycle._evidence.design import Role, read_design
@@ -159,8 +202,10 @@ def page(
     folder: Folder = FOLDER,
     out: Annotated[Path, typer.Option(help="The HTML page.")] = Path("out/evidence.html"),
     markdown: Annotated[Path | None, typer.Option(help="Also write the page as Markdown.")] = None,
+    verdicts: Annotated[bool, typer.Option("--verdicts", help="Also update what 'bitcycle advise' quotes.")] = False,
 ) -> None:
     """Write the page of verdicts from the figures in the folder. Nothing is trained."""
+    from bitcycle._evidence import verdicts as of_package
     from bitcycle._evidence.design import Role, read_design
     from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.page import html_page, markdown_page
@@ -169,6 +214,7 @@ def page(
     design = read_design(folder)
     found = all_figures(folder, design, Role.JUDGING)
     texts = {out: html_page(design, found)} | ({markdown: markdown_page(design, found)} if markdown else {})
+    texts |= {of_package.PATH: of_package.verdicts(design, found)} if verdicts else {}
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:

@@ -1,0 +1,74 @@
+"""Train a random part of the runs again, and compare their figures with those in the repository, digit by digit."""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from bitcycle._evidence.figures import Figure, StudyFigures, figure_of
+from bitcycle._evidence.studies import PlannedStudy
+from bitcycle.experiments.run_config import RunConfig
+
+
+class Known(NamedTuple):
+    """A run with its figures."""
+
+    run: RunConfig
+    figure: Figure
+
+
+class Repetition(NamedTuple):
+    """The figures of a run, and those of its repetition."""
+
+    known: Figure
+    again: Figure
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether metric, loss and cost are the same numbers; NaN is equal to itself."""
+        pairs = zip(_compared(self.known), _compared(self.again), strict=True)
+        return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
+
+
+def known_runs(study: PlannedStudy, figures: StudyFigures) -> dict[str, Known]:
+    """Return the runs of a study that have figures, by name."""
+    runs = {planned.run.name: planned.run for planned in study.runs}
+    return {figure.run: Known(runs[figure.run], figure) for figure in figures.figures if figure.run in runs}
+
+
+def sample(known: Mapping[str, Known], share: float, seed: int) -> list[Known]:
+    """Choose a share of the runs at random, at least one.
+
+    >>> sample({"a": 1, "b": 2, "c": 3}, share=0.5, seed=0)
+    [2, 3]
+    """
+    names = random.Random(seed).sample(sorted(known), math.ceil(share * len(known)))
+    return [known[name] for name in sorted(names)]
+
+
+def repeat(chosen: Sequence[Known], workers: int) -> Iterator[Repetition]:
+    """Train runs again in fresh processes, each on one thread as a study does, and yield them as they end."""
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        waiting = {pool.submit(_trained, each): each.figure for each in chosen}
+        for done in as_completed(waiting):
+            yield Repetition(waiting[done], done.result())
+
+
+def _trained(known: Known) -> Figure:
+    import torch
+
+    from bitcycle.experiments.training import train
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    record, _ = train(known.run)
+    return figure_of(known.figure.setting, record)
+
+
+def _compared(figure: Figure) -> tuple[float, float, float]:
+    return figure.metric, figure.loss, figure.bitops
