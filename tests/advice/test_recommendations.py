@@ -1,4 +1,4 @@
-"""The paper's recommendations, one by one, come out for the matching question."""
+"""The paper's recommendations, one by one, come out for the matching question, if no evidence contradicts them."""
 
 from types import SimpleNamespace
 
@@ -11,6 +11,11 @@ DOMAINS = ["image", "detection", "graph", "language", "entailment"]
 ANY_DOMAIN = pytest.mark.parametrize("domain", [None, *DOMAINS])
 
 
+@pytest.fixture(autouse=True)
+def without_evidence(judged):
+    judged()
+
+
 def said(advice, *words):
     return any(all(word in reason for word in words) for reason in advice.reasons)
 
@@ -20,12 +25,12 @@ def said(advice, *words):
 def test_the_goal_decides_the_group(goal, group, domain):
     advice = advise(goal, domain)
     assert advice.schedule.group(64_000) == group
-    assert said(advice, "paper, recommendations", f"{group} group")
+    assert said(advice, "paper, ", f"{group} group")
 
 
 def test_graph_networks_tolerate_the_large_group():
     assert advise("cost", "graph").spec == "RTH:3-8:cycles=8"
-    assert said(advise("balance", "graph"), "tolerate the large group")
+    assert said(advise("cost", "graph"), "the large group for the lowest cost, with graph networks")
 
 
 @pytest.mark.parametrize("domain", ["image", "detection", "language", "entailment"])
@@ -42,7 +47,8 @@ def test_where_the_large_group_may_hurt_it_is_delayed(domain):
 def test_no_long_low_precision_at_the_start(goal, domain, fine_tuning):
     advice = advise(goal, domain, fine_tuning=fine_tuning)
     assert advice.schedule(0, 64_000) == 8
-    assert said(advice, "avoid a long period of low precision at the start", "delay")
+    assert said(advice, "a long period of low precision at the start")
+    assert said(advice, "delay(0.1, ...)")
 
 
 def test_the_lowest_cost_has_a_delay_on_the_side_of_quality():

@@ -41,5 +41,9 @@ def figures(losses, noise=0.01, seeds=range(100, 110), accuracies=None):
         for name, loss in losses.items():
             measured = loss + common + chance.gauss(0, noise)
             accuracy = accuracies[name] if accuracies else -measured
-            made.append(Figure(name, SPECS.get(name, name), seed, accuracy, measured, COSTS[name], 1.0, f"{name} {seed}", "integer"))
+            made.append(
+                Figure(
+                    name, SPECS.get(name, name), seed, accuracy, measured, COSTS[name], 1.0, f"{name} {seed}", "integer"
+                )
+            )
     return {("d", "schedules"): StudyFigures("accuracy", True, tuple(made))}

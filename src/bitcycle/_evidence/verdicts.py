@@ -24,7 +24,7 @@ def verdicts(design: Design, figures: AllFigures) -> str:
 
 def _of(claim: str, cells: Sequence[Cell]) -> list[dict[str, str]]:
     return [
-        {"title": cell.domain.title, "task": cell.domain.task["task"], "mark": str(cell.mark)}
+        {"domain": cell.domain.id, "task": cell.domain.task["task"], "mark": str(cell.mark)}
         for cell in cells
         if cell.claim.id == claim
     ]

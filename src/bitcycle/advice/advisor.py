@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from bitcycle.advice.answer import Advice, Alternative, ModelSaving
 from bitcycle.advice.budget import checked_saving, meet
 from bitcycle.advice.evidence import Evidence, advise_by_evidence
-from bitcycle.advice.rules import FoundLevel, check_domain, lowest_allowed, position, scale, search_space, start_reasons
+from bitcycle.advice.rules import (
+    FoundLevel,
+    Position,
+    check_domain,
+    lowest_allowed,
+    position,
+    scale,
+    search_space,
+    start_reasons,
+)
 from bitcycle.schedules.base import positive
 
 if TYPE_CHECKING:
@@ -117,7 +126,7 @@ def _advise(
     records: Iterable[Evidence] | None,
     margin: float | None,
 ) -> Advice:
-    """Answer the question by the paper's rules, by a budget, or by records."""
+    """Answer the question by the rules, by a budget, or by records."""
     check_domain(domain)
     at, reasons = position(goal, domain)
     if records is not None:
@@ -134,8 +143,9 @@ def _advise(
     space = search_space(domain, steps, fine_tuning, q_max, q_min, range_test)
     alternatives = scale(space)
     if save is None:
+        at = at if at in alternatives else Position.MEDIUM
         chosen = alternatives[at]
-        reasons += start_reasons(at, space, chosen)
+        reasons += start_reasons(at, space, chosen, domain)
     else:
         solution = meet(save, space)
         chosen = Alternative(solution.schedule, solution.saving, "")

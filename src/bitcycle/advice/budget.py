@@ -112,7 +112,7 @@ def _reasons(s: Schedule, budget: float, space: SearchSpace) -> list[str]:
     q_min, _ = s.limits(space.steps)
     reasons = [f"budget: save at least {percent(budget)}; this saves {percent(space.saving(s))}."]
     if isinstance(s, Delay):
-        reasons.append("critical periods: the surplus over the budget is spent on q_max at the start of training.")
+        reasons.append("bitcycle: the surplus over the budget is spent on q_max at the start of training.")
     if isinstance(s, Cyclic) and s.profile.changed():
         reasons.append(
             "bitcycle: the paper's large group saves less, so its rex curve is sharpened, which is untested."

@@ -1,4 +1,6 @@
-"""The paper's rules: between which bits to move and in how many cycles, and which schedule suits which goal."""
+"""Between which bits to move and in how many cycles, and which schedule suits which goal: the paper's rules, as far as
+the evidence does not contradict them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import Protocol
 
 from bitcycle._support.names import nearest
 from bitcycle.advice.answer import Alternative, percent
+from bitcycle.advice.verdicts import verdict
 from bitcycle.schedules import DEFAULT_CYCLES, Constant, Schedule, schedule
 from bitcycle.schedules.base import positive
 from bitcycle.schedules.comparison import EARLY
@@ -35,6 +38,7 @@ class Position(StrEnum):
     STATIC = "static"
     SMALL = "small"
     MEDIUM = "medium"
+    LOWER_STATIC = "lower static"
     DELAYED = "delayed"
     LARGE = "large"
 
@@ -48,14 +52,30 @@ SPECS = {
 """The schedule at each position: among schedules of equal cost, one that starts high."""
 
 REASONS = {
-    Position.STATIC: "The baseline. In the paper, many schedules beat it; use it only if none does on your task.",
-    Position.SMALL: "The small group: the highest quality, for hard and large tasks.",
-    Position.MEDIUM: "The medium group: the balance.",
-    Position.DELAYED: f"The large group after q_max for the first {percent(EARLY)} of training, when low "
-    "precision can do damage.",
-    Position.LARGE: "The large group: the lowest cost, for graph networks and easy tasks; large, hard tasks suffer "
-    "from it.",
+    Position.STATIC: "The baseline: q_max throughout.",
+    Position.SMALL: "The small group: close to q_max most of the time.",
+    Position.MEDIUM: "The medium group: as much time near q_min as near q_max.",
+    Position.LOWER_STATIC: "The widest static width that costs no more than the medium group.",
+    Position.DELAYED: f"The large group after q_max for the first {percent(EARLY)} of training.",
+    Position.LARGE: "The large group: close to q_min most of the time.",
 }
+"""What each position is."""
+
+PAPER = {
+    "small-over-medium": "recommendations: the small group for the highest quality (hard, large tasks)",
+    "small-matches-static": "findings: many schedules beat static q_max",
+    "medium-matches-static": "recommendations: the medium group for a balance of cost and quality",
+    "graphs-tolerate-large": "recommendations: the large group for the lowest cost, with graph networks and easy tasks",
+    "others-suffer-from-large": "findings: large, hard tasks suffer from the large group",
+    "high-start": "critical learning periods: of two schedules of equal cost, the one that starts high is better",
+    "early-damage-lasts": "critical learning periods: a long period of low precision at the start does lasting damage",
+    "later-hurts-less": "critical learning periods: the same later hurts less",
+    "delay-avoids-damage": "recommendations: delay low precision",
+    "eight-cycles-against-two": f"findings: {DEFAULT_CYCLES} cycles are consistently good",
+    "two-cycles-for-fine-tuning": f"recommendations: {FEW_CYCLES} cycles for short fine-tuning",
+    "range-test-low-enough": "recommendations: find q_min by a range test (bc.range_test)",
+}
+"""What the paper says, by the id of the claim in evidence/claims.toml that tests it."""
 
 _LARGE_TIE = "RTH and RR cost the same; RTH starts and ends at q_max, while RR starts at q_min"
 
@@ -97,7 +117,7 @@ class SearchSpace:
 
     def saving(self, s: Schedule) -> float:
         """Return the share of the cost of static q_max that a schedule saves."""
-        return s.saving(self.steps, self.q_max)
+        return s.saving(self.steps, self.q_max, against=self.q_max)
 
 
 def search_space(
@@ -120,9 +140,10 @@ def search_space(
     if low >= q_max:
         hint = "" if given else "; give q_min, or the result of a range test"
         raise ValueError(f"q_min {low} leaves nothing to schedule below q_max {q_max}: train at static:{q_max}{hint}")
-    cycles, about_cycles = _cycles(steps, fine_tuning)
-    about_q_max = f"paper, recommendations: q_max is the static width that you would train at, here {q_max} bits."
-    return SearchSpace(steps, low, q_max, cycles, given, (about_bits, about_q_max, about_cycles))
+    cycles, about_cycles = _cycles(steps, fine_tuning, domain)
+    about_q_max = f"given: q_max is the static width that you would train at, here {q_max} bits."
+    about_test = [] if given else [told("range-test-low-enough", domain)]
+    return SearchSpace(steps, low, q_max, cycles, given, (about_bits, *about_test, about_q_max, *about_cycles))
 
 
 def check_domain(domain: str | None) -> None:
@@ -152,79 +173,90 @@ def _lowest(domain: str | None, q_min: int | None, range_test: FoundLevel | None
             UNKNOWN_Q_MIN,
             False,
             f"CPT 2021: without a domain, q_min is {UNKNOWN_Q_MIN} bits, which worked on its largest tasks (ImageNet, "
-            "WikiText-103); the paper used 3 to 5. A range test (bc.range_test) finds your own.",
+            "WikiText-103); the paper used 3 to 5. A range test finds your own.",
         )
     low, where = DOMAINS[domain]
     return (
         low,
         False,
-        f"paper, experiments: q_min is {low} bits in the domain {domain} ({where}). "
-        "The paper recommends a range test (bc.range_test) to find your own.",
+        f"experiments of the paper: q_min is {low} bits in the domain {domain} ({where}). A range test finds your own.",
     )
 
 
-def _cycles(steps: int, fine_tuning: bool) -> tuple[int, str]:
+def told(claim: str, domain: str | None) -> str:
+    """Return what the paper says about a claim together with what the evidence says, on the user's domain if it can."""
+    return f"paper, {PAPER[claim]}. Evidence: {verdict(claim, domain).finding}."
+
+
+def _cycles(steps: int, fine_tuning: bool, domain: str | None) -> tuple[int, list[str]]:
     if fine_tuning:
-        return FEW_CYCLES, f"paper, recommendations: {FEW_CYCLES} cycles for short fine-tuning."
+        return FEW_CYCLES, [told("two-cycles-for-fine-tuning", domain)]
     if steps < DEFAULT_CYCLES * SHORTEST_CYCLE:
-        return (
-            FEW_CYCLES,
+        reason = (
             f"bitcycle: {FEW_CYCLES} cycles, because in {steps} steps the paper's {DEFAULT_CYCLES} would have fewer "
-            f"than {SHORTEST_CYCLE} steps each.",
+            f"than {SHORTEST_CYCLE} steps each."
         )
-    return DEFAULT_CYCLES, f"paper, findings: {DEFAULT_CYCLES} cycles are consistently good."
+        return FEW_CYCLES, [reason]
+    return DEFAULT_CYCLES, [told("eight-cycles-against-two", domain)]
 
 
 def scale(space: SearchSpace) -> dict[Position, Alternative]:
-    """Return the alternative at every position, from static q_max to the large group."""
+    """Return the alternative at every position that there is, from static q_max to the large group."""
     schedules: dict[Position, Schedule] = {
         Position.STATIC: Constant(space.q_max),
         **{at: space.complete(spec) for at, spec in SPECS.items()},
     }
+    saving_of_medium = space.saving(schedules[Position.MEDIUM])
+    lower = (Constant(width) for width in range(space.q_max - 1, space.q_min, -1))
+    cheap = next((static for static in lower if space.saving(static) >= saving_of_medium), None)
+    if cheap is not None:  # else only q_min itself is as cheap, which nobody has shown to be enough throughout
+        schedules[Position.LOWER_STATIC] = cheap
     return {at: Alternative(s, space.saving(s), REASONS[at]) for at, s in schedules.items()}
 
 
 def position(goal: str, domain: str | None) -> tuple[Position, list[str]]:
-    """Return the position that the paper recommends for a goal, and its reasons.
-
-    >>> [str(position(*question)[0]) for question in (("cost", "graph"), ("cost", "language"), ("balance", None))]
-    ['large', 'delayed', 'medium']
-    """
+    """Return the position for a goal with its reasons: the paper's, unless the evidence contradicts it."""
     if goal not in GOALS:
         raise ValueError(f"unknown goal {goal!r}; {nearest(str(goal), GOALS)}")
     if goal == "quality":
-        return Position.SMALL, [
-            "paper, recommendations: the small group for the highest quality (hard, large tasks).",
-        ]
+        return Position.SMALL, [told("small-over-medium", domain), told("small-matches-static", domain)]
     if goal == "balance":
-        reasons = ["paper, recommendations: the medium group for a balance of cost and quality."]
-        if domain == "graph":
-            reasons.append("paper, findings: graph networks tolerate the large group; see the cheaper alternative.")
-        return Position.MEDIUM, reasons
-    reasons = ["paper, recommendations: the large group for the lowest cost (graph networks, easy tasks)."]
-    if domain == "graph":
-        return Position.LARGE, [*reasons, "paper, findings: graph networks tolerate the large group."]
-    if domain is None:
-        return Position.LARGE, [
-            *reasons,
-            "paper, findings: large, hard tasks suffer from it; for those see the better alternative.",
-        ]
-    return Position.DELAYED, [
-        *reasons,
-        f"paper, findings: large, hard tasks suffer from it, and the domain {domain} is not known to be an exception; "
-        f"hence q_max for the first {percent(EARLY)} of training.",
+        return _balance(domain)
+    return _lowest_cost(domain)
+
+
+def _balance(domain: str | None) -> tuple[Position, list[str]]:
+    cheaper = verdict("medium-beats-cheaper-static", domain)
+    reasons = [
+        told("medium-matches-static", domain),
+        f"bitcycle: does it beat the next lower static width, which costs less? Evidence: {cheaper.finding}.",
     ]
+    return Position.LOWER_STATIC if cheaper.is_contradicted else Position.MEDIUM, reasons
 
 
-def start_reasons(at: Position, space: SearchSpace, chosen: Alternative) -> list[str]:
+def _lowest_cost(domain: str | None) -> tuple[Position, list[str]]:
+    if domain == "graph":
+        reasons = [told("graphs-tolerate-large", domain)]
+        hurts = verdict("graphs-tolerate-large", domain).is_contradicted
+    else:
+        reasons = [told("others-suffer-from-large", domain)]
+        hurts = domain is not None and not verdict("others-suffer-from-large", domain).is_contradicted
+    if not hurts:
+        return Position.LARGE, reasons
+    return Position.DELAYED, [*reasons, f"bitcycle: hence q_max for the first {percent(EARLY)} of training."]
+
+
+def start_reasons(at: Position, space: SearchSpace, chosen: Alternative, domain: str | None) -> list[str]:
     """Say why it is this schedule of its group, and what precision the start of training gets."""
+    if at is Position.LOWER_STATIC:
+        return []
     early = chosen.schedule.mean_bits(space.steps, EARLY)
     hold = "holds" if at is Position.DELAYED else "would hold"
     return [
         f"bitcycle: {TIES[at]}.",
-        "critical periods: avoid a long period of low precision at the start. The paper reports that it does lasting "
-        f"damage, and that later periods hurt less. The first {percent(EARLY)} of training has {early:.1f} bits on "
-        f"average; delay({EARLY}, ...) {hold} q_max there. (Counter-evidence: in bitcycle's own measurements a later "
-        "deficit hurt no less, and what mattered was how much training followed. According to arXiv 2510.09687, "
-        "restarting the learning rate repairs most of such damage.)",
+        told("high-start", domain),
+        told("early-damage-lasts", domain),
+        told("later-hurts-less", domain),
+        f"bitcycle: the first {percent(EARLY)} of training has {early:.1f} bits on average; delay({EARLY}, ...) {hold} "
+        "q_max there.",
     ]

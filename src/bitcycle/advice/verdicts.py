@@ -31,24 +31,19 @@ class Verdict:
         """Whether more domains contradict the claim than support it."""
         return len(self.contradicted) > len(self.supported)
 
-    def __str__(self) -> str:
-        """Return the claim with what was found.
+    @property
+    def finding(self) -> str:
+        """What was found, without the claim.
 
-        >>> print(Verdict("Cycles help.", ("Cora",), ("CIFAR-10", "Digits"), ()))
-        "Cycles help." Supported on 1 of 3 domains (Cora); contradicted on 2 (CIFAR-10, Digits).
+        >>> Verdict("Cycles help.", ("cora-gcn",), ("cifar10", "digits"), ()).finding
+        'supported on 1 of 3 domains (cora-gcn), contradicted on 2 (cifar10, digits)'
         """
-        number = len(self.supported) + len(self.contradicted) + len(self.open)
-        if not number:
-            return f'"{self.claim}" Not tested.'
-        parts = [
-            f"{mark} on {len(domains)}{'' if i else f' of {number} domains'} ({', '.join(domains)})"
-            for i, (mark, domains) in enumerate((mark, domains) for mark, domains in self._parts() if domains)
-        ]
-        found = "; ".join(parts)
-        return f'"{self.claim}" {found[0].upper()}{found[1:]}.'
-
-    def _parts(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [("supported", self.supported), ("contradicted", self.contradicted), ("open", self.open)]
+        marks = {"supported": self.supported, "contradicted": self.contradicted, "open": self.open}
+        parts = [f"{mark} on {len(domains)} ({', '.join(domains)})" for mark, domains in marks.items() if domains]
+        if not parts:
+            return "not tested yet"
+        number = sum(map(len, marks.values()))
+        return ", ".join([parts[0].replace(" (", f" of {number} domain{'s' if number > 1 else ''} (", 1), *parts[1:]])
 
 
 def verdict(claim: str, task: str | None = None) -> Verdict:
@@ -56,7 +51,7 @@ def verdict(claim: str, task: str | None = None) -> Verdict:
     found = _read()[claim]
     of_task = [each for each in found["domains"] if each["task"] == task] or found["domains"]
     by_mark = {
-        mark: tuple(each["title"] for each in of_task if each["mark"] == mark)
+        mark: tuple(each["domain"] for each in of_task if each["mark"] == mark)
         for mark in ("supported", "contradicted", "open")
     }
     return Verdict(found["text"], **by_mark)

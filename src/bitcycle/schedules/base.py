@@ -241,7 +241,7 @@ class Schedule(ABC):
             return q_max
         return max((bits for bits in self.histogram(total) if bits is not None), default=None)
 
-    def relative_cost(self, total: int, backward_bits: Bits | str = "max") -> float:
+    def relative_cost(self, total: int, backward_bits: Bits | str = "max", against: int | None = None) -> float:
         """Return the cost of training relative to static training at the largest integer width, which is q_max.
 
         With ``q`` the bits at a step and ``b`` the gradient bits, the forward product of a multiply-accumulate costs
@@ -253,6 +253,7 @@ class Schedule(ABC):
             total: Total number of training steps.
             backward_bits: Gradient bits; ``"max"`` is the largest integer width of the schedule, and full precision
                 in steps that are, ``None`` is full precision.
+            against: The width of the static training, if it is not the largest one of the schedule.
 
         Returns:
             The relative cost; 1 is the cost of the static training.
@@ -262,24 +263,27 @@ class Schedule(ABC):
             _step_cost(width_of(bits), FULL_WIDTH if bits is None and backward_bits == "max" else backward) * n
             for bits, n in self.histogram(total).items()
         )
-        return cost / (total * _step_cost(high, backward))
+        return cost / (total * _step_cost(high if against is None else positive(against, "against"), backward))
 
-    def saving(self, total: int, backward_bits: Bits | str = "max") -> float:
+    def saving(self, total: int, backward_bits: Bits | str = "max", against: int | None = None) -> float:
         """Return the share of the cost of static training that the schedule saves: ``1 - relative_cost``.
 
         Args:
             total: Total number of training steps.
             backward_bits: Gradient bits; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+            against: The width of the static training, if it is not the largest one of the schedule.
 
         Returns:
-            The saving, at most 1; negative if steps in full precision cost more than the others save.
+            The saving, at most 1; negative if the schedule costs more than the static training.
 
         Example:
             >>> from bitcycle.schedules import schedule
             >>> round(schedule("RTH:3-8").saving(64_000), 3)
             0.601
+            >>> round(schedule("static:5").saving(64_000, backward_bits=8, against=8), 3)
+            0.453
         """
-        return 1 - self.relative_cost(total, backward_bits)
+        return 1 - self.relative_cost(total, backward_bits, against)
 
     def group(self, total: int, backward_bits: Bits | str = "max") -> Group | None:
         """Return which third of the possible saving the schedule reaches.

@@ -1,0 +1,20 @@
+"""Advice with made-up verdicts: the rules are tested without the evidence of the day."""
+
+import pytest
+
+from bitcycle.advice import verdicts
+from bitcycle.advice.rules import PAPER
+
+CLAIMS = [*PAPER, "medium-beats-cheaper-static"]
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """Return a function that replaces all verdicts: some claims get a mark on one domain, the others none."""
+
+    def replace_verdicts(mark="", claims=(), task="image"):
+        domains = [{"domain": "d", "task": task, "mark": mark}]
+        made_up = {id: {"text": id, "domains": domains if id in claims else []} for id in CLAIMS}
+        monkeypatch.setattr(verdicts, "_read", lambda: made_up)
+
+    return replace_verdicts
