@@ -2,27 +2,19 @@
 
 import json
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
-from bitcycle._evidence.design import Role, read_design
-from bitcycle._evidence.figures import all_figures
-from bitcycle._evidence.verdicts import verdicts
 from bitcycle.advice import advise
 from bitcycle.advice.rules import DOMAINS, GOALS, PAPER, told
 from bitcycle.advice.verdicts import FILE, verdict
 
-FOLDER = Path(__file__).parents[2] / "evidence"
 EVERY_QUESTION = [(goal, domain, tuning) for goal in GOALS for domain in (None, *DOMAINS) for tuning in (False, True)]
 CHEAPER = "medium-beats-cheaper-static"
 
 
-def test_the_file_of_the_package_has_the_verdicts_of_the_figures():
-    design = read_design(FOLDER)
-    expected = verdicts(design, all_figures(FOLDER, design, Role.JUDGING))
-    assert (files("bitcycle.advice") / FILE).read_text(encoding="utf-8") == expected
-    assert {*PAPER, CHEAPER} <= json.loads(expected).keys()
+def test_every_claim_that_advice_quotes_is_in_the_file():
+    assert {*PAPER, CHEAPER} <= json.loads((files("bitcycle.advice") / FILE).read_text(encoding="utf-8")).keys()
 
 
 @pytest.mark.parametrize("question", EVERY_QUESTION)

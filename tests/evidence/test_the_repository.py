@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bitcycle._evidence.design import Kind, Measure, Role, read_design
+from bitcycle._evidence.documents import documents, quoted
 from bitcycle._evidence.figures import Figure, StudyFigures, all_figures, collect, path_of, read, write
 from bitcycle._evidence.judging import judge
 from bitcycle._evidence.page import html_page, markdown_page
@@ -93,9 +94,14 @@ def test_figures_come_from_the_runs_of_the_design():
     assert set(FOLDER.glob("*/*.csv")) <= known
 
 
-def test_the_documentation_is_the_page_of_the_figures():
-    expected = markdown_page(DESIGN, all_figures(FOLDER, DESIGN, Role.JUDGING))
-    assert (FOLDER.parent / "docs" / "evidence.md").read_text(encoding="utf-8") == expected
+def test_the_repository_says_what_the_figures_say():
+    for path, text in documents(DESIGN, all_figures(FOLDER, DESIGN, Role.JUDGING), FOLDER.parent).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}: run 'bitcycle evidence page --update'"
+
+
+def test_a_quote_names_a_claim():
+    with pytest.raises(ValueError, match="quotes the verdict on 'nonsense', which is not a claim"):
+        quoted("<!-- verdict nonsense -->x<!-- end -->", "{}")
 
 
 def test_the_page_has_every_cell():

@@ -46,9 +46,17 @@ class Verdict:
         return ", ".join([parts[0].replace(" (", f" of {number} domain{'s' if number > 1 else ''} (", 1), *parts[1:]])
 
 
+Claims = dict[str, Any]
+
+
 def verdict(claim: str, task: str | None = None) -> Verdict:
     """Return the verdict on a claim by its id: on the domains of a task if there are any, else on all."""
-    found = _read()[claim]
+    return verdict_in(_read(), claim, task)
+
+
+def verdict_in(claims: Claims, claim: str, task: str | None = None) -> Verdict:
+    """Return the verdict on one of the claims of a file."""
+    found = claims[claim]
     of_task = [each for each in found["domains"] if each["task"] == task] or found["domains"]
     by_mark = {
         mark: tuple(each["domain"] for each in of_task if each["mark"] == mark)
@@ -57,7 +65,12 @@ def verdict(claim: str, task: str | None = None) -> Verdict:
     return Verdict(found["text"], **by_mark)
 
 
-@cache
-def _read() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((files(__package__) / FILE).read_text(encoding="utf-8"))
+def parse(text: str) -> Claims:
+    """Return the claims of a file."""
+    found: Claims = json.loads(text)
     return found
+
+
+@cache
+def _read() -> Claims:
+    return parse((files(__package__) / FILE).read_text(encoding="utf-8"))

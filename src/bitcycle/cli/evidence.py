@@ -201,20 +201,21 @@ def power(folder: Folder = FOLDER) -> None:
 def page(
     folder: Folder = FOLDER,
     out: Annotated[Path, typer.Option(help="The HTML page.")] = Path("out/evidence.html"),
-    markdown: Annotated[Path | None, typer.Option(help="Also write the page as Markdown.")] = None,
-    verdicts: Annotated[bool, typer.Option("--verdicts", help="Also update what 'bitcycle advise' quotes.")] = False,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Also update the documents that quote the verdicts, and advice."),
+    ] = False,
 ) -> None:
     """Write the page of verdicts from the figures in the folder. Nothing is trained."""
-    from bitcycle._evidence import verdicts as of_package
     from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.documents import documents
     from bitcycle._evidence.figures import all_figures
-    from bitcycle._evidence.page import html_page, markdown_page
+    from bitcycle._evidence.page import html_page
     from bitcycle._study.exports import replacing
 
     design = read_design(folder)
     found = all_figures(folder, design, Role.JUDGING)
-    texts = {out: html_page(design, found)} | ({markdown: markdown_page(design, found)} if markdown else {})
-    texts |= {of_package.PATH: of_package.verdicts(design, found)} if verdicts else {}
+    texts = {out: html_page(design, found)} | (documents(design, found, folder.parent) if update else {})
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:

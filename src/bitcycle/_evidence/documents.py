@@ -1,0 +1,50 @@
+"""Everything in the repository that tells the verdicts: the page, the package's file, and documents that quote them.
+
+A document quotes a verdict between two comments, which a reader does not see::
+
+    Quality follows cost: <!-- verdict quality-follows-cost -->supported on 3 of 4 domains (...)<!-- end -->.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from bitcycle._evidence import verdicts
+from bitcycle._evidence.design import Design
+from bitcycle._evidence.judging import AllFigures
+from bitcycle._evidence.page import markdown_page
+from bitcycle.advice.verdicts import parse, verdict_in
+
+PAGE = Path("docs/evidence.md")
+QUOTING = ("README.md", "docs/best_practices.md", "docs/critical_periods.md", "docs/advice.md", "docs/range_test.md")
+_QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+) -->).*?(<!-- end -->)", re.DOTALL)
+
+
+def documents(design: Design, figures: AllFigures, root: Path) -> dict[Path, str]:
+    """Return the text of every document under the root of the repository, as the figures have it.
+
+    Raises:
+        ValueError: A document quotes a claim that does not exist.
+    """
+    known = verdicts.verdicts(design, figures)
+    quoting = {root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING}
+    return {root / PAGE: markdown_page(design, figures), verdicts.PATH: known, **quoting}
+
+
+def quoted(text: str, known: str) -> str:
+    """Return a text with its quotes brought up to date.
+
+    >>> known = '{"a": {"text": "A.", "domains": [{"domain": "digits", "task": "image", "mark": "open"}]}}'
+    >>> quoted("A is <!-- verdict a -->true<!-- end -->.", known)
+    'A is <!-- verdict a -->open on 1 of 1 domain (digits)<!-- end -->.'
+    """
+    claims = parse(known)
+
+    def quote(match: re.Match[str]) -> str:
+        begin, claim, end = match.groups()
+        if claim not in claims:
+            raise ValueError(f"a document quotes the verdict on {claim!r}, which is not a claim")
+        return f"{begin}{verdict_in(claims, claim).finding}{end}"
+
+    return _QUOTE.sub(quote, text)
