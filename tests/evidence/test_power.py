@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from bitcycle._evidence.design import Measure, Rule
+from bitcycle._evidence.judging import Effect
 from bitcycle._evidence.power import decided, detectable, power
 from tests.evidence.made_up import claim, domain, figures
 
@@ -40,3 +42,14 @@ def test_pilots_without_a_gap_or_settings_have_no_power():
     assert power(claim(), domain(), figures(base), Measure.LOSS) is None
     reverse = figures({**base, "static q_min": 0.5, "CT": 1.2, "match(CT, mixed)": 1.3})
     assert power(claim(), domain(), reverse, Measure.LOSS) is None
+
+
+def test_the_detectable_effect_of_judged_seeds_is_that_of_a_simulation():
+    """A normal scatter that is known: 80 % of simulated studies around the detectable effect have a bound above zero."""
+    seeds, scatter = 10, 0.3
+    t = stats.t.ppf(0.95, seeds - 1)
+    reach = t * scatter / seeds**0.5
+    effect = Effect(0.5, 0.5 - reach, 0.5 + reach, seeds).detectable
+    draws = np.random.default_rng(0).normal(effect, scatter, (20_000, seeds))
+    lower = draws.mean(1) - t * draws.std(1, ddof=1) / seeds**0.5
+    assert (lower > 0).mean() == pytest.approx(0.8, abs=0.03)

@@ -16,6 +16,7 @@ import numpy as np
 
 from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Rule
 from bitcycle._evidence.figures import StudyFigures
+from bitcycle._study.statistics.bootstrap import stats
 from bitcycle.advice.non_inferiority import FEWEST_SEEDS, non_inferiority
 
 GAP = "schedules"
@@ -60,6 +61,15 @@ class Effect:
     lower: float
     upper: float
     seeds: int
+
+    @property
+    def detectable(self) -> float:
+        """The smallest effect that a study with this scatter and number of seeds shows with a power of 80 %.
+
+        An effect is shown if it exceeds the reach of the bounds; it must do so with room for its own scatter.
+        """
+        t = stats().t
+        return (self.mean - self.lower) * (1 + float(t.ppf(0.8, self.seeds - 1) / t.ppf(0.95, self.seeds - 1)))
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,10 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
         f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. "
         f"{fmt.count(runs, 'judging run')} took {hours:.1f} hours of one core.",
         "An effect is a difference of quality in units of the gap between static q_min and static q_max; positive is "
-        "what the claim says. Intervals have one-sided 95 % bounds on either side, over random seeds. The rules were "
-        "written into evidence/claims.toml before the first judging run.",
+        'what the claim says. Intervals have one-sided 95 % bounds on either side, over random seeds. "Detectable" is '
+        "the smallest effect that as many seeds with this scatter show with a power of 80 %. Claims, rules and seeds were "
+        "written into evidence/claims.toml and evidence/domains.toml before the judging runs; what was changed later "
+        "is said there. 'bitcycle evidence power' prints the analysis of power from the pilots.",
     ]
 
 
@@ -188,6 +190,7 @@ _CELL_COLUMNS: list[Column[Cell]] = [
     Column("verdict", _mark_text, numeric=False),
     Column("effect in gaps", lambda cell: effect_text(cell.effect)),
     Column("by the other measure", lambda cell: effect_text(cell.other)),
+    Column("detectable", lambda cell: fmt.fixed(cell.effect.detectable, 2) if cell.effect else fmt.NONE),
     Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
 ]
 
