@@ -45,7 +45,7 @@ def test_pilots_without_a_gap_or_settings_have_no_power():
 
 
 def test_the_detectable_effect_of_judged_seeds_is_that_of_a_simulation():
-    """A normal scatter that is known: 80 % of simulated studies around the detectable effect have a bound above zero."""
+    """With a known scatter, 80 % of simulated studies around the detectable effect have a bound above zero."""
     seeds, scatter = 10, 0.3
     t = stats.t.ppf(0.95, seeds - 1)
     reach = t * scatter / seeds**0.5

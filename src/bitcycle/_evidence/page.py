@@ -101,10 +101,10 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
         f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. "
         f"{fmt.count(runs, 'judging run')} took {hours:.1f} hours of one core.",
         "An effect is a difference of quality in units of the gap between static q_min and static q_max; positive is "
-        'what the claim says. Intervals have one-sided 95 % bounds on either side, over random seeds. "Detectable" is '
-        "the smallest effect that as many seeds with this scatter show with a power of 80 %. Claims, rules and seeds were "
-        "written into evidence/claims.toml and evidence/domains.toml before the judging runs; what was changed later "
-        "is said there. 'bitcycle evidence power' prints the analysis of power from the pilots.",
+        "what the claim says. Intervals have one-sided 95 % bounds on either side, over random seeds. The detectable "
+        "effect is the smallest that as many seeds with this scatter show with a power of 80 %.",
+        "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml before the judging "
+        "runs; what was changed later is said there. 'bitcycle evidence power' prints the analysis of power from pilots.",
     ]
 
 
