@@ -104,7 +104,7 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
         "what the claim says. Intervals have one-sided 95 % bounds on either side, over random seeds. The detectable "
         "effect is the smallest that as many seeds with this scatter show with a power of 80 %.",
         "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml before the judging "
-        "runs; what was changed later is said there. 'bitcycle evidence power' prints the analysis of power from pilots.",
+        "runs; what was changed later is said there. 'bitcycle evidence power' analyses the power of the pilots.",
     ]
 
 
