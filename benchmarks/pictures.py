@@ -1,25 +1,23 @@
 """Draw the pictures of the README: ``python benchmarks/pictures.py`` writes them to docs/pictures.
 
-The ten schedules, and quality against cost of the pilot study of ``bitcycle evidence`` on the graph of digits, whose
-figures are in evidence/pilots.
+The ten schedules, and quality against cost of one domain of ``bitcycle evidence``, whose figures are in
+evidence/figures.
 """
 
-import csv
 from pathlib import Path
 
-from bitcycle._study.report.cost_plot import WIDE, cost_plot
-from bitcycle._study.statistics import analyse
+from bitcycle._evidence.design import Role, read_design
+from bitcycle._evidence.figures import all_figures
+from bitcycle._evidence.plot import cost_plot
 from bitcycle._support.charts.files import save
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import TEN, complete
 from bitcycle.schedules.comparison import compare
 from bitcycle.schedules.plot import draw_schedules
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-STUDY = ROOT / "evidence" / "pilots" / "digit-graph-schedules.csv"
-STEPS_OF_STUDY = 150
+EVIDENCE = ROOT / "evidence"
+DOMAIN = "digit-graph"
 STEPS = 64_000
 
 
@@ -29,23 +27,10 @@ def draw_ten(path):
 
 
 def draw_cost(path):
-    with STUDY.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if not row["setting"].startswith("match")]  # controls
-    records = [
-        RunResult(
-            RunConfig("graph", row["schedule"], STEPS_OF_STUDY, int(row["seed"])),
-            metric="accuracy",
-            higher_is_better=True,
-            test=float(row["accuracy"]),
-            validation=float(row["accuracy"]),
-            best_step=STEPS_OF_STUDY,
-            bitops=int(row["bitops"]),
-            seconds=float(row["seconds"]),
-        )
-        for row in rows
-    ]
-    [analysis] = analyse(records)
-    save(cost_plot(analysis, WIDE), path)
+    design = read_design(EVIDENCE)
+    drawing = cost_plot(design.domain(DOMAIN), all_figures(EVIDENCE, design, Role.JUDGING))
+    assert drawing is not None
+    save(drawing, path)
 
 
 DRAWN = {"schedules.svg": draw_ten, "quality_cost.svg": draw_cost}

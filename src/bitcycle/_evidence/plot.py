@@ -80,7 +80,8 @@ def cost_plot(domain: Domain, figures: AllFigures) -> Drawing | None:
     ]
     left_out = [f"{point.setting} ({fmt.fixed(point.mean, 2, signed=True)})" for point in points if point not in drawn]
     description = f"{fmt.count(len(drawn), 'setting')}, bars from lower to upper bound"
-    note = f"Too low to be drawn: {', '.join(left_out)}." if left_out else ""
+    note = "Settings of nearly equal cost are drawn side by side."
+    note += f" Too low to be drawn: {', '.join(left_out)}." if left_out else ""
     return Drawing(WIDTH, HEIGHT, f"{domain.title}: quality against cost", description, join(content), note, _key())
 
 
