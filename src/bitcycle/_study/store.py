@@ -284,12 +284,15 @@ class Store(StoreFile):
         yield from self._made(self._rows_of_study("failures", study) if study else ordered, failure_of)
 
     def _ordered_records(self) -> Iterator[Row]:
-        names = [name for (name,) in self._rows("SELECT name FROM records ORDER BY task, schedule, seed, name")]
-        found = 0
-        for row in self._named("records", names):
-            found += 1
-            yield row
-        if found < len(names):  # a name that has changed hides its neighbours from a search, too
+        # Without a limit, SQLite forgets the order. It orders names because rows with curves may not fit in memory.
+        ordered = "SELECT name FROM records ORDER BY task, schedule, seed, name LIMIT -1"
+        all_found = True
+        for row in self._each_row(f"SELECT records.* FROM ({ordered}) LEFT JOIN records USING (name)"):
+            if row[0] is None:
+                all_found = False
+            else:
+                yield row
+        if not all_found:  # a name that has changed hides its neighbours from a search, too
             self._check_strays("records")
 
     def _rows_of_study(self, table: str, study: str) -> Iterator[Row]:
@@ -320,7 +323,7 @@ class Store(StoreFile):
     def _made(
         self, rows: Iterable[Row], made_of: Callable[[Row], Made], order: Callable[[Made], Any] | None = None
     ) -> Iterator[Made]:
-        """Yield what the rows stand for, sorted if an order is given; damaged rows are left out, and told of at the end."""
+        """Yield what the rows stand for, in an order if one is given; damaged rows are left out, and told of at the end."""
         damaged: list[str] = []
 
         def intact() -> Iterator[Made]:

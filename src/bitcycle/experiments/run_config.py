@@ -156,18 +156,26 @@ class RunConfig:
         >>> RunConfig("graph", "static:4", 150).with_seed(3) == RunConfig("graph", "static:4", 150, seed=3)
         True
         """
+        _ = self._plain_setting  # once for all seeds
+        values = vars(self).copy()
+        values.pop("name", None)
+        values["seed"] = seed
         run = object.__new__(RunConfig)
-        vars(run).update(vars(self), seed=seed)
-        vars(run).pop("name", None)
+        object.__setattr__(run, "__dict__", values)
         return run
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values, for files, without the newer ones where they have their default."""
+        return {**self._plain_setting, "seed": self.seed, "options": dict(self.options)}
+
+    @cached_property
+    def _plain_setting(self) -> dict[str, Any]:
+        """The fields as plain values; those of :meth:`with_seed` share it, so its seed may be that of another run."""
         values = dict(zip(_DEFAULTS, _FIELDS(self), strict=True))
         for name in _NEWER:
             if values[name] == _DEFAULTS[name]:
                 del values[name]
-        values["test_weights"], values["options"] = str(self.test_weights), dict(self.options)
+        values["test_weights"] = str(self.test_weights)
         return values
 
     @classmethod
@@ -199,8 +207,8 @@ def operands_used(runs: Iterable[RunConfig]) -> list[str]:
     >>> operands_used([RunConfig("graph", "full", 9), RunConfig("graph", "CR:4-8", 9, grid="mx")])
     ['grid']
     """
-    runs = list(runs)
-    return [name for name in _NEWER if any(getattr(run, name) != _DEFAULTS[name] for run in runs)]
+    used = zip(*set(map(attrgetter(*_NEWER), runs)), strict=True)
+    return [name for name, values in zip(_NEWER, used, strict=False) if set(values) != {_DEFAULTS[name]}]
 
 
 def grouped_by_setting(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:
