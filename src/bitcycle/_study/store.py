@@ -323,7 +323,7 @@ class Store(StoreFile):
     def _made(
         self, rows: Iterable[Row], made_of: Callable[[Row], Made], order: Callable[[Made], Any] | None = None
     ) -> Iterator[Made]:
-        """Yield what the rows stand for, sorted if an order is given; damaged rows are left out and told of at the end."""
+        """Yield what the rows stand for, sorted if an order is given; damaged rows are left out and told of last."""
         damaged: list[str] = []
 
         def intact() -> Iterator[Made]:
