@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 LOADED = [
-    *("torch", "torch._dynamo", "sklearn.datasets", "rich.progress", "vl_convert", "pytest"),
+    *("torch", "torch._dynamo", "rich.progress", "vl_convert", "pytest"),
     *("bitcycle", "bitcycle.cli.app", "bitcycle.experiments.training", "bitcycle.experiments.tasks"),
     *("bitcycle._study.estimate", "bitcycle._study.reporting", "bitcycle._study.engines.local"),
 ]

@@ -43,7 +43,7 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
     """
     wanted = list(runs)
     measured: dict[RunConfig, _Measured] = {}
-    estimated: dict[RunConfig, RunEstimate] = {}
+    estimated: dict[str, RunEstimate] = {}  # by the name of the run
     for alike in grouped_by_setting(wanted):  # seeds cost the same
         setting = alike[0].setting
         kind = replace(
@@ -52,8 +52,8 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
         if kind not in measured:
             measured[kind] = _measure(kind)
         bitops, seconds = _estimated(setting, measured[kind])
-        estimated |= {run: RunEstimate(run, bitops, seconds) for run in alike}
-    return [estimated[run] for run in wanted]
+        estimated |= {run.name: RunEstimate(run, bitops, seconds) for run in alike}
+    return [estimated[run.name] for run in wanted]
 
 
 def _estimated(run: RunConfig, kind: _Measured) -> tuple[int, float]:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig, operands_used
 
 FORMATS = (".csv", ".json", ".parquet")
+
+_ENCODER = json.JSONEncoder(allow_nan=False)  # made once, because there may be many rows
 
 
 def export(records: Iterable[RunResult], path: Path) -> int:
@@ -57,8 +60,7 @@ def export_json(records: Iterable[tuple[RunResult, str]], path: Path) -> int:
         for record, curve in records:
             if "NaN" in curve or "Infinity" in curve:  # which JSON lacks
                 curve = _json_line(json.loads(curve))
-            file.write(",\n" if count else "[\n")
-            file.write(f'{_json_line(row(record))[:-1]}, "curve": {curve}}}')
+            file.write(f'{"," if count else "["}\n{_json_line(row(record))[:-1]}, "curve": {curve}}}')
             count += 1
         file.write("\n]\n" if count else "[]\n")
     return count
@@ -102,7 +104,7 @@ def _csv(records: Iterable[RunResult], path: Path) -> int:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([csv_cell(column) for column in columns])
-        writer.writerows([csv_cell(each.get(column, "")) for column in columns] for each in rows)
+        writer.writerows(map(csv_cell, map(each.get, columns, repeat(""))) for each in rows)
     return len(rows)
 
 
@@ -122,11 +124,12 @@ def _rows(records: Iterable[RunResult]) -> list[dict[str, Any]]:
     """Return flat rows for a table: a column of operands that some run uses has a value in every row."""
     found = list(records)
     used = operands_used(record.run for record in found)
-    return [{**row(record), **{name: record.run.operands[name] for name in used}} for record in found]
+    return [row(record) | ({name: record.run.operands[name] for name in used} if used else {}) for record in found]
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for each in rows for name in each)) or ["name"]
+    layouts = dict.fromkeys(map(tuple, rows))  # nearly all rows have the same
+    return list(dict.fromkeys(chain.from_iterable(layouts))) or ["name"]
 
 
 def json_text(value: Any) -> str:
@@ -149,9 +152,9 @@ def json_text(value: Any) -> str:
 def _json_line(value: Any) -> str:
     """Return a value as JSON in one line, like :func:`json_text`."""
     try:
-        return json.dumps(value, allow_nan=False)
+        return _ENCODER.encode(value)
     except ValueError:  # NaN, which is rare
-        return json.dumps(_plain(value), allow_nan=False)
+        return _ENCODER.encode(_plain(value))
 
 
 def _plain(value: Any) -> Any:

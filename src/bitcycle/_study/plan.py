@@ -63,29 +63,34 @@ class StudyPart:
 
     def runs(self) -> Iterable[RunConfig]:
         """Yield all runs seed by seed, so that a study that stops early has compared everything on some seeds."""
-        schedules = self._schedules()
-        moves = list(product(self.weights, self.activations, self.strength))
-        for seed, values in product(self.seeds, product(*self.options.values())):
-            for grid, (spec, backward), (weights, activations, strength) in product(self.grid, schedules, moves):
-                yield RunConfig(
-                    self.task,
-                    spec,
-                    self.steps,
-                    seed,
-                    backward,
-                    self.model,
-                    self.data,
-                    self.batch_size,
-                    self.autocast,
-                    test_weights=self.test_weights,
-                    weights=weights,
-                    activations=activations,
-                    strength=strength,
-                    grid=grid,
-                    options=dict(zip(self.options, values, strict=True)),
-                    source=self.source,
-                    fingerprint=self.fingerprint,
-                )
+        settings = list(self._settings())
+        for seed in self.seeds:
+            for setting in settings:
+                yield setting.with_seed(seed)
+
+    def _settings(self) -> Iterable[RunConfig]:
+        moves = product(self.weights, self.activations, self.strength)
+        for values, grid, (spec, backward), (weights, activations, strength) in product(
+            product(*self.options.values()), self.grid, self._schedules(), moves
+        ):
+            yield RunConfig(
+                self.task,
+                spec,
+                self.steps,
+                backward_bits=backward,
+                model=self.model,
+                data=self.data,
+                batch_size=self.batch_size,
+                autocast=self.autocast,
+                test_weights=self.test_weights,
+                weights=weights,
+                activations=activations,
+                strength=strength,
+                grid=grid,
+                options=dict(zip(self.options, values, strict=True)),
+                source=self.source,
+                fingerprint=self.fingerprint,
+            )
 
     def values(self) -> dict[str, Any]:
         """Return the table of a plan file, under ``[[part]]``."""

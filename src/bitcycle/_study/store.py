@@ -230,7 +230,7 @@ class Store(StoreFile):
     def all_records(self, study: str = "", with_curves: bool = True) -> Iterator[RunResult]:
         """Yield the results of a study in the order of its plan, or all results ordered by task, schedule and seed.
 
-        They are read one after the other, so that a large store needs little memory.
+        Those with curves are read one after the other, so that a large store needs little memory.
 
         Args:
             study: The name of a study; all results if empty.
@@ -239,8 +239,11 @@ class Store(StoreFile):
         Raises:
             ValueError: The store has no such study, or rows are damaged. The results that are not are yielded first.
         """
-        rows = self._rows_of_study("records", study) if study else self._ordered_records()
-        yield from self._made(rows, lambda row: record_of(row, with_curves))
+        if study or with_curves:
+            rows = self._rows_of_study("records", study) if study else self._ordered_records()
+            yield from self._made(rows, lambda row: record_of(row, with_curves))
+        else:  # there is memory for all of them, and the order of the file is the fastest
+            yield from self._made(self._each_row("SELECT * FROM records"), lambda row: record_of(row, False), _order)
 
     def all_records_and_curves(self, study: str = "") -> Iterator[tuple[RunResult, str]]:
         """Yield what :meth:`all_records` does, without curves, and each curve as JSON text, as it was written.
@@ -281,12 +284,15 @@ class Store(StoreFile):
         yield from self._made(self._rows_of_study("failures", study) if study else ordered, failure_of)
 
     def _ordered_records(self) -> Iterator[Row]:
-        names = [name for (name,) in self._rows("SELECT name FROM records ORDER BY task, schedule, seed, name")]
-        found = 0
-        for row in self._named("records", names):
-            found += 1
-            yield row
-        if found < len(names):  # a name that has changed hides its neighbours from a search, too
+        # Without a limit, SQLite forgets the order. It orders names because rows with curves may not fit in memory.
+        ordered = "SELECT name FROM records ORDER BY task, schedule, seed, name LIMIT -1"
+        all_found = True
+        for row in self._each_row(f"SELECT records.* FROM ({ordered}) LEFT JOIN records USING (name)"):
+            if row[0] is None:
+                all_found = False
+            else:
+                yield row
+        if not all_found:  # a name that has changed hides its neighbours from a search, too
             self._check_strays("records")
 
     def _rows_of_study(self, table: str, study: str) -> Iterator[Row]:
@@ -314,14 +320,20 @@ class Store(StoreFile):
         for _ in self._made(rows, check):
             pass
 
-    def _made(self, rows: Iterable[Row], made_of: Callable[[Row], Made]) -> Iterator[Made]:
-        """Yield what the rows stand for; damaged rows are left out, and told of at the end."""
-        damaged = []
-        for row in rows:
-            try:
-                yield made_of(row)
-            except DamagedRowError as error:
-                damaged.append(str(error))
+    def _made(
+        self, rows: Iterable[Row], made_of: Callable[[Row], Made], order: Callable[[Made], Any] | None = None
+    ) -> Iterator[Made]:
+        """Yield what the rows stand for, sorted if an order is given; damaged rows are left out and told of last."""
+        damaged: list[str] = []
+
+        def intact() -> Iterator[Made]:
+            for row in rows:
+                try:
+                    yield made_of(row)
+                except DamagedRowError as error:
+                    damaged.append(str(error))
+
+        yield from intact() if order is None else sorted(intact(), key=order)
         if damaged:
             more = f", and {len(damaged) - MAX_SHOWN} more" if len(damaged) > MAX_SHOWN else ""
             raise ValueError(
@@ -348,6 +360,11 @@ def _place(name: Any) -> str:
 def _key(name: Any) -> Any:
     """Return a name as a parameter; as bytes if it is a text, because a damaged text may not be UTF-8."""
     return name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
+
+
+def _order(record: RunResult) -> tuple[str, str, int, str]:
+    run = record.run
+    return run.task, run.schedule, run.seed, run.name
 
 
 def _now() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,7 +46,7 @@ class StoreFile:
             # Transactions are begun explicitly, so that a read and a write can share one.
             self._connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
             # Text that is not UTF-8 any more is damage that the digest of its row shows.
-            self._connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+            self._connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
             self._connection.execute(f"PRAGMA cache_size = -{CACHE}")
             try:
                 self._open()

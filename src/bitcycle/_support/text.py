@@ -25,9 +25,8 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
         a       1
         longer  2
     """
-    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [heads, *rows]]
-    return "\n".join(line.rstrip() for line in lines)
+    line = "  ".join(f"%-{max(map(len, column))}s" for column in zip(heads, *rows, strict=True))
+    return "\n".join((line % tuple(cells)).rstrip() for cells in [heads, *rows])
 
 
 def short(number: int) -> str:

@@ -95,20 +95,21 @@ def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str
 
     settings = grouped_by_setting(each.run for each in found)
     further = list(dict.fromkeys([*operands_used(runs[0] for runs in settings), *_distinguishing(settings, flat)]))
-    cells: dict[RunConfig, tuple[str, ...]] = {}
+    cells: dict[str, tuple[str, ...]] = {}  # by the name of the run
     if further:
         for alike in settings:
             # Seeds of a setting differ in none of these columns, unless a deficit experiment has only some of them.
             groups = [[run] for run in alike] if purposes else [alike]
             for group in groups:
                 values = flat(group[0])
-                cells |= dict.fromkeys(group, tuple(str(values.get(column, "")) for column in further))
+                texts = tuple(str(values.get(column, "")) for column in further)
+                cells |= dict.fromkeys((run.name for run in group), texts)
     rows = []
     for each in found:
         run = each.run
         rows.append(
             [
-                *(run.task, run.schedule, str(run.seed), *cells.get(run, ())),
+                *(run.task, run.schedule, str(run.seed), *cells.get(run.name, ())),
                 f"{each.test:.4f} {each.metric}",
                 *(short(each.bitops // 32**2), f"{each.seconds:.1f} s", run.name),
             ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
@@ -107,8 +107,7 @@ class RunConfig:
         content = {name: value for name, value in self.as_dict().items() if value != _DEFAULTS[name]}
         if self.fingerprint:
             content.pop("data", None)
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(_ENCODER.encode(content).encode()).hexdigest()[:16]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RunConfig):
@@ -149,15 +148,34 @@ class RunConfig:
     @property
     def setting(self) -> RunConfig:
         """The run with seed 0. Runs of the same setting differ only by their random seed."""
-        return replace(self, seed=0)
+        return self.with_seed(0)
+
+    def with_seed(self, seed: int) -> RunConfig:
+        """Return the run with another seed; much faster than a new run, because a study may have many thousand seeds.
+
+        >>> RunConfig("graph", "static:4", 150).with_seed(3) == RunConfig("graph", "static:4", 150, seed=3)
+        True
+        """
+        _ = self._plain_setting  # once for all seeds
+        values = vars(self).copy()
+        values.pop("name", None)
+        values["seed"] = seed
+        run = object.__new__(RunConfig)
+        object.__setattr__(run, "__dict__", values)
+        return run
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values, for files, without the newer ones where they have their default."""
+        return {**self._plain_setting, "seed": self.seed, "options": dict(self.options)}
+
+    @cached_property
+    def _plain_setting(self) -> dict[str, Any]:
+        """The fields as plain values; those of :meth:`with_seed` share it, so its seed may be that of another run."""
         values = dict(zip(_DEFAULTS, _FIELDS(self), strict=True))
         for name in _NEWER:
             if values[name] == _DEFAULTS[name]:
                 del values[name]
-        values["test_weights"], values["options"] = str(self.test_weights), dict(self.options)
+        values["test_weights"] = str(self.test_weights)
         return values
 
     @classmethod
@@ -178,6 +196,7 @@ _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunCo
 _NEWER = ("weights", "activations", "strength", "grid")
 _REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
 _FIELDS = attrgetter(*_DEFAULTS)
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))  # of what a name is the hash of
 _OTHER_THAN_SEED = attrgetter(*(name for name in _DEFAULTS if name != "seed"))
 _OTHER_THAN_DATA = attrgetter(*(name for name in _DEFAULTS if name != "data"))
 
@@ -188,8 +207,8 @@ def operands_used(runs: Iterable[RunConfig]) -> list[str]:
     >>> operands_used([RunConfig("graph", "full", 9), RunConfig("graph", "CR:4-8", 9, grid="mx")])
     ['grid']
     """
-    runs = list(runs)
-    return [name for name in _NEWER if any(getattr(run, name) != _DEFAULTS[name] for run in runs)]
+    used = zip(*set(map(attrgetter(*_NEWER), runs)), strict=True)
+    return [name for name, values in zip(_NEWER, used, strict=False) if set(values) != {_DEFAULTS[name]}]
 
 
 def grouped_by_setting(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from bitcycle.experiments.data.digits_file import read_digits
 from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.image_files import read_images
 from bitcycle.experiments.data.images import digits
@@ -279,3 +280,10 @@ def test_no_images(tmp_path):
         read_images(tmp_path)
     with pytest.raises(DataError, match="is a file, not a folder"):
         read_images(tmp_path / "notes.txt")
+
+
+def test_the_digits_are_those_of_scikit_learn():
+    bunch = pytest.importorskip("sklearn.datasets").load_digits()
+    images, labels = read_digits()
+    assert (images == bunch.images).all()
+    assert (labels == bunch.target).all()

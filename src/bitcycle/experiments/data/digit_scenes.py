@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bitcycle._support.extras import need
 from bitcycle.experiments.data.detection import DetectionData, DetectionSample
+from bitcycle.experiments.data.digits_file import read_digits
 from bitcycle.experiments.data.splits import Split
 
 Floats = NDArray[np.float32]
@@ -114,8 +114,8 @@ def digit_scenes(
 @lru_cache(maxsize=1)
 def _source() -> list[tuple[Floats, NDArray[np.int64]]]:
     """Return the digits of each split in [0, 1] and their labels, shuffled, since the file is ordered by writer."""
-    bunch = need("sklearn.datasets", "study", "the scenes of digits").load_digits()
-    images, labels = (bunch.images / 16).astype(np.float32), bunch.target.astype(np.int64)
+    pixels, labels = read_digits()
+    images = (pixels / 16).astype(np.float32)
     order = np.random.default_rng(0).permutation(len(labels))
     bounds = np.cumsum([round(share * len(labels)) for share in SHARES[:-1]])
     return [(images[rows], labels[rows]) for rows in np.split(order, bounds)]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bitcycle._support.extras import need
+from bitcycle.experiments.data.digits_file import read_digits
 from bitcycle.experiments.data.splits import Splits
 
 _NOISE = 1.0
@@ -60,8 +60,8 @@ def digits_graph(neighbours: int = 8) -> GraphData:
     >>> data.x.shape, len(data.train), len(data.validation), len(data.test)
     (torch.Size([1797, 64]), 200, 300, 1000)
     """
-    bunch = need("sklearn.datasets", "study", "the digits data").load_digits()
-    pixels, labels = bunch.data.astype(np.int64), torch.from_numpy(bunch.target).long()
+    images, classes = read_digits()
+    pixels, labels = images.reshape(len(images), -1), torch.from_numpy(classes)
     if not 1 <= neighbours < len(labels):
         raise ValueError(f"neighbours must be from 1 to {len(labels) - 1}, got {neighbours}")
     noise = _NOISE * np.random.default_rng(0).standard_normal(pixels.shape)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bitcycle._support.extras import need
 from bitcycle.experiments.data.budgets import MOST_PIXELS
+from bitcycle.experiments.data.digits_file import read_digits
 from bitcycle.experiments.data.files import opened_image
 from bitcycle.experiments.data.splits import Splits
 
@@ -99,9 +100,8 @@ def digits() -> ImageData:
     >>> [len(split) for split in (data.train, data.validation, data.test)], data.channels, data.size
     ([1084, 266, 447], 1, 8)
     """
-    bunch = need("sklearn.datasets", "study", "the digits data").load_digits()
-    labels = torch.from_numpy(bunch.target).long()
-    everything = ArrayImages(torch.from_numpy(bunch.images).to(torch.uint8).unsqueeze(1), labels, peak=16)
+    images, labels = map(torch.from_numpy, read_digits())
+    everything = ArrayImages(images.to(torch.uint8).unsqueeze(1), labels, peak=16)
     # The factor 7 separates neighbours in the file, which often are by the same writer.
     position = _rank_in_class(labels) * 7 % 20
     bounds = ((0, 12), (12, 15), (15, 20))
