@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from bitcycle.experiments.data import digits_file
 from bitcycle.experiments.data.digits_file import read_digits
 from bitcycle.experiments.data.files import DataError
 from bitcycle.experiments.data.image_files import read_images
@@ -287,3 +288,9 @@ def test_the_digits_are_those_of_scikit_learn():
     images, labels = read_digits()
     assert (images == bunch.images).all()
     assert (labels == bunch.target).all()
+
+
+def test_the_digits_without_their_file(monkeypatch, tmp_path):
+    expected = read_digits()
+    monkeypatch.setattr(digits_file, "folder_of", lambda *_: tmp_path)
+    assert all((a == b).all() and a.dtype == b.dtype for a, b in zip(read_digits(), expected, strict=True))
