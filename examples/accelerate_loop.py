@@ -1,7 +1,7 @@
 """A loop with Accelerate: gradient accumulation, and checkpoints that carry the precision.
 
 python examples/accelerate_loop.py --out out/accelerate
-accelerate launch --cpu --num_processes 2 examples/accelerate_loop.py
+torchrun --nproc-per-node 2 examples/accelerate_loop.py  # two processes
 """
 
 import argparse

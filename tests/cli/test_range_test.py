@@ -1,7 +1,9 @@
 import json
+import types
 
 import pytest
 
+from bitcycle.cli.range_test import _next_step
 from tests.support.command import bitcycle
 
 
@@ -42,3 +44,10 @@ def test_errors_are_one_line(arguments, told):
     assert done.returncode == 2
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_next_step_is_a_command_that_exists():
+    """Advice knows the domains of the built-in tasks, not a task of the user."""
+    found = types.SimpleNamespace(q_min=3)
+    assert "'bitcycle advise --domain image --bits 3 8'" in _next_step(found, "image", 8)
+    assert "'bitcycle advise --bits 3 8'" in _next_step(found, "my_task.py:MyTask", 8)

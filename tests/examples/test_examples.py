@@ -1,7 +1,9 @@
 """Every example runs on its own, with small arguments, and those that save checkpoints resume bit for bit."""
 
 import json
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -65,6 +67,19 @@ def test_accelerate_loop_resumes(monkeypatch, capsys, tmp_path):
     assert run("--out", tmp_path / "parts", "--resume") == whole > 0.5
     files = [tmp_path / name / "model.safetensors" for name in ("whole", "parts")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_accelerate_loop_in_two_processes(tmp_path):
+    pytest.importorskip("accelerate", reason="pip install 'bitcycle[trainer]'")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, str(EXAMPLES / "accelerate_loop.py"), "--epochs", "2", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("accuracy") == 1, "only the first of them prints"
+    assert sorted(path.name for path in tmp_path.glob("random_states_*.pkl")) == [
+        "random_states_0.pkl",
+        "random_states_1.pkl",
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::lightning.fabric.utilities.warnings.PossibleUserWarning")

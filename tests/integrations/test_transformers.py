@@ -84,6 +84,19 @@ def test_bits_and_saving_follow_the_schedule_over_the_trainers_steps(tmp_path):
     assert logged(trainer, "bits") == list(bc.schedule(SCHEDULE).over(6))
 
 
+def test_a_reporting_callback_that_comes_later_sees_bits_and_cost(tmp_path):
+    pytest.importorskip("tensorboard", reason="pip install 'bitcycle[tensorboard]'")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+    from transformers.integrations import TensorBoardCallback
+
+    callbacks = (PrecisionCallback(SCHEDULE), TensorBoardCallback(SummaryWriter(str(tmp_path / "events"))))
+    trainer_for(tmp_path, bc.quantize(tiny_model()), *callbacks, report_to="none").train()
+    events = EventAccumulator(str(tmp_path / "events")).Reload()
+    assert {"train/bits", "train/saving", "train/bitops"} <= set(events.Tags()["scalars"])
+    assert [event.value for event in events.Scalars("train/bits")][:6] == list(bc.schedule(SCHEDULE).over(6))
+
+
 @pytest.mark.parametrize("stop", [1, 4])
 def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(stop, tmp_path):
     """In the middle of an epoch, with dropout, and with rounding to 2 bits, whose noise dominates the gradients."""

@@ -150,7 +150,11 @@ def test_reports_results_and_exports_need_no_code(undisturbed, tmp_path):
         "import sys\nfrom bitcycle.cli import main\n"
         "try: main()\nfinally: assert 'torch' not in sys.modules and 'points_task' not in sys.modules"
     )
-    for arguments in (["report", "Points"], ["results", "Points"], ["results", "--export", str(tmp_path / "r.csv")]):
+    for arguments in (
+        ["report", "points_task.py:Points"],
+        ["results", "Points"],
+        ["results", "--export", str(tmp_path / "r.csv")],
+    ):
         done = subprocess.run(
             [sys.executable, "-c", script, *arguments, "--store", str(store)], capture_output=True, text=True
         )
@@ -187,6 +191,8 @@ def test_every_command_takes_it(tmp_path):
     assert "MACs in a forward pass" in cli("cost", reference)
     assert "Points" in cli("range-test", reference, "--iterations", "10", "--longest", "10", "--seeds", "1")
     assert "39 runs, 39 to do" in cli("study", reference, "--dry-run", "--store", store)
+    assert "8     " in cli("deploy-check", str(tmp_path / "out"), "--task", reference)
+    assert "written: " in cli("export", str(tmp_path / "out"), "--task", reference, "--weights", str(tmp_path / "w.pt"))
     deficit = ("deficit", reference, "--lengths", "0,1", "--window", "0", "--seeds", "1", "--dry-run", "--store", store)
     assert "4 runs, 4 to do" in cli(*deficit)
     edit(tmp_path / "points_task.py", "learning = 0.05", "learning = 0.5")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from bitcycle._export.agreement import feed
 from bitcycle._export.placement import Deviation
@@ -43,6 +44,7 @@ def quantize_convolutions(path: Path, batches: Iterable[Any]) -> list[Deviation]
         ranges = _ranges(model, inner, batches)
         for result in inner:
             _put_on_grid(model.graph, result, FixedGrid.of(ranges[result.name], BYTE_BITS))
+    RemoveUnusedNodesPass()(model)  # what was folded: onnxruntime warns of each constant that nothing uses
     ir.save(model, path)
     return [
         *(Deviation(str(x.name), "the result has an 8-bit grid of its own, for the integer kernel") for x in inner),

@@ -14,9 +14,14 @@ Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The folder of a run that 'bitcycle train --out FOLDER' has trained.")
 ]
 
+OwnTask = Annotated[
+    str, typer.Option(help="The source of the run's task, if it is your own: FILE.py:CLASS or package.module:CLASS.")
+]
+
 
 def export(
     folder: Folder,
+    task: OwnTask = "",
     onnx: Annotated[Path | None, typer.Option(help="Write an ONNX file.", metavar="FILE.onnx")] = None,
     weights: Annotated[
         Path | None,
@@ -39,7 +44,7 @@ def export(
 
     if onnx is None and weights is None:
         raise ValueError("nothing to write: give --onnx FILE.onnx, --weights FILE.pt, or both")
-    _, training = load_trained(folder)
+    _, training = load_trained(folder, task)
     model = training.model
     if bits is not None:
         bc.set_bits(model, evaluate=bits)
@@ -56,6 +61,7 @@ def export(
 
 def deploy_check(
     folder: Folder,
+    task: OwnTask = "",
     bits: Annotated[
         list[int] | None, typer.Option(help="A width to evaluate at; repeatable; default: 8, 6, 4, 3 and 2.")
     ] = None,
@@ -66,7 +72,7 @@ def deploy_check(
     from bitcycle.experiments.deployment import WIDTHS, load_trained, metric_at
     from bitcycle.experiments.tasks import task_of
 
-    run, training = load_trained(folder)
+    run, training = load_trained(folder, task)
     found = metric_at(training, (None, *bits) if bits else WIDTHS)
     if as_json:
         print(json_text(found))

@@ -97,9 +97,12 @@ def range_test(
 
 
 def _next_step(test: RangeTestResult, task: str, q_max: int) -> str:
+    from bitcycle.experiments.user_code import is_reference
+
     if test.q_min is None:
         return "No bit-width works yet: train with more bits or more iterations."
     if test.q_min == q_max:
         return f"Only {q_max} bits work: use --schedule static:{q_max}."
     bits = f"--bits {test.q_min} {q_max}"
-    return f"Use {bits}, as in 'bitcycle train {task} {bits}' or 'bitcycle advise --domain {task} {bits}'."
+    domain = "" if is_reference(task) else f"--domain {task} "  # advice knows the domains of the built-in tasks
+    return f"Use {bits}, as in 'bitcycle train {task} {bits}' or 'bitcycle advise {domain}{bits}'."

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def report(
-    study: Annotated[str, typer.Argument(help="The study; default: the latest.")] = "",
+    study: Annotated[
+        str, typer.Argument(help="The study, by its name or by that of your own task; default: the latest.")
+    ] = "",
     store: StorePath = STORE,
     out: ReportFolder = None,
     margin: Margin = None,
@@ -27,12 +29,15 @@ def report(
 ) -> None:
     """Write the report of a study: an HTML page, figures, tables and a Markdown summary."""
     from bitcycle._study.store import Store
+    from bitcycle.experiments.user_code import is_reference
 
     with Store(store, must_exist=True) as opened:
         names = opened.studies()
         if not names:
             raise ValueError(f"{store} has no study yet")
         name = study or names[-1]
+        if name not in names and is_reference(name):  # a study of my_task.py:MyTask is called MyTask
+            name = name.rpartition(":")[2]
         write_and_print(opened, name, out or report_folder(store, name), margin, as_json)
 
 

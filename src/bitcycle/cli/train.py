@@ -14,6 +14,7 @@ import typer
 from bitcycle._study.exports import json_text, replacing
 from bitcycle._study.queue import TRAINING_LOCK
 from bitcycle._support.locks import FileLock
+from bitcycle._support.text import short
 from bitcycle.cli.parameters import (
     Activations,
     BackwardBits,
@@ -178,11 +179,10 @@ def _locked(folder: Path | None) -> Iterator[None]:
 
 
 def _line(result: RunResult) -> str:
-    effective = result.bitops / 32**2 / 1e9
     return (
         f"{result.run.task} {result.run.description} seed {result.run.seed}: test {result.metric} {result.test:.4f} "
-        f"(validation {result.validation:.4f} at step {result.best_step}), {effective:,.2f} effective GMACs, "
-        f"{result.seconds:.1f} s"
+        f"(validation {result.validation:.4f} at step {result.best_step}), "
+        f"{short(int(result.bitops / 32**2))} effective MACs, {result.seconds:.1f} s"
     )
 
 
@@ -229,5 +229,5 @@ class _TrainingBar:
                 self._estimate(now.steps)
         metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
         bits = "full" if now.bits is None else f"{now.bits} bits"
-        cost = f"{now.bitops / 32**2 / 1e9:,.1f} GMACs"
+        cost = f"{short(int(now.bitops / 32**2))} MACs"
         self.progress.update(self.task, completed=now.step, description=f"loss {now.loss:.4f}{metric}  {bits}  {cost}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from bitcycle.experiments.checkpoints import read_checkpoint
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import Training, task_of
+from bitcycle.experiments.tasks.own_tasks import load_task
 from bitcycle.experiments.training import recipe_of
 from bitcycle.kernels.noise import mix
 from bitcycle.schedules import schedule as as_schedule
@@ -26,18 +29,21 @@ WIDTHS: tuple[int | None, ...] = (None, 8, 6, 4, 3, 2)
 """The widths at which a trained model is evaluated by default."""
 
 
-def load_trained(folder: Path) -> tuple[RunConfig, Training]:
+def load_trained(folder: Path, reference: str = "") -> tuple[RunConfig, Training]:
     """Return a trained run from the folder in which ``bitcycle train --out`` trained it.
 
     Args:
         folder: The folder with the checkpoint. The training must have ended.
+        reference: The user's own task, such as ``my_task.py:MyTask``: checkpoints hold no code. If its source has
+            changed since the training, a line about it is logged.
 
     Returns:
         The configuration of the run, and its training with the converted model: the weights that were tested, in
         evaluation mode, at the schedule's q_max.
 
     Raises:
-        ValueError: The folder has no checkpoint, or the training has not ended.
+        ValueError: The folder has no checkpoint, the training has not ended, the task is not the one that was trained,
+            or its model has other weights.
     """
     content = read_checkpoint(folder)
     if content is None:
@@ -46,7 +52,31 @@ def load_trained(folder: Path) -> tuple[RunConfig, Training]:
     step = content["state"]["precision"]["step"]
     if step < run.steps:
         raise ValueError(f"the training in {folder} has done {step} of {run.steps} steps: continue it first")
-    return run, prepare_trained(run, content["state"]["own"]["best_weights"])
+    run = _with_source(run, reference, folder)
+    try:
+        return run, prepare_trained(run, content["state"]["own"]["best_weights"])
+    except RuntimeError as error:
+        if not str(error).startswith("Error(s) in loading state_dict"):
+            raise
+        raise ValueError(f"the model of the task {run.task} has changed: it has other weights than {folder}") from error
+
+
+def _with_source(run: RunConfig, reference: str, folder: Path) -> RunConfig:
+    """Return a run with the source of the user's task as it is now."""
+    if not run.source:
+        if reference:
+            raise ValueError(f"{folder} holds a run of the built-in task {run.task}: leave --task out")
+        return run
+    if not reference:
+        raise ValueError(f"{folder} holds a run of your own task {run.task}: name its source, --task FILE.py:CLASS")
+    task = load_task(reference)
+    if task.name != run.task:
+        raise ValueError(f"{folder} holds a run of the task {run.task}, and {reference} is the task {task.name}")
+    if task.source != run.source:
+        logging.getLogger("bitcycle").warning(
+            "the source of %s has changed since the training in %s", reference, folder
+        )
+    return replace(run, source=task.source)
 
 
 def prepare_trained(run: RunConfig, weights: Mapping[str, Any]) -> Training:
