@@ -1,5 +1,6 @@
 """A store of version 1, as bitcycle 0.1 wrote it: after opening, all of it reads as before."""
 
+import hashlib
 import json
 import multiprocessing
 import sqlite3
@@ -324,3 +325,32 @@ def test_a_store_of_version_3_gets_a_table_for_losses(tmp_path):
     with Store(path) as store:
         assert store.example_losses([RunConfig("graph", "static:8", 4)]) == {}
     assert content(path)[0] == (VERSION,)
+
+
+def test_digests_of_version_4_are_still_checked(old):
+    """Rows that earlier versions wrote keep the hash of their columns as JSON."""
+    with Store(old) as store:
+        expected = store.records()
+    connection = sqlite3.connect(old)
+    for table in ("records", "failures"):
+        for row in connection.execute(f"SELECT * FROM {table}").fetchall():
+            connection.execute(f"UPDATE {table} SET digest = ? WHERE name = ?", (json_digest(row[:-1]), row[0]))
+    for row in connection.execute("SELECT * FROM studies").fetchall():
+        members = connection.execute("SELECT * FROM members WHERE study = ? ORDER BY place", row[:1]).fetchall()
+        digest = json_digest([*row[:-1], [list(member) for member in members]])
+        connection.execute("UPDATE studies SET digest = ? WHERE name = ?", (digest, row[0]))
+    connection.execute("PRAGMA user_version = 4")
+    connection.commit()
+    with Store(old) as store:
+        assert store.records() == expected
+        assert all(store.study(name).runs for name in store.studies())
+    connection.execute("UPDATE records SET test = test + 1e-9 WHERE seed = 0")
+    connection.commit()
+    connection.close()
+    with Store(old) as store, pytest.raises(ValueError, match="damaged"):
+        store.records()
+
+
+def json_digest(columns):
+    text = json.dumps(list(columns), separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bitcycle._support.extras import need
-from bitcycle._support.text import csv_cell
+from bitcycle._support.text import FORMULA, csv_cell
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig, operands_used
 
@@ -104,7 +104,14 @@ def _csv(records: Iterable[RunResult], path: Path) -> int:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([csv_cell(column) for column in columns])
-        writer.writerows(map(csv_cell, map(each.get, columns, repeat(""))) for each in rows)
+        # A store may have a million cells: only those that could be formulas are looked at more closely.
+        writer.writerows(
+            [
+                csv_cell(cell) if isinstance(cell, str) and cell[:1] in FORMULA else cell
+                for cell in map(each.get, columns)
+            ]
+            for each in rows
+        )
     return len(rows)
 
 
@@ -124,7 +131,9 @@ def _rows(records: Iterable[RunResult]) -> list[dict[str, Any]]:
     """Return flat rows for a table: a column of operands that some run uses has a value in every row."""
     found = list(records)
     used = operands_used(record.run for record in found)
-    return [row(record) | ({name: record.run.operands[name] for name in used} if used else {}) for record in found]
+    if not used:
+        return [row(record) for record in found]
+    return [row(record) | {name: record.run.operands[name] for name in used} for record in found]
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:

@@ -20,12 +20,16 @@ from bitcycle.experiments.run_config import RunConfig, upgraded
 
 
 def migrate(connection: sqlite3.Connection, version: int, checkpoints: Path) -> None:
-    """Upgrade the tables of a store of this version within the caller's transaction."""
+    """Upgrade the tables of a store of this version within the caller's transaction.
+
+    Version 5 has another digest for new rows, which earlier versions of bitcycle would take for damage.
+    """
     if version == 1:
         _to_version_2(connection, checkpoints)
     if version <= 2:
         _to_version_3(connection)
-    connection.execute("CREATE TABLE examples (name TEXT PRIMARY KEY, losses BLOB, digest TEXT) WITHOUT ROWID")
+    if version <= 3:
+        connection.execute("CREATE TABLE examples (name TEXT PRIMARY KEY, losses BLOB, digest TEXT) WITHOUT ROWID")
 
 
 def _to_version_3(connection: sqlite3.Connection) -> None:

@@ -42,6 +42,9 @@ _LOSS = np.dtype("<f4")
 
 _SEED = re.compile(r'"seed": (\d+),')  # never inside a text, where quotes are escaped
 
+_FORMAT = "2:"
+"""Begins the digests of this version."""
+
 _ENCODER = json.JSONEncoder(separators=(",", ":"), default=repr)  # made once, because there may be many rows
 
 
@@ -50,17 +53,25 @@ class DamagedRowError(ValueError):
 
 
 def digest_of(columns: Row) -> str:
-    """Return the digest of a row.
+    """Return the digest of a row: the hash of its columns, with what is not text marked by a character of its own.
 
-    >>> digest_of(["a", 1, 0.5, None])[:16]
-    '17b71729aa9e49e8'
+    >>> digest_of(["a", 1, 0.5, None])[:16] == digest_of(["a", "1", 0.5, None])[:16]
+    False
     """
-    return hashlib.sha256(_ENCODER.encode(columns).encode()).hexdigest()
+    text = "\0".join([each if type(each) is str else f"\1{each!r}" for each in columns])
+    return _FORMAT + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def is_intact(row: Row) -> bool:
     """Whether the last column of a row is the digest of the others."""
-    return row[-1] == digest_of(row[:-1])
+    return matches(row[-1], row[:-1])
+
+
+def matches(digest: str, columns: Row) -> bool:
+    """Whether a digest is that of some columns. Rows of earlier versions have the hash of their columns as JSON."""
+    if isinstance(digest, str) and digest.startswith(_FORMAT):
+        return digest == digest_of(columns)
+    return digest == hashlib.sha256(_ENCODER.encode(columns).encode()).hexdigest()
 
 
 def row_of_record(record: RunResult, written: str) -> Row:
@@ -142,7 +153,16 @@ def failure_of(row: Row) -> RunFailure:
 
 def digest_of_study(study: Row, members: Sequence[Row]) -> str:
     """Return the digest of a row of ``studies`` without its last column, together with the members of the study."""
-    return digest_of([*study, members])
+    return digest_of(_with_members(study, members))
+
+
+def is_intact_study(study: Row, members: Sequence[Row]) -> bool:
+    """Whether the last column of a row of ``studies`` is its digest together with the members of the study."""
+    return matches(study[-1], _with_members(study[:-1], members))
+
+
+def _with_members(study: Row, members: Sequence[Row]) -> Row:
+    return [*study, [list(member) for member in members]]
 
 
 def check(row: Row) -> None:

@@ -29,6 +29,7 @@ from bitcycle._study.rows import (
     digest_of_study,
     failure_of,
     is_intact,
+    is_intact_study,
     losses_of,
     record_of,
     row_of_failure,
@@ -159,7 +160,7 @@ class Store(StoreFile):
             )
 
     def _is_intact(self, study: Row) -> bool:
-        if study[-1] != digest_of_study(study[:-1], self._members(study)):
+        if not is_intact_study(study, self._members(study)):
             return False
         self._intact.add((study[0], study[-1]))
         return True

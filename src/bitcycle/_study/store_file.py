@@ -15,7 +15,7 @@ from typing import Any, Self
 from bitcycle._study.migration import migrate
 from bitcycle._study.rows import SCHEMA, Row
 
-VERSION = 4
+VERSION = 5
 APPLICATION = 0x62697463  # "bitc": marks the file as a store
 PATIENCE = 60  # seconds to wait while another process writes
 PAGE = 16384  # bytes; a result fits on a page with others, which makes a large store half as large and twice as fast

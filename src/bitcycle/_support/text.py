@@ -70,6 +70,10 @@ def shown(value: object) -> str:
     return text if len(text) <= MOST_SHOWN + 2 else f"{text[:MOST_SHOWN]}..."  # 2 quotes
 
 
+FORMULA = frozenset("=+-@\t\r")
+"""A text that begins with one of these is a formula to a spreadsheet."""
+
+
 def csv_cell(value: Any) -> Any:
     """Return a value for a cell of a CSV file, such that a spreadsheet does not take a text for a formula.
 
@@ -78,7 +82,7 @@ def csv_cell(value: Any) -> Any:
     >>> csv_cell("=1+1"), csv_cell("@x"), csv_cell("-3.5"), csv_cell(-3.5), csv_cell("CR:3-8")
     ("'=1+1", "'@x", '-3.5', -3.5, 'CR:3-8')
     """
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(value, str) or value[:1] not in FORMULA:
         return value
     try:
         float(value)

@@ -1,0 +1,58 @@
+"""How often does `make demo` come to its main finding? The study of the demo, repeated with other random seeds.
+
+    python benchmarks/demo.py [--repetitions 20] [--workers 0] [--store out/demo_repetitions.sqlite]
+
+Each repetition has random seeds of its own. The same command continues where it stopped. Prints the finding of every
+repetition, and how many support it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from bitcycle._study.claims import QualityFollowsCost
+from bitcycle._study.driver import run_study
+from bitcycle._study.engines.local import LocalEngine
+from bitcycle._study.plan import Plan
+from bitcycle._study.plan_file import read_plan
+from bitcycle._study.statistics import analyse
+from bitcycle._study.store import Store
+from bitcycle.cli.study import StudyBar
+
+DEMO = Path(__file__).with_name("demo.toml")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--store", type=Path, default=Path("out/demo_repetitions.sqlite"))
+    arguments = parser.parse_args()
+    [part] = read_plan(DEMO).parts
+    size = len(part.seeds)
+    plans = [
+        Plan(f"demo {i}", (replace(part, seeds=tuple(range(i * size, (i + 1) * size))),))
+        for i in range(arguments.repetitions)
+    ]
+    everything = Plan("demo", tuple(part for plan in plans for part in plan.parts))
+    supported = 0
+    with Store(arguments.store) as store:
+        with StudyBar() as bar:
+            run_study(everything, store, LocalEngine(arguments.workers, threads=1), watch=bar.update)
+        for plan in plans:
+            [analysis] = analyse(store.records(plan.runs()))
+            finding = next(claim for claim in analysis.claims if isinstance(claim, QualityFollowsCost))
+            found = finding.over_settings
+            supported += finding.verdict == "supported"
+            seeds = plan.parts[0].seeds
+            print(
+                f"seeds {seeds[0]} to {seeds[-1]}: Spearman {found.value:.2f} ({found.low:.2f} to {found.high:.2f}), "
+                f"{finding.verdict}"
+            )
+    print(f"supported in {supported} of {arguments.repetitions} repetitions")
+
+
+if __name__ == "__main__":
+    main()
