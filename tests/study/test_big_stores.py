@@ -77,6 +77,14 @@ def test_json_is_written_while_it_is_read(tmp_path, path):
     assert len(json.loads((tmp_path / "x.json").read_text())) == 699
 
 
+def test_a_store_that_is_too_large_to_sort_gives_the_same_order(monkeypatch, path):
+    with Store(path) as store:
+        sorted_in_memory = list(store.all_records_and_curves())
+        monkeypatch.setattr(storing, "SORTED_IN_MEMORY", 0)
+        assert list(store.all_records_and_curves()) == sorted_in_memory
+        assert [record.run.seed for record, _ in sorted_in_memory] == list(range(len(RUNS) - 1))
+
+
 def part(seeds):
     return StudyPart("image", ("ten",), bits=((3, 8),), cycles=(8,), seeds=seeds, steps=40)
 

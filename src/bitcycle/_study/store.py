@@ -43,6 +43,8 @@ from bitcycle.experiments.result import RunFailure, RunResult
 from bitcycle.experiments.run_config import RunConfig
 
 MAX_NAMES = 500  # in one question; SQLite allows no more than 999 everywhere
+SORTED_IN_MEMORY = 2**29
+"""Bytes of a store whose curves are sorted in memory. Reading a larger one in order takes little memory, but longer."""
 MAX_SHOWN = 3  # damaged rows that an error names
 
 Made = TypeVar("Made")
@@ -252,8 +254,17 @@ class Store(StoreFile):
         Raises:
             ValueError: As :meth:`all_records`.
         """
-        rows = self._rows_of_study("records", study) if study else self._ordered_records()
-        yield from self._made(rows, lambda row: (record_of(row, with_curve=False), row[CURVE]))
+
+        def made(row: Row) -> tuple[RunResult, str]:
+            return record_of(row, with_curve=False), row[CURVE]
+
+        if study:
+            yield from self._made(self._rows_of_study("records", study), made)
+        elif self.path.stat().st_size > SORTED_IN_MEMORY:
+            yield from self._made(self._ordered_records(), made)
+        else:
+            scan = self._each_row("SELECT * FROM records")
+            yield from self._made(scan, made, lambda pair: _order(pair[0]))
 
     def done(self, names: Iterable[str] | None = None) -> set[str]:
         """Return which of these runs are done; by default, all that are.
