@@ -12,10 +12,10 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# The study of the digits: ten schedules and three baselines over five seeds, and a report to look at.
+# The study of the digits: ten schedules in 2 and 8 cycles and three baselines over five seeds, and a report to look at.
 demo: install
-	$(BIN)/bitcycle schedules --bits 2 8 --plot out/schedules.png
-	$(BIN)/bitcycle study image --name digits --seeds 5 --steps 60
+	$(BIN)/bitcycle schedules --bits 1 8 --plot out/schedules.png
+	$(BIN)/bitcycle study benchmarks/demo.toml
 
 # The documentation as a website in out/site, which opens from the disk. A broken link or reference is an error.
 docs: install

@@ -2,7 +2,7 @@
 
     python benchmarks/study.py [--steps 60] [--seeds 5]
 
-Runs the digits study of `make demo` (13 settings, 5 seeds) twice: with one worker, and with one worker per core, on one
+Runs a study of the digits (13 settings, 5 seeds) twice: with one worker, and with one worker per core, on one
 thread each. Prints the ratio of the two times, and how much longer the study with one worker takes than its runs alone,
 which is the overhead of processes, checkpoints, progress and the store.
 """
