@@ -105,6 +105,8 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
         "effect is the smallest that as many seeds with this scatter show with a power of 80 %.",
         "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml before the judging "
         "runs; what was changed later is said there. 'bitcycle evidence power' analyses the power of the pilots.",
+        "On another CPU sums are rounded in another order. Figures then differ in their last digits at first, and "
+        "after many steps as much as those of another seed do: expect your means within the intervals, not the same digits.",
     ]
 
 

@@ -33,7 +33,7 @@ class LanguageTask(Task):
     about = "language modelling"
     metric = "perplexity"
     higher_is_better = False
-    bits = (3, 8)
+    bits = (2, 8)
     steps = 400
     evaluate_every = 100
     models = (*LSTM_LAYERS, TRANSFORMER)
