@@ -106,7 +106,8 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
         "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml before the judging "
         "runs; what was changed later is said there. 'bitcycle evidence power' analyses the power of the pilots.",
         "On another CPU sums are rounded in another order. Figures then differ in their last digits at first, and "
-        "after many steps as much as those of another seed do: expect your means within the intervals, not the same digits.",
+        "after many steps as much as those of another seed: expect your means within the intervals, not the same "
+        "digits.",
     ]
 
 
