@@ -47,7 +47,9 @@ def deploy(name: str, setting: str, seed: int, pause: str | None) -> dict[str, A
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     task = task_named(name)
-    run = RunConfig(name, settings(name)[setting], task.steps, seed, None if setting == "full precision" else "max")
+    # Gradients at q_max in all settings, as in a study, so that static 4 differs from static q_max in its width alone.
+    backward = None if setting == "full precision" else task.bits[1]
+    run = RunConfig(name, settings(name)[setting], task.steps, seed, backward)
     _, model = train(run)
     return {"task": name, "setting": setting, "seed": seed, **metric_at(prepare_trained(run, model.state_dict()))}
 
