@@ -18,3 +18,10 @@ def judged(monkeypatch):
         monkeypatch.setattr(verdicts, "_read", lambda: made_up)
 
     return replace_verdicts
+
+
+@pytest.fixture(autouse=True)
+def without_evidence(request, judged):
+    """No verdicts at all, but in the tests of the verdicts themselves."""
+    if not request.module.__name__.endswith("test_verdicts"):
+        judged()

@@ -11,11 +11,6 @@ DOMAINS = ["image", "detection", "graph", "language", "entailment"]
 ANY_DOMAIN = pytest.mark.parametrize("domain", [None, *DOMAINS])
 
 
-@pytest.fixture(autouse=True)
-def without_evidence(judged):
-    judged()
-
-
 def said(advice, *words):
     return any(all(word in reason for word in words) for reason in advice.reasons)
 

@@ -8,9 +8,9 @@ from tests.support.command import bitcycle
 
 
 def test_advice_reads_well():
-    done = bitcycle("advise", "--goal", "cost", "--domain", "graph", "--steps", "500")
+    done = bitcycle("advise", "--goal", "quality", "--domain", "graph", "--steps", "500")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("use RTH:3-8:cycles=8: saves 60")
+    assert done.stdout.startswith("use ETH:3-8:cycles=8: saves 18 %")
     for part in ("why\n", "paper, recommendations", "cheaper: ", "better: ", "total_steps=500, backward_bits=8"):
         assert part in done.stdout
     assert max(len(line) for line in done.stdout.partition("\ncode\n")[0].splitlines()) <= 100

@@ -78,9 +78,9 @@ def advise(
             ``inputs`` is given.
 
     Example:
-        >>> advice = advise(goal="cost", domain="graph")
+        >>> advice = advise(goal="quality", domain="graph")
         >>> advice.spec, round(advice.saving, 3), advice.better.spec
-        ('RTH:3-8:cycles=8', 0.601, 'delay(0.1, RTH:3-8:cycles=8)')
+        ('ETH:3-8:cycles=8', 0.178, 'static:8')
         >>> print(advise(save=0.4, q_min=3).spec)
         delay(0.334, RTH:3-8:cycles=8)
     """
