@@ -231,7 +231,9 @@ def _balance(domain: str | None) -> tuple[Position, list[str]]:
         told("medium-matches-static", domain),
         f"bitcycle: does it beat the next lower static width, which costs less? Evidence: {cheaper.finding}.",
     ]
-    return Position.LOWER_STATIC if cheaper.is_contradicted else Position.MEDIUM, reasons
+    if cheaper.is_contradicted:
+        return Position.LOWER_STATIC, [*reasons, "bitcycle: hence that static width, if there is one above q_min."]
+    return Position.MEDIUM, reasons
 
 
 def _lowest_cost(domain: str | None) -> tuple[Position, list[str]]:
