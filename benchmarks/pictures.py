@@ -17,7 +17,7 @@ from bitcycle.schedules.plot import draw_schedules
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 EVIDENCE = ROOT / "evidence"
-DOMAIN = "digit-graph"
+DOMAIN = "digits"
 STEPS = 64_000
 
 

@@ -99,7 +99,7 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
     return [
         f"{counts[Mark.SUPPORTED]} of {judged} judged cells are supported, {counts[Mark.CONTRADICTED]} are "
         f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. "
-        f"{fmt.count(runs, 'judging run')} took {hours:.1f} hours of one core.",
+        f"The times of {fmt.count(runs, 'judging run')} add up to {hours:.1f} hours; several ran at once on two cores.",
         "An effect is a difference of quality in units of the gap between static q_min and static q_max; positive is "
         "what the claim says. Intervals have one-sided 95 % bounds on either side, over random seeds. The detectable "
         "effect is the smallest that as many seeds with this scatter show with a power of 80 %.",

@@ -10,7 +10,7 @@ from bitcycle._evidence.figures import StudyFigures
 from bitcycle._evidence.judging import GAP, HIGH, AllFigures, Gap, gap_of
 from bitcycle._study import format as fmt
 from bitcycle._study.report.style import GROUPS, OTHER, STATIC, Kind
-from bitcycle._support.charts.drawing import Drawing, Frame, Key, error_bar, mark, text
+from bitcycle._support.charts.drawing import Drawing, Frame, Key, error_bar, line, mark, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import Box, place_label, spread
 from bitcycle._support.charts.scale import Scale, span
@@ -18,7 +18,7 @@ from bitcycle.advice.non_inferiority import FEWEST_SEEDS, non_inferiority
 from bitcycle.schedules import TEN, schedule
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900.0, 420.0, 62.0, 24.0, 34.0, 56.0
-RADIUS, SPACING, FONT = 4.5, 21.0, 12.5
+RADIUS, SPACING, FONT = 4.5, 15.0, 12.5
 DEEPEST = -1.5
 """Settings that lose more gaps than this are named below the plot instead of drawn: they would squash the others."""
 GROUP_STEPS = 64_000
@@ -75,12 +75,13 @@ def cost_plot(domain: Domain, figures: AllFigures) -> Drawing | None:
         text("cost of training, static q_max = 100 %", (x.start + x.end) / 2, HEIGHT - 12, "title"),
         frame.y_axis() + frame.x_axis([(number, fmt.percent(number, 0)) for number in numbers]),
         frame.across(0.0, "reference"),
+        *(line(x(point.cost), HEIGHT - BOTTOM - 6, x(point.cost), HEIGHT - BOTTOM, "rug") for point in drawn),
         frame.clipped(*_marks(drawn, places, frame)),
         *_labels(drawn, places, frame),
     ]
     left_out = [f"{point.setting} ({fmt.fixed(point.mean, 2, signed=True)})" for point in points if point not in drawn]
     description = f"{fmt.count(len(drawn), 'setting')}, bars from lower to upper bound"
-    note = "Settings of nearly equal cost are drawn side by side."
+    note = "Settings of nearly equal cost are drawn side by side; the short lines at the bottom are exact costs."
     note += f" Too low to be drawn: {', '.join(left_out)}." if left_out else ""
     return Drawing(WIDTH, HEIGHT, f"{domain.title}: quality against cost", description, join(content), note, _key())
 
