@@ -17,7 +17,7 @@ import numpy as np
 from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Rule
 from bitcycle._evidence.figures import StudyFigures
 from bitcycle._study.statistics.bootstrap import stats
-from bitcycle.advice.non_inferiority import FEWEST_SEEDS, non_inferiority
+from bitcycle.advice.non_inferiority import non_inferiority
 
 GAP = "schedules"
 """The kind of study that has static q_min and static q_max."""
@@ -44,7 +44,7 @@ class Reason(StrEnum):
     """Why a claim is neither supported nor contradicted, or what to add to its mark."""
 
     NO_FIGURES = "its runs are not done"
-    FEW_SEEDS = "too few seeds"
+    INCOMPLETE = "only some of its seeds are done"
     DIVERGED = "runs diverged"
     NO_GAP = "static q_min is not shown to lose against static q_max"
     UNDECIDED = "the interval allows both"
@@ -165,7 +165,7 @@ def _cell(claim: Claim, domain: Domain, figures: AllFigures) -> Cell:
     main, reason = _effect(claim, domain, figures, domain.measure)
     other, _ = _effect(claim, domain, figures, _other(domain.measure))
     if main is None:
-        mark = Mark.NOT_RUN if reason is Reason.NO_FIGURES else Mark.OPEN
+        mark = Mark.NOT_RUN if reason in (Reason.NO_FIGURES, Reason.INCOMPLETE) else Mark.OPEN
         return Cell(claim, domain, mark, reason, None, other)
     mark = verdict(claim, main)
     reason = Reason.UNDECIDED if mark is Mark.OPEN else None
@@ -190,10 +190,10 @@ def _effect(claim: Claim, domain: Domain, figures: AllFigures, measure: Measure)
     by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
     if not by_seed:
         return None, Reason.NO_FIGURES
+    if min(len(by_seed), gap.seeds) < domain.seeds:  # a look at some of them would decide when to stop
+        return None, Reason.INCOMPLETE
     if not all(map(math.isfinite, [*by_seed.values(), gap.mean])):
         return None, Reason.DIVERGED
-    if min(len(by_seed), gap.seeds) < FEWEST_SEEDS:
-        return None, Reason.FEW_SEEDS
     if not gap.is_shown:
         return None, Reason.NO_GAP
     found = non_inferiority(by_seed, dict.fromkeys(by_seed, 0.0), margin=0.0)
