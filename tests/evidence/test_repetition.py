@@ -45,3 +45,4 @@ def test_the_same_seed_chooses_the_same_runs():
     assert sample(many, 0.1, 0) == sample(many, 0.1, 0) != sample(many, 0.1, 1)
     assert len(sample(many, 0.1, 0)) == 10
     assert len(sample(many, 0.001, 0)) == 1
+    assert len(sample(many, 0.0, 0)) == 1

@@ -47,7 +47,7 @@ def sample(known: Mapping[str, Known], share: float, seed: int) -> list[Known]:
     >>> sample({"a": 1, "b": 2, "c": 3}, share=0.5, seed=0)
     [2, 3]
     """
-    names = random.Random(seed).sample(sorted(known), math.ceil(share * len(known)))
+    names = random.Random(seed).sample(sorted(known), max(1, math.ceil(share * len(known))))
     return [known[name] for name in sorted(names)]
 
 

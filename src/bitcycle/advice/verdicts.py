@@ -1,4 +1,4 @@
-"""What the evidence says about the paper's claims, from a file that ``bitcycle evidence page --verdicts`` writes."""
+"""What the evidence says about the paper's claims, from a file that ``bitcycle evidence page --update`` writes."""
 
 from __future__ import annotations
 
