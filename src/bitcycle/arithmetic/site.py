@@ -155,7 +155,7 @@ class Site:
         self.baseline: StepBits | None = None
         """The static training that its cost is compared with; None: its evaluation bits. A scheduler sets it."""
         self.followers: list[Site] = []
-        """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.own_products`."""
+        """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.discovered_sites`."""
         self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
         self.control[ORIGIN] = Origin.NEVER_SET
         self.control[STRENGTH] = self.control[EVALUATE_STRENGTH] = FULL_STRENGTH

@@ -12,7 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.nn.own_products import OwnProducts, compute_attention, compute_einsum, compute_matmul
+from bitcycle.nn.functions.attention import compute_attention
+from bitcycle.nn.functions.matrices import compute_matmul
+from bitcycle.nn.functions.sums import compute_einsum
+from bitcycle.nn.own_products import OwnProducts
 from bitcycle.nn.registry import register
 
 

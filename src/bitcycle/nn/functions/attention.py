@@ -1,0 +1,47 @@
+"""Scaled dot-product attention: two products with a softmax between them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bitcycle.arithmetic import MatmulProduct
+from bitcycle.nn.discovered_sites import DiscoveredSites
+from bitcycle.nn.functions.composed import Function, dense
+from bitcycle.nn.site_names import join_names
+
+
+def compute_attention(
+    module: DiscoveredSites,
+    local: str,
+    func: Function,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Compute scaled dot-product attention at the sites ``scores`` and ``context`` of a module."""
+    scores_name, context_name = join_names(local, "scores"), join_names(local, "context")
+    sites = module.site(scores_name), module.site(context_name)
+    if not dense(query, key, value) or module.is_float(*sites):
+        return func(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    if enable_gqa:
+        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value))
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -math.inf)
+    if is_causal:
+        allowed = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+        attn_mask = query.new_zeros(()) if attn_mask is None else attn_mask  # fused kernels take both
+        attn_mask = attn_mask.masked_fill(~allowed, -math.inf)
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = module.attention_product(scores_name, MatmulProduct(transpose_b=True), query * factor, key)
+    scores = scores if attn_mask is None else scores + attn_mask
+    weights = torch.ops.aten._safe_softmax(scores, -1)  # 0 in a row that is masked altogether
+    return module.attention_product(context_name, MatmulProduct(), F.dropout(weights, dropout_p), value)

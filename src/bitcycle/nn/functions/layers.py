@@ -1,0 +1,84 @@
+"""Linear maps and convolutions: the second operand is a weight by definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Role
+from bitcycle.kernels.rounding import Dims
+from bitcycle.nn.convolution import activation_dims
+from bitcycle.nn.discovered_sites import DiscoveredSites
+from bitcycle.nn.functions.composed import Function, compute_composed, dense, in_order, masked_operand
+from bitcycle.nn.layer import feature_dims, weight_dims
+
+
+def compute_linear(
+    module: DiscoveredSites, local: str, func: Function, input: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    """Compute ``F.linear`` at a site of a module."""
+    site = module.site(local)
+    if not dense(input, weight) or weight.dim() != 2 or module.is_float(site):
+        return func(input, weight, bias)
+    recipe = module.bitcycle.recipe
+    bias = module.round_bias(local, bias)
+    a_spec = OperandSpec(feature_dims(recipe.activations, input), role=Role.ACTIVATION)
+    dims = weight_dims(recipe.weights, weight)
+    weight, b_spec = masked_operand(module, site, weight, OperandSpec(dims, role=Role.WEIGHT), "b", input)
+    return module.multiply(local, LinearProduct(), input, weight, bias, a_spec=a_spec, b_spec=b_spec)
+
+
+def compute_convolution(
+    module: DiscoveredSites,
+    local: str,
+    func: Function,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Compute a convolution at a site of a module."""
+    site = module.site(local)
+    if not dense(input, weight) or module.is_float(site):
+        return func(input, weight, bias, stride, padding, dilation, groups)
+    if input.dim() != weight.dim():  # an input without a batch
+        geometry = (stride, padding, dilation, groups)
+        return compute_convolution(module, local, func, input.unsqueeze(0), weight, bias, *geometry).squeeze(0)
+    recipe = module.bitcycle.recipe
+    bias = module.round_bias(local, bias)
+    dims = activation_dims(recipe.activations, input), weight_dims(recipe.weights, weight)
+    if isinstance(padding, str):  # torch works out what the padding is, which can differ from side to side
+        after = (bias, stride, padding, dilation, groups)
+        return compute_composed(module, site, func, (), (input, weight), after, {}, _layer_specs(*dims))
+    stride, padding, dilation = (_per_dimension(value, weight.dim() - 2) for value in (stride, padding, dilation))
+    product = ConvolutionProduct(stride, padding, dilation, groups)
+    a_spec, weight_spec = _layer_specs(*dims)
+    weight, b_spec = masked_operand(module, site, weight, weight_spec, "b", input)
+    return module.multiply(local, product, input, weight, bias, a_spec=a_spec, b_spec=b_spec)
+
+
+def compute_transposed_convolution(
+    module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any
+) -> Any:
+    """Compute a transposed convolution at a site of a module."""
+    site = module.site(local)
+    operands, others = in_order(args, kwargs)
+    if not dense(*operands[:2]) or module.is_float(site):
+        return func(*args, **kwargs)
+    recipe, (input, weight) = module.bitcycle.recipe, operands[:2]
+    dims = activation_dims(recipe.activations, input), weight_dims(recipe.weights, weight, 1)
+    return compute_composed(module, site, func, (), (input, weight), operands[2:], others, _layer_specs(*dims))
+
+
+def _layer_specs(input_dims: Dims, dims_of_weight: Dims) -> tuple[OperandSpec, OperandSpec]:
+    """Return how the operands of a function are put on their grids whose second argument is a weight by definition."""
+    return OperandSpec(input_dims, role=Role.ACTIVATION), OperandSpec(dims_of_weight, role=Role.WEIGHT)
+
+
+def _per_dimension(value: Any, dimensions: int) -> tuple[int, ...]:
+    values = (value,) if isinstance(value, int) else tuple(value)
+    return values * dimensions if len(values) == 1 else values
