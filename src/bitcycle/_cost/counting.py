@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from bitcycle._cost.cost import Cost, Row
 from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Role, Site, observing
+from bitcycle.arithmetic.control import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, WEIGHTS
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.arithmetic.site import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, WEIGHTS
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.convert import convert_layer, convert_module, hide_nested_layers, restore_layer
 from bitcycle.conversion.sites import conversions, named_sites

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from bitcycle._cost.cost import Cost
 from bitcycle._cost.counting import cost
-from bitcycle.arithmetic.site import EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, Site
+from bitcycle.arithmetic.control import EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS
+from bitcycle.arithmetic.site import Site
 from bitcycle.conversion.sites import named_sites
 from bitcycle.conversion.tracing import CallArguments
 from bitcycle.schedules import StepBits

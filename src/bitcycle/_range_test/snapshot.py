@@ -15,7 +15,8 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from bitcycle.arithmetic.site import KEY, Site
+from bitcycle.arithmetic.control import KEY
+from bitcycle.arithmetic.site import Site
 from bitcycle.conversion.sites import conversions, named_sites
 
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle._range_test.snapshot import Snapshot
-from bitcycle.arithmetic.site import KEY, Site
+from bitcycle.arithmetic.control import KEY
+from bitcycle.arithmetic.site import Site
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels.noise import mix
 from bitcycle.schedules.base import Bits

@@ -19,13 +19,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bitcycle.arithmetic.control import BACKWARD, Slots, read
 from bitcycle.arithmetic.execution import Execution, Means, Reason
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.operands import OperandSpec
 from bitcycle.arithmetic.precision import blend
 from bitcycle.arithmetic.products import LinearProduct, MatmulProduct, Product, summed
 from bitcycle.arithmetic.quantized_product import Widths, simulated_output, widths_of
-from bitcycle.arithmetic.site import BACKWARD, Settings, Site, Slots, read
+from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.grids.family import LAST
 from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.noise import noise_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.site import BACKWARD, DRAWS, KEY, STEP, Settings, read
+from bitcycle.arithmetic.control import BACKWARD, DRAWS, KEY, STEP, read
+from bitcycle.arithmetic.site import Settings
 from bitcycle.grids.family import LAST
 from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.noise import NoiseKey, noise_key, noise_of, rank_key

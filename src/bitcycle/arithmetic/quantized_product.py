@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic import integer_convolution, integer_linear
+from bitcycle.arithmetic.control import BACKWARD, Slots, read, read_precision
 from bitcycle.arithmetic.execution import EXACT_WIDTH, Execution, Means, Reason
 from bitcycle.arithmetic.folding import add_to_rows, fold_a, fold_b, folds_a, folds_b
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid, share_weight, shared_weight
 from bitcycle.arithmetic.precision import Strength
 from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
-from bitcycle.arithmetic.site import BACKWARD, Settings, Site, Slots, read, read_precision
+from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.grids import GridFamily
 from bitcycle.kernels import native
 from bitcycle.kernels.images import has_channels_last, to_channels_last, to_contiguous

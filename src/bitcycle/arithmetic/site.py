@@ -6,15 +6,32 @@ import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
+from bitcycle.arithmetic.control import (
+    ACTIVATIONS,
+    BACKWARD,
+    DRAWS,
+    EVALUATE_ACTIVATIONS,
+    EVALUATE_STRENGTH,
+    EVALUATE_WEIGHTS,
+    EVALUATION,
+    KEY,
+    ORIGIN,
+    STEP,
+    STRENGTH,
+    TRAINING,
+    WEIGHTS,
+    Origin,
+    Slots,
+    read_precision,
+)
 from bitcycle.arithmetic.execution import Execution, Means
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.precision import FULL_STRENGTH, Precision, Role
@@ -22,33 +39,7 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.kernels.noise import site_key
-from bitcycle.kernels.rounding import Width
 from bitcycle.schedules import StepBits
-
-# The numbers of a site are the elements of one small tensor that is changed in place. A compiled graph reads them at
-# each call, so a change never recompiles it. The tensor stays on the CPU, where reading it needs no device sync.
-WEIGHTS, ACTIVATIONS, BACKWARD, STEP, DRAWS, ORIGIN, STRENGTH = range(7)
-EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS, EVALUATE_STRENGTH, KEY = range(7, 11)
-
-
-class Slots(NamedTuple):
-    """Where the precision of a forward pass is among the numbers of a site."""
-
-    weights: int
-    activations: int
-    strength: int
-
-
-TRAINING = Slots(WEIGHTS, ACTIVATIONS, STRENGTH)
-EVALUATION = Slots(EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS, EVALUATE_STRENGTH)
-
-
-class Origin(IntEnum):
-    """Where the evaluation bits of a site come from. Bits that were set take precedence over those of a checkpoint."""
-
-    NEVER_SET = 0
-    CHECKPOINT = 1
-    SET = 2
 
 
 class Unchanged(Enum):
@@ -362,33 +353,6 @@ def check_width(bits: object, sites: Iterable[Site], what: str = "bits") -> int 
     for grid in {site.settings.grid for site in sites}:
         width = grid.check_width(bits, what)
     return width
-
-
-def read(control: Tensor, slot: int) -> Width:
-    """Return one of the numbers of a site: an integer in eager code, a tensor in a compiled graph."""
-    if torch.compiler.is_compiling():
-        return control[slot]
-    return int(control.numpy()[slot])  # several times faster than indexing the tensor
-
-
-def read_precision(control: Tensor, slots: Slots) -> Precision:
-    """Return a precision of a site, of numbers in eager code and of tensors in a compiled graph.
-
-    With strength 0, both widths are those of full precision. An exported program has the numbers as constants.
-    """
-    weights, activations, strength = slots
-    if torch.compiler.is_exporting():
-        with _disable_current_modes(), torch._C.DisableTorchFunction():  # the trace must not see the tensor
-            control = control.clone()
-            numbers = control.numpy()
-    elif torch.compiler.is_compiling():
-        on = control[strength] > 0
-        return Precision(control[weights] * on, control[activations] * on, control[strength] * (1 / FULL_STRENGTH))
-    else:
-        numbers = control.numpy()
-    if numbers[strength] == 0:
-        return Precision(0, 0, 0.0)
-    return Precision(int(numbers[weights]), int(numbers[activations]), int(numbers[strength]) / FULL_STRENGTH)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from bitcycle.arithmetic import Site
-from bitcycle.arithmetic.site import KEY
+from bitcycle.arithmetic.control import KEY
 from bitcycle.nn.attention import AttentionLayer
 from bitcycle.nn.layer import TEMPLATE
 from bitcycle.nn.site_names import join_names, skip_site
