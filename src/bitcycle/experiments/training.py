@@ -154,8 +154,7 @@ def train(
                 state.save(folder)
     model.load_state_dict(state.best_weights)
     with _evaluation_mode(model):
-        test, extra = training.evaluate(Split.TEST), training.extra_metrics(Split.TEST)
-        losses = training.example_losses(Split.TEST)
+        test, extra, losses = training.test()
     if losses is not None:
         extra[TEST_LOSS] = float(losses.double().mean())
     logger.log(run.steps, {"test": test, **extra})

@@ -80,11 +80,12 @@ def test_misuse(weights):
 def test_coco_beside_voc(capsys):
     training = prepared()
     training.model.eval()
-    found, true = training._detections_and_targets("test")
-    assert len(found) == len(true) == len(training.data.test)
-    extra = training.extra_metrics("test")
+    metric, extra, losses = training.test()
+    assert metric == training.evaluate("test")
+    assert torch.equal(losses, training.example_losses("test"))
+    assert len(losses) == len(training.data.test)
     assert list(extra) == ["COCO mAP"]
-    assert 0 <= extra["COCO mAP"] <= training.evaluate("test") + 1e-6  # a mean over stricter overlaps
+    assert 0 <= extra["COCO mAP"] <= metric + 1e-6  # a mean over stricter overlaps
     assert capsys.readouterr().out == ""
 
 
@@ -94,7 +95,7 @@ def test_without_the_extra_a_training_still_ends(monkeypatch):
 
     monkeypatch.setattr(detection_task, "coco_map", missing)
     with pytest.warns(UserWarning, match="COCO mAP was not computed: COCO mAP needs faster_coco_eval"):
-        assert prepared().extra_metrics("test") == {}
+        assert prepared().test().extra == {}
 
 
 def test_the_result_has_both():

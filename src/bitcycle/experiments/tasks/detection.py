@@ -29,6 +29,7 @@ from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks.task import (
     AUTO,
     Batches,
+    FinalFigures,
     Option,
     Task,
     Training,
@@ -123,36 +124,36 @@ class DetectionTraining(Training):
         batch = self._batch(self.data.train, self.batches(step).tolist(), flip)
         return retinanet_loss(self.model(batch.images.to(self.device)), batch.targets).total
 
+    @torch.no_grad()
     def evaluate(self, split: Split) -> float:
-        return voc_map(*self._detections_and_targets(split))
-
-    def extra_metrics(self, split: Split) -> dict[str, float]:
-        """Return COCO's mean average precision, at IoUs from 0.5 to 0.95, if faster-coco-eval is installed."""
-        try:
-            return {"COCO mAP": coco_map(*self._detections_and_targets(split))["map"]}
-        except MissingExtraError as error:  # do not lose a finished training
-            warnings.warn(f"COCO mAP was not computed: {error}", stacklevel=2)
-            return {}
-
-    @torch.no_grad()
-    def example_losses(self, split: Split) -> Tensor:
-        """Return RetinaNet's loss of each image: focal loss plus smooth L1 loss."""
-        return torch.stack(
-            [
-                retinanet_loss(outputs.of_image(row), [target]).total
-                for outputs, targets in self._outputs(split)
-                for row, target in enumerate(targets)
-            ]
-        )
-
-    @torch.no_grad()
-    def _detections_and_targets(self, split: Split) -> tuple[list[Detections], list[Target]]:
         detections: list[Detections] = []
         targets: list[Target] = []
         for outputs, of_batch in self._outputs(split):
             detections += detect(outputs)
             targets += of_batch
-        return detections, targets
+        return voc_map(detections, targets)
+
+    @torch.no_grad()
+    def test(self) -> FinalFigures:
+        """Return the mean average precision, COCO's if faster-coco-eval is installed, and the losses, in one pass."""
+        detections: list[Detections] = []
+        targets: list[Target] = []
+        losses: list[Tensor] = []
+        for outputs, of_batch in self._outputs(Split.TEST):
+            detections += detect(outputs)
+            targets += of_batch
+            losses += _image_losses(outputs, of_batch)
+        try:
+            extra = {"COCO mAP": coco_map(detections, targets)["map"]}
+        except MissingExtraError as error:  # do not lose a finished training
+            warnings.warn(f"COCO mAP was not computed: {error}", stacklevel=2)
+            extra = {}
+        return FinalFigures(voc_map(detections, targets), extra, torch.stack(losses))
+
+    @torch.no_grad()
+    def example_losses(self, split: Split) -> Tensor:
+        """Return RetinaNet's loss of each image: focal loss plus smooth L1 loss."""
+        return torch.stack([loss for batch in self._outputs(split) for loss in _image_losses(*batch)])
 
     def _outputs(self, split: Split) -> Iterator[tuple[Outputs, list[Target]]]:
         """Yield outputs and targets in batches."""
@@ -166,3 +167,7 @@ class DetectionTraining(Training):
 
     def _batch(self, samples: DetectionSplit, rows: list[int], flip: Tensor | None = None) -> DetectionBatch:
         return collate([samples.sample(row) for row in rows], self.size, flip)
+
+
+def _image_losses(outputs: Outputs, targets: list[Target]) -> list[Tensor]:
+    return [retinanet_loss(outputs.of_image(row), [target]).total for row, target in enumerate(targets)]

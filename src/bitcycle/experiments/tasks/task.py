@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -79,6 +79,17 @@ def positive_number(name: str, text: str, auto: float) -> float:
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be a number above 0, got {text!r}")
     return number
+
+
+class FinalFigures(NamedTuple):
+    """What a finished training is measured by on the test set."""
+
+    metric: float
+    """The task's metric."""
+    extra: dict[str, float]
+    """Further metrics by name."""
+    losses: Tensor | None
+    """The loss of each example, if the task computes them."""
 
 
 class Training(ABC):
@@ -166,12 +177,19 @@ class Training(ABC):
     def restarted(self) -> None:  # noqa: B027 - optional
         """Reset the state of the learning-rate schedule. Called when the learning rate restarts."""
 
+    def test(self) -> FinalFigures:
+        """Compute everything about the test set. Called once, after training; the model is in evaluation mode.
+
+        Override it where one pass through the data gives all of it.
+        """
+        return FinalFigures(self.evaluate(Split.TEST), self.extra_metrics(Split.TEST), self.example_losses(Split.TEST))
+
     def extra_metrics(self, split: Split) -> dict[str, float]:
-        """Compute further metrics by name. Called once, after training, on the test set."""
+        """Compute further metrics by name."""
         return {}
 
     def example_losses(self, split: Split) -> Tensor | None:
-        """Compute the loss of each example. Called once, after training, on the test set.
+        """Compute the loss of each example.
 
         Their mean is recorded as the run's ``test loss``. It varies less between random seeds than an accuracy, and the
         losses of two runs can be compared example by example. The model is in evaluation mode.
