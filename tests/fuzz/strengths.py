@@ -54,7 +54,9 @@ def draw_control(random):
 def check_control(text):
     """Check that a control is refused with one line, or gives specs. Return whether it is valid."""
     try:
-        solved = with_solved_controls([text], (3, 8), 4, STEPS, "max", COST)
+        solved = with_solved_controls(
+            [text], (3, 8), 4, STEPS, "max", lambda s, backward: COST.training(s, STEPS, backward)
+        )
     except ValueError as error:
         check_message(error)
         return False

@@ -2,8 +2,11 @@
 
 import pytest
 
+from bitcycle._study.estimate import training_cost
 from bitcycle._study.plan_file import plan_of, stored_parts
+from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.training import train
+from bitcycle.schedules import schedule
 
 
 def test_a_control_is_metered_at_the_cost_of_its_reference():
@@ -11,6 +14,14 @@ def test_a_control_is_metered_at_the_cost_of_its_reference():
     plan = plan_of({"task": "graph", "schedules": ["RTH", "match(RTH)"], "steps": 100, "seeds": 1}, "controls")
     reference, *controls = [train(run)[0].bitops for run in plan.runs()]
     assert controls == pytest.approx([reference] * 4, rel=1e-3)
+
+
+def test_the_price_of_a_training_whose_steps_differ_in_size():
+    """The last segment of a text is shorter than the others."""
+    run = RunConfig("language", "CR:2-8:cycles=2", 8, batch_size=200, backward_bits=8)
+    priced = training_cost(run)
+    assert priced(schedule(run.schedule), 8) == pytest.approx(train(run)[0].bitops, rel=1e-3)
+    assert priced(schedule("deficit(2@6..7, static:8)"), 8) > priced(schedule("deficit(2@0..1, static:8)"), 8)
 
 
 def test_a_stored_plan_has_the_solved_specs():

@@ -11,14 +11,10 @@ They are solved when a plan is made, so that a stored plan has plain specs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from bitcycle._support.text import shown
-from bitcycle.schedules import Bits, Control, complete, match
-
-if TYPE_CHECKING:
-    from bitcycle._cost import Cost
+from bitcycle.schedules import Bits, Control, Schedule, complete, match
 
 _START, _END = "match(", ")"
 _CONTROL = re.compile(r"[a-z-]+")
@@ -39,7 +35,7 @@ def with_solved_controls(
     cycles: int,
     steps: int,
     backward_bits: Bits | str,
-    cost: Cost,
+    cost: Callable[[Schedule, Bits | str], float],
 ) -> list[str]:
     """Return the schedules of a plan with the specs of all controls in place of their names.
 
@@ -49,7 +45,7 @@ def with_solved_controls(
         cycles: The number of cycles of the plan.
         steps: Steps of a run.
         backward_bits: Bits of the gradients; ``"max"`` is q_max of the plan.
-        cost: Of one training step of the task's model.
+        cost: Of a whole training, by its schedule and the bits of its gradients.
 
     Raises:
         ValueError: If the name of a control cannot be read, or there is no control of the same cost.
@@ -57,7 +53,9 @@ def with_solved_controls(
     Example:
         >>> from bitcycle._cost import Cost, Row
         >>> counted = Cost((Row("fc", "Linear", "Linear", 10, 0, 10, quantized=True),))
-        >>> with_solved_controls(["CT", "match(CT, mixed)"], (3, 8), 8, 800, "max", counted)
+        >>> def cost(schedule, backward_bits):
+        ...     return counted.training(schedule, 800, backward_bits)
+        >>> with_solved_controls(["CT", "match(CT, mixed)"], (3, 8), 8, 800, "max", cost)
         ['CT', 'static:5.668125']
     """
     backward = bits[1] if backward_bits == "max" else backward_bits
@@ -69,7 +67,7 @@ def with_solved_controls(
         named, wanted = _read(name)
         reference = complete(named, bits, cycles)
         for control in [wanted] if wanted else Control:
-            found = match(reference, control, steps, backward, lambda s: cost.training(s, steps, backward))
+            found = match(reference, control, steps, backward, lambda s: cost(s, backward))
             solved.append(str(found))
     return solved
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,6 +13,7 @@ from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig, grouped_by_setting
 from bitcycle.experiments.tasks import Training, task_of
+from bitcycle.schedules import Bits, Constant, Schedule
 
 TIMED = 3  # steps that are timed, after one for warming up
 
@@ -69,9 +70,19 @@ def _estimated(run: RunConfig, kind: _Measured) -> tuple[int, float]:
     return int(bitops), run.steps * kind.seconds_per_step + kind.evaluations * kind.seconds_per_evaluation
 
 
-def step_cost(run: RunConfig) -> Cost:
-    """Count one training step of the model of a run."""
-    return _prepared(run)[1]
+def training_cost(run: RunConfig) -> Callable[[Schedule, Bits | str], float]:
+    """Return the cost of a training like this run, as a function of its schedule and the bits of its gradients."""
+    training, step_cost = _prepared(run)
+    sizes = [training.step_size(step) for step in range(run.steps)]
+
+    def cost_of(schedule: Schedule, backward_bits: Bits | str) -> float:
+        if all(size == 1 for size in sizes):
+            return step_cost.training(schedule, run.steps, backward_bits)
+        widths = [schedule(step, run.steps) for step in range(run.steps)]
+        of_step = {bits: step_cost.training(Constant(bits), 1, backward_bits) for bits in set(widths)}
+        return sum(size * of_step[bits] for size, bits in zip(sizes, widths, strict=True))
+
+    return cost_of
 
 
 def _prepared(run: RunConfig) -> tuple[Training, Cost]:

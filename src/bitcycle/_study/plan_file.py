@@ -196,11 +196,11 @@ def _with_controls(part: StudyPart) -> StudyPart:
             "controls such as match(CT) are solved for one pair of bits, one number of cycles and one value of each "
             "option: write a part for each combination"
         )
-    from bitcycle._study.estimate import step_cost  # loads torch, which reading a stored plan does not need
+    from bitcycle._study.estimate import training_cost  # loads torch, which reading a stored plan does not need
 
     run = next(iter(replace(part, schedules=("full",)).runs()))
     schedules = with_solved_controls(
-        part.schedules, part.bits[0], part.cycles[0], part.steps, part.backward_bits, step_cost(run)
+        part.schedules, part.bits[0], part.cycles[0], part.steps, part.backward_bits, training_cost(run)
     )
     return replace(part, schedules=tuple(schedules))
 

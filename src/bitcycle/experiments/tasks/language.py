@@ -96,6 +96,11 @@ class LanguageTraining(Training):
     def restarted(self) -> None:
         self.factor, self.best = 1.0, math.inf
 
+    def step_size(self, step: int) -> float:
+        """Return the share of a whole segment; the last one of an epoch is shorter."""
+        position = step % self.steps_per_epoch * LENGTH
+        return min(1.0, (len(self.columns) - 1 - position) / LENGTH)
+
     def loss(self, step: int) -> Tensor:
         position = step % self.steps_per_epoch * LENGTH
         if position == 0:

@@ -147,6 +147,13 @@ class Training(ABC):
             A tensor, a tuple of positional arguments, or a dictionary of keyword arguments.
         """
 
+    def step_size(self, step: int) -> float:
+        """Return the cost of a step in relation to one with the inputs of :meth:`example`.
+
+        It is 1 by default. Where it varies, and is not random, controls at equal cost are solved with it.
+        """
+        return 1.0
+
     def learning_rate(self, step: int, total: int) -> float:
         """Return the factor by which the optimiser's learning rate is multiplied at a step.
 
