@@ -3,9 +3,9 @@
 import pytest
 
 from bitcycle.advice import verdicts
-from bitcycle.advice.rules import PAPER
+from bitcycle.advice.rules import CHEAPER, LARGE_BEATS, MEDIUM_BEATS, PAPER
 
-CLAIMS = [*PAPER, "medium-beats-cheaper-static"]
+CLAIMS = [*PAPER, CHEAPER, MEDIUM_BEATS, LARGE_BEATS]
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def judged(monkeypatch):
     """Return a function that replaces all verdicts: some claims get a mark on one domain, the others none."""
 
     def replace_verdicts(mark="", claims=(), task="image"):
-        domains = [{"domain": "d", "task": task, "mark": mark}]
+        domains = [{"domain": "d", "task": task, "bits": [3, 8], "mark": mark}]
         made_up = {id: {"text": id, "domains": domains if id in claims else []} for id in CLAIMS}
         monkeypatch.setattr(verdicts, "_read", lambda: made_up)
 

@@ -6,15 +6,17 @@ from importlib.resources import files
 import pytest
 
 from bitcycle.advice import advise
-from bitcycle.advice.rules import DOMAINS, GOALS, PAPER, told
+from bitcycle.advice.rules import CHEAPER, DOMAINS, GOALS, LARGE_BEATS, MEDIUM_BEATS, PAPER, told
 from bitcycle.advice.verdicts import FILE, verdict
+from bitcycle.schedules import Constant, Mixed, schedule
 
 EVERY_QUESTION = [(goal, domain, tuning) for goal in GOALS for domain in (None, *DOMAINS) for tuning in (False, True)]
-CHEAPER = "medium-beats-cheaper-static"
 
 
 def test_every_claim_that_advice_quotes_is_in_the_file():
-    assert {*PAPER, CHEAPER} <= json.loads((files("bitcycle.advice") / FILE).read_text(encoding="utf-8")).keys()
+    assert {*PAPER, CHEAPER, MEDIUM_BEATS, LARGE_BEATS} <= json.loads(
+        (files("bitcycle.advice") / FILE).read_text(encoding="utf-8")
+    ).keys()
 
 
 @pytest.mark.parametrize("question", EVERY_QUESTION)
@@ -26,15 +28,30 @@ def test_nothing_of_the_paper_is_said_without_the_evidence(question):
     assert any(reason.startswith("paper") for reason in reasons)
 
 
+def groups_with_cycles(advice):
+    """The groups of the recommended schedule and of its alternatives, as far as they have cycles."""
+    all_three = (advice.schedule, *(each.schedule for each in (advice.cheaper, advice.better) if each))
+    return {s.group(64_000) for s in all_three if not isinstance(s, (Constant, Mixed))}
+
+
 @pytest.mark.parametrize("question", EVERY_QUESTION)
 def test_no_recommendation_is_contradicted_by_the_evidence(question):
     goal, domain, fine_tuning = question
     advice = advise(goal, domain, fine_tuning=fine_tuning)
-    group = advice.schedule.group(64_000)
-    if group == "medium":
-        assert not verdict(CHEAPER, domain).is_contradicted
-    if group == "large" and not advice.spec.startswith("delay"):
-        assert domain != "graph" or not verdict("graphs-tolerate-large", domain).is_contradicted
+    groups = groups_with_cycles(advice)
+    assert "medium" not in groups or not verdict(CHEAPER, domain).is_contradicted
+    assert "large" not in groups or not verdict(LARGE_BEATS, domain).is_contradicted
+    if verdict("small-matches-static", domain).is_contradicted:
+        assert goal != "quality" or advice.spec == "static:8"
+
+
+@pytest.mark.parametrize("save", [0.1, 0.25, 0.4, 0.6])
+@pytest.mark.parametrize("domain", [None, *DOMAINS])
+def test_no_budget_is_met_by_cycles_that_a_mixture_matches(save, domain):
+    advice = advise(save=save, domain=domain, q_min=3)
+    if all(verdict(claim, domain).is_contradicted for claim in (MEDIUM_BEATS, LARGE_BEATS)):
+        assert isinstance(advice.schedule, Mixed)
+    assert sum("a constant mixture of two widths" in reason for reason in advice.reasons) >= 2
 
 
 def test_a_cheaper_static_width_that_is_as_good_is_recommended(judged):
@@ -42,10 +59,46 @@ def test_a_cheaper_static_width_that_is_as_good_is_recommended(judged):
     advice = advise("balance", "image")
     assert advice.spec == "static:5"
     assert advice.saving == pytest.approx(1 - (5 * 5 + 2 * 5 * 8) / (3 * 8 * 8))
-    assert advice.better.spec == "CT:3-8:cycles=8"
+    assert advice.better.spec == "ETH:3-8:cycles=8"  # CT costs more and is shown not to be better
     assert any("contradicted on 1 of 1 domain (d)" in reason for reason in advice.reasons)
+    assert not any("cycles are consistently good" in reason for reason in advice.reasons)
     judged("supported", [CHEAPER])
     assert advise("balance", "image").spec == "CT:3-8:cycles=8"
+
+
+def test_where_no_static_width_is_in_between_a_mixture_is(judged):
+    judged("contradicted", [CHEAPER])
+    assert advise("balance", "image", q_min=7).spec == "CT:7-8:cycles=8"
+    judged("contradicted", [CHEAPER, MEDIUM_BEATS])
+    advice = advise("balance", "image", q_min=7)
+    assert advice.spec == "static:7.5"
+    assert advice.saving == pytest.approx(schedule("CT:7-8").saving(64_000), abs=1e-3)
+
+
+def test_the_lowest_cost_is_a_mixture_where_cycles_do_not_beat_it(judged):
+    judged("contradicted", [LARGE_BEATS])
+    advice = advise("cost", "image")
+    assert isinstance(advice.schedule, Mixed)
+    assert advice.saving == pytest.approx(schedule("RTH:3-8").saving(64_000), abs=1e-3)
+    assert advice.cheaper is None
+
+
+def test_the_highest_quality_is_static_where_the_small_group_loses(judged):
+    judged("contradicted", ["small-matches-static"])
+    advice = advise("quality", "image")
+    assert (advice.spec, advice.better, advice.cheaper.spec) == ("static:8", None, "ETH:3-8:cycles=8")
+
+
+def test_a_delay_is_not_recommended_where_it_is_shown_not_to_help(judged):
+    judged("supported", ["others-suffer-from-large"])
+    assert advise("cost").spec.startswith("delay(0.1, RTH")  # without a domain, too
+    judged("contradicted", ["delay-avoids-damage"])
+    assert advise("cost", "image").spec.startswith("RTH")
+
+
+def test_a_reason_quotes_the_claim_that_was_tested():
+    reason = told("small-matches-static", None)
+    assert verdict("small-matches-static").claim.removesuffix(".") in reason
 
 
 def test_the_large_group_is_delayed_where_it_is_shown_to_hurt(judged):

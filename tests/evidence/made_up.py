@@ -22,14 +22,20 @@ SLOPE = claim(id="slope", kind=Kind.SLOPE, settings=("RR", "CT", "ETH"), better=
 
 def domain(**values):
     return Domain(
-        **{"id": "d", "title": "Domain", "kinds": ("hard",), "studies": ("schedules",), "task": {"task": "graph"}}
+        **{
+            "id": "d",
+            "title": "Domain",
+            "kinds": ("hard",),
+            "studies": ("schedules",),
+            "task": {"task": "graph", "bits": [3, 8]},
+        }
         | {"measure": Measure.LOSS, "seeds": 5, "scale": "small", "paper": "large", "settles": "more", "hours": 1}
         | values
     )
 
 
-def design(*claims):
-    return Design(claims, (domain(),), {"schedules": ()}, {Role.TUNING: 0, Role.JUDGING: 100}, 4)
+def design(*claims, domains=None):
+    return Design(claims, domains or (domain(),), {"schedules": ()}, {Role.TUNING: 0, Role.JUDGING: 100}, 4)
 
 
 def figures(losses, noise=0.01, seeds=range(100, 110), accuracies=None):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bitcycle._evidence.design import Contrast, Rule
-from bitcycle._evidence.judging import Effect, Mark, Reason, judge, verdict
-from tests.evidence.made_up import SLOPE, claim, design, figures
+from bitcycle._evidence.judging import Effect, Mark, Reason, judge, remark, verdict
+from tests.evidence.made_up import SLOPE, claim, design, domain, figures
 
 BASE = {"static q_min": 2.0, "static q_max": 1.0}
 
@@ -61,6 +61,45 @@ def test_rules(mean, reach, smallest):
     if no_worse is Mark.CONTRADICTED:
         assert mean + reach < 0
         assert greater is Mark.CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("rule", "low", "high", "mark", "expected"),
+    [
+        (Rule.GREATER, 0.05, 0.2, Mark.SUPPORTED, None),
+        (Rule.GREATER, 0.01, 0.09, Mark.SUPPORTED, Reason.SMALL),
+        (Rule.GREATER, -0.05, 0.0, Mark.CONTRADICTED, Reason.TOO_SMALL),
+        (Rule.GREATER, -0.2, -0.01, Mark.CONTRADICTED, None),
+        (Rule.GREATER, -0.2, 0.2, Mark.OPEN, Reason.UNDECIDED),
+        (Rule.NO_WORSE, -0.1, 0.0, Mark.SUPPORTED, None),
+        (Rule.NO_WORSE, -0.1, -0.01, Mark.SUPPORTED, Reason.SLIGHTLY_WORSE),
+        (Rule.NO_WORSE, -0.2, -0.1, Mark.CONTRADICTED, Reason.PERHAPS_SLIGHTLY_WORSE),
+        (Rule.NO_WORSE, -0.3, -0.11, Mark.CONTRADICTED, None),
+    ],
+)
+def test_remarks(rule, low, high, mark, expected):
+    effect = Effect((low + high) / 2, low, high, 5)
+    assert verdict(claim(rule), effect) is mark
+    assert remark(claim(rule), mark, effect) is expected
+
+
+def test_the_extra_cost_of_what_should_be_better():
+    losses = {**BASE, "CT": 1.3, "ETH": 1.2, "match(CT, mixed)": 1.6, "RR": 1.4}
+    assert cell_of(figures(losses)).dearer == 0
+    both = claim(better=("CT", "ETH"), than=("RR",))
+    assert cell_of(figures(losses), both).dearer == pytest.approx(725 / 400 - 1)
+    assert cell_of(figures(losses), claim(beyond=Contrast(("CT",), ("RR",)))).dearer is None
+    assert cell_of(figures(losses), SLOPE).dearer is None
+
+
+def test_a_gap_of_another_domain_needs_all_of_its_seeds():
+    losses = {**BASE, "CT": 1.3, "match(CT, mixed)": 1.6}
+    both = design(claim(), domains=(domain(seeds=8), domain(id="e", seeds=5, gap_of="d")))
+    of_gap = {("d", "schedules"): figures(losses, seeds=range(7))["d", "schedules"]}
+    own = {("e", "schedules"): figures(losses, seeds=range(5))["d", "schedules"]}
+    assert [cell.reason for cell in judge(both, of_gap | own)] == [Reason.INCOMPLETE] * 2
+    complete = {("d", "schedules"): figures(losses, seeds=range(8))["d", "schedules"]}
+    assert [cell.mark for cell in judge(both, complete | own)] == [Mark.SUPPORTED] * 2
 
 
 def test_what_leaves_a_claim_open():

@@ -177,3 +177,17 @@ def test_the_last_weights_are_tested_where_a_run_keeps_them():
         replace(run, test_weights="first")
     assert last.test < 0.9
     assert not any("bitcycle" in vars(module) for module in model.modules())
+
+
+def test_a_run_can_be_tested_at_the_width_it_ends_at():
+    high_low = RunConfig("graph", "deficit(1@4..8, static:8)", 8, test_weights="last")
+    at_current = replace(high_low, evaluate_at="current")
+    at_max, at_last = train(high_low)[0], train(at_current)[0]
+    assert at_max.extra["test loss"] != at_last.extra["test loss"]
+    assert at_max.bitops == at_last.bitops
+    low_high = RunConfig("graph", "deficit(1@0..4, static:8)", 8, test_weights="last")
+    assert train(low_high)[0].test == train(replace(low_high, evaluate_at="current"))[0].test
+    assert (high_low.name, "evaluated at current" in at_current.description) == (at_max.run.name, True)
+    assert "evaluate_at" not in high_low.as_dict()
+    with pytest.raises(ValueError, match="evaluate_at must be 'max' or 'current', got 'last'"):
+        replace(high_low, evaluate_at="last")

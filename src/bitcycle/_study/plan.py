@@ -60,6 +60,8 @@ class StudyPart:
     """The fingerprint of the data."""
     grid: tuple[str, ...] = ("integer",)
     """What the widths mean: grids of :mod:`bitcycle.grids`."""
+    evaluate_at: str = "max"
+    """The width of validation and testing: the ``max`` of the schedule, or the ``current`` one."""
 
     def runs(self) -> Iterable[RunConfig]:
         """Yield all runs seed by seed, so that a study that stops early has compared everything on some seeds."""
@@ -87,6 +89,7 @@ class StudyPart:
                 activations=activations,
                 strength=strength,
                 grid=grid,
+                evaluate_at=self.evaluate_at,
                 options=dict(zip(self.options, values, strict=True)),
                 source=self.source,
                 fingerprint=self.fingerprint,
@@ -96,7 +99,8 @@ class StudyPart:
         """Return the table of a plan file, under ``[[part]]``."""
         backward = "full" if self.backward_bits is None else self.backward_bits
         values = {field.name: getattr(self, field.name) for field in fields(self)} | {"backward_bits": backward}
-        defaults = dict.fromkeys(MOVES, ("",)) | {"grid": ("integer",)}  # left out: earlier plans do not have them
+        # Left out: earlier plans do not have them.
+        defaults = dict.fromkeys(MOVES, ("",)) | {"grid": ("integer",), "evaluate_at": "max"}
         return {name: value for name, value in values.items() if value != defaults.get(name)}
 
     def _schedules(self) -> list[tuple[str, int | str | None]]:

@@ -25,10 +25,10 @@ A schedule may also be a control at equal cost, such as "match(CT, mixed)", see 
 
 Further keys: model, data, batch_size, backward_bits (a width, "full", or a spec), weights, activations and strength
 (one spec or several, in place of the schedule; "" is the schedule itself), grid (one or several of "integer",
-"symmetric", "float", "mx" and "nvfp4"), autocast, test_weights ("best" on validation, or "last"). Keys above the parts
-apply to all parts. An unknown key is an error. A task can be one of the user's own, as in
-``task = "my_task.py:MyTask"``. The keys source and fingerprint state what the task and the data have to be; a stored
-plan has them.
+"symmetric", "float", "mx" and "nvfp4"), autocast, test_weights ("best" on validation, or "last"), evaluate_at (the
+"max" width of a schedule, or the "current" one). Keys above the parts apply to all parts. An unknown key is an error. A
+task can be one of the user's own, as in ``task = "my_task.py:MyTask"``. The keys source and fingerprint state what the
+task and the data have to be; a stored plan has them.
 
 A plan has at most a million bytes, and keys of at most 16 parts. Python's reader of TOML needs time and memory that
 grow with the square of the length of a dotted key: a key of 100 kB takes 10 GB.
@@ -56,6 +56,7 @@ from bitcycle.schedules.base import MOST_BITS, MOST_CYCLES, MOST_STEPS
 KEYS = (
     *("task", "schedules", "bits", "cycles", "seeds", "steps", "backward_bits"),
     *("model", "data", "batch_size", "autocast", "test_weights", "options", "source", "fingerprint", "grid", *MOVES),
+    "evaluate_at",
 )
 DEFICIT_KEYS = (
     *("task", "bits", "steps", "lengths", "window", "starts", "recovery", "seeds", "arms", "diagnostics"),
@@ -224,6 +225,7 @@ def _study_part(values: Mapping[str, Any]) -> StudyPart:
         fingerprint=_string(values.get("fingerprint", ""), "fingerprint"),
         **{name: tuple(_spec(each, name) for each in _list(values[name])) for name in MOVES if name in values},
         grid=tuple(_string(each, "a grid") for each in _list(values.get("grid", "integer"))),
+        evaluate_at=_string(values.get("evaluate_at", "max"), "evaluate_at"),
     )
 
 

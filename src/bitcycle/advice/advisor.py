@@ -11,8 +11,9 @@ from bitcycle.advice.budget import checked_saving, meet
 from bitcycle.advice.evidence import Evidence, advise_by_evidence
 from bitcycle.advice.rules import (
     FoundLevel,
-    Position,
+    about_evidence,
     check_domain,
+    check_goal,
     lowest_allowed,
     position,
     scale,
@@ -81,8 +82,8 @@ def advise(
         >>> advice = advise(goal="quality", domain="graph")
         >>> advice.spec, round(advice.saving, 3), advice.better.spec
         ('ETH:3-8:cycles=8', 0.178, 'static:8')
-        >>> print(advise(save=0.4, q_min=3).spec)
-        delay(0.334, RTH:3-8:cycles=8)
+        >>> advise(save=0.4, q_min=3).saving >= 0.4
+        True
     """
     if (model is None) != (inputs is None):
         raise ValueError("advice for a model needs both model and inputs")
@@ -128,7 +129,7 @@ def _advise(
 ) -> Advice:
     """Answer the question by the rules, by a budget, or by records."""
     check_domain(domain)
-    at, reasons = position(goal, domain)
+    check_goal(goal)
     if records is not None:
         return advise_by_evidence(
             records,
@@ -141,13 +142,13 @@ def _advise(
     if margin is not None:
         raise ValueError(f"margin applies to records of your own runs only, got margin={margin!r} without records")
     space = search_space(domain, steps, fine_tuning, q_max, q_min, range_test)
-    alternatives = scale(space)
+    alternatives = scale(space, domain)
     if save is None:
-        at = at if at in alternatives else Position.MEDIUM
+        at, reasons = position(goal, domain, alternatives)
         chosen = alternatives[at]
         reasons += start_reasons(at, space, chosen, domain)
     else:
-        solution = meet(save, space)
+        solution = meet(save, space, domain)
         chosen = Alternative(solution.schedule, solution.saving, "")
         reasons = list(solution.reasons)
     cheaper = [each for each in alternatives.values() if each.saving > chosen.saving + APART]
@@ -155,7 +156,7 @@ def _advise(
     return Advice(
         chosen.schedule,
         chosen.saving,
-        [*reasons, *space.reasons],
+        [*reasons, *space.about_bits, *about_evidence()],
         min(cheaper, key=lambda each: each.saving, default=None),
         max(better, key=lambda each: each.saving, default=None),
         space.steps,

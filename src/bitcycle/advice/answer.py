@@ -120,7 +120,7 @@ class Advice:
         lines = [_paragraph(f"use {self.spec}: {saves}"), "", "why"]
         of_model = [] if self.model is None else self.model.lines()
         lines += [_paragraph(f"- {reason}") for reason in (*self.reasons, *of_model)]
-        lines += ["", _line("cheaper", self.cheaper), _line("better", self.better)]
+        lines += ["", _line("cheaper", self.cheaper), _line("more precision", self.better)]
         return "\n".join([*lines, "", "code", textwrap.indent(self.code, "    ")])
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from bitcycle.advice.answer import percent
-from bitcycle.advice.rules import SearchSpace
-from bitcycle.schedules import Cyclic, Schedule, schedule
+from bitcycle.advice.rules import LARGE_BEATS, MEDIUM_BEATS, SearchSpace, found, mixture
+from bitcycle.advice.verdicts import verdict
+from bitcycle.schedules import Constant, Cyclic, Mixed, Schedule, schedule
 from bitcycle.schedules.combinators import Delay
 
 POINT = 0.01
@@ -37,8 +38,11 @@ def checked_saving(budget: float) -> float:
     return budget
 
 
-def meet(budget: float, space: SearchSpace) -> Solution:
+def meet(budget: float, space: SearchSpace, domain: str | None = None) -> Solution:
     """Return the schedule whose saving is the budget or up to a percentage point more.
+
+    It is a constant mixture of two widths if the evidence shows that cycles do not beat one at equal cost, and if the
+    mixture need not go below q_min. Otherwise it has cycles.
 
     A group of the paper that saves too much is delayed: q_max for a share ``f`` of training leaves about ``1 - f`` of
     its saving, and puts the precision at the start. Tried in this order: the least aggressive group that reaches the
@@ -49,13 +53,25 @@ def meet(budget: float, space: SearchSpace) -> Solution:
     lowest = space.q_min if space.given else min(LOWEST, space.q_min)
     for s in _candidates(budget, space, lowest):
         if s is not None:
-            return Solution(s, space.saving(s), tuple(_reasons(s, budget, space)))
+            evidence = [found(claim, domain) for claim in (MEDIUM_BEATS, LARGE_BEATS)]
+            mixed = mixture(space, budget) if _mixtures_win(domain) else None
+            about = (
+                [f"bitcycle: {s} saves as much, in cycles.", *evidence, "bitcycle: hence the mixture."]
+                if mixed
+                else evidence
+            )
+            chosen = mixed or s
+            return Solution(chosen, space.saving(chosen), (*_reasons(chosen, budget, space), *about))
     most = replace(space, q_min=lowest).complete(f"RTH:constant={SHARPEST}")
     reached = math.floor(1000 * space.saving(most)) / 1000  # rounded down, so that asking for it succeeds
     raise ValueError(
         f"no schedule from {lowest} to {space.q_max} bits saves {percent(budget)} of static {space.q_max} bits: "
         f"the most is {percent(reached)}, by {most}"
     )
+
+
+def _mixtures_win(domain: str | None) -> bool:
+    return all(verdict(claim, domain).is_contradicted for claim in (MEDIUM_BEATS, LARGE_BEATS))
 
 
 def _candidates(budget: float, space: SearchSpace, lowest: int) -> Iterator[Schedule | None]:
@@ -117,7 +133,7 @@ def _reasons(s: Schedule, budget: float, space: SearchSpace) -> list[str]:
         reasons.append(
             "bitcycle: the paper's large group saves less, so its rex curve is sharpened, which is untested."
         )
-    if q_min is not None and q_min > space.q_min:
+    if q_min is not None and q_min > space.q_min and not isinstance(s, (Constant, Mixed)):
         reasons.append(f"bitcycle: q_min {q_min} is enough for this budget.")
     if q_min is not None and q_min < space.q_min:
         reasons.append(

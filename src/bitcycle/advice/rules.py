@@ -4,13 +4,14 @@ the evidence does not contradict them.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from bitcycle._support.names import nearest
 from bitcycle.advice.answer import Alternative, percent
-from bitcycle.advice.verdicts import verdict
+from bitcycle.advice.verdicts import tested_bits, verdict
 from bitcycle.schedules import DEFAULT_CYCLES, Constant, Schedule, schedule
 from bitcycle.schedules.base import positive
 from bitcycle.schedules.comparison import EARLY
@@ -38,9 +39,11 @@ class Position(StrEnum):
     STATIC = "static"
     SMALL = "small"
     MEDIUM = "medium"
+    MEDIUM_MIXTURE = "medium mixture"
     LOWER_STATIC = "lower static"
     DELAYED = "delayed"
     LARGE = "large"
+    LARGE_MIXTURE = "large mixture"
 
 
 SPECS = {
@@ -55,9 +58,11 @@ REASONS = {
     Position.STATIC: "The baseline: q_max throughout.",
     Position.SMALL: "The small group: close to q_max most of the time.",
     Position.MEDIUM: "The medium group: as much time near q_min as near q_max.",
+    Position.MEDIUM_MIXTURE: "A constant mixture of two widths that costs no more than the medium group.",
     Position.LOWER_STATIC: "The widest static width that costs no more than the medium group.",
     Position.DELAYED: f"The large group after q_max for the first {percent(EARLY)} of training.",
     Position.LARGE: "The large group: close to q_min most of the time.",
+    Position.LARGE_MIXTURE: "A constant mixture of two widths that costs no more than the large group.",
 }
 """What each position is."""
 
@@ -77,10 +82,14 @@ PAPER = {
 }
 """What the paper says, by the id of the claim in evidence/claims.toml that tests it."""
 
-_LARGE_TIE = "RTH and RR cost the same; RTH starts and ends at q_max, while RR starts at q_min"
+CHEAPER = "medium-beats-cheaper-static"
+MEDIUM_BEATS, LARGE_BEATS = "medium-beats-mixture", "large-beats-mixture"
+"""The ids of claims that the paper does not make: cycles against controls."""
+
+_LARGE_TIE = "RTH and RR cost about the same; RTH starts and ends at q_max, while RR starts at q_min"
 
 TIES = {
-    Position.SMALL: "ETH and ER cost the same; ETH starts and ends at q_max, while ER starts at q_min",
+    Position.SMALL: "ETH and ER cost about the same; ETH starts and ends at q_max, while ER starts at q_min",
     Position.MEDIUM: "CR, CT, LR, LT, ETV and RTV cost the same within 1.5 %; CT starts and ends at q_max, while CR "
     "(the schedule of CPT 2021, with the most published results) and ETV start low, and RTV, which starts highest, "
     "ends low",
@@ -109,7 +118,8 @@ class SearchSpace:
     cycles: int
     given: bool
     """Whether q_min comes from the user or from a range test, so that nothing may go below it."""
-    reasons: tuple[str, ...]
+    about_bits: tuple[str, ...]
+    about_cycles: tuple[str, ...]
 
     def complete(self, spec: str) -> Schedule:
         """Return the schedule of a spec, with bits and cycles filled in."""
@@ -143,7 +153,7 @@ def search_space(
     cycles, about_cycles = _cycles(steps, fine_tuning, domain)
     about_q_max = f"given: q_max is the static width that you would train at, here {q_max} bits."
     about_test = [] if given else [told("range-test-low-enough", domain)]
-    return SearchSpace(steps, low, q_max, cycles, given, (about_bits, *about_test, about_q_max, *about_cycles))
+    return SearchSpace(steps, low, q_max, cycles, given, (about_bits, *about_test, about_q_max), tuple(about_cycles))
 
 
 def check_domain(domain: str | None) -> None:
@@ -184,8 +194,20 @@ def _lowest(domain: str | None, q_min: int | None, range_test: FoundLevel | None
 
 
 def told(claim: str, domain: str | None) -> str:
-    """Return what the paper says about a claim together with what the evidence says, on the user's domain if it can."""
-    return f"paper, {PAPER[claim]}. Evidence: {verdict(claim, domain).finding}."
+    """Return what the paper says, and what the evidence says about the claim that tests it."""
+    return f"paper, {PAPER[claim]}. {found(claim, domain)}"
+
+
+def found(claim: str, domain: str | None) -> str:
+    """Return what the evidence says about a claim, on the user's domain if it was tested there."""
+    known = verdict(claim, domain)
+    return f"Evidence on '{known.claim.removesuffix('.')}': {known.finding}."
+
+
+def about_evidence() -> list[str]:
+    """Return what the evidence rests on; nothing if there is none."""
+    bits = tested_bits()
+    return [f"Evidence: from small tasks, at {bits} bits; your own runs (records) count more."] if bits else []
 
 
 def _cycles(steps: int, fine_tuning: bool, domain: str | None) -> tuple[int, list[str]]:
@@ -200,57 +222,104 @@ def _cycles(steps: int, fine_tuning: bool, domain: str | None) -> tuple[int, lis
     return DEFAULT_CYCLES, [told("eight-cycles-against-two", domain)]
 
 
-def scale(space: SearchSpace) -> dict[Position, Alternative]:
-    """Return the alternative at every position that there is, from static q_max to the large group."""
-    schedules: dict[Position, Schedule] = {
+def scale(space: SearchSpace, domain: str | None) -> dict[Position, Alternative]:
+    """Return the alternative at every position that there is, from static q_max to the lowest cost.
+
+    A group that the evidence shows not to beat a schedule without cycles gives way to that schedule.
+    """
+    medium, large = space.complete(SPECS[Position.MEDIUM]), space.complete(SPECS[Position.LARGE])
+    schedules: dict[Position, Schedule | None] = {
         Position.STATIC: Constant(space.q_max),
-        **{at: space.complete(spec) for at, spec in SPECS.items()},
+        Position.SMALL: space.complete(SPECS[Position.SMALL]),
+        Position.LOWER_STATIC: _lower_static(space, space.saving(medium)),
     }
-    saving_of_medium = space.saving(schedules[Position.MEDIUM])
-    lower = (Constant(width) for width in range(space.q_max - 1, space.q_min, -1))
-    cheap = next((static for static in lower if space.saving(static) >= saving_of_medium), None)
-    if cheap is not None:  # else only q_min itself is as cheap, which nobody has shown to be enough throughout
-        schedules[Position.LOWER_STATIC] = cheap
-    return {at: Alternative(s, space.saving(s), REASONS[at]) for at, s in schedules.items()}
+    if not verdict(CHEAPER, domain).is_contradicted:
+        schedules[Position.MEDIUM] = medium
+    elif schedules[Position.LOWER_STATIC] is None:
+        rejected = verdict(MEDIUM_BEATS, domain).is_contradicted
+        at = Position.MEDIUM_MIXTURE if rejected else Position.MEDIUM
+        schedules[at] = mixture(space, space.saving(medium)) if rejected else medium
+    if verdict(LARGE_BEATS, domain).is_contradicted:
+        schedules[Position.LARGE_MIXTURE] = mixture(space, space.saving(large))
+    else:
+        schedules |= {Position.DELAYED: space.complete(SPECS[Position.DELAYED]), Position.LARGE: large}
+    return {at: Alternative(s, space.saving(s), REASONS[at]) for at, s in schedules.items() if s is not None}
 
 
-def position(goal: str, domain: str | None) -> tuple[Position, list[str]]:
+def _lower_static(space: SearchSpace, saving: float) -> Schedule | None:
+    """Return the widest static width above q_min that saves a share; None if only q_min does."""
+    widths = (Constant(width) for width in range(space.q_max - 1, space.q_min, -1))
+    return next((static for static in widths if space.saving(static) >= saving), None)
+
+
+def mixture(space: SearchSpace, saving: float) -> Schedule | None:
+    """Return the widest constant mixture of two widths, in thousandths of a bit, that saves at least a share."""
+
+    def mixed(thousandths: int) -> Schedule:
+        return schedule(f"static:{thousandths / 1000:g}")
+
+    low, high = 1000 * space.q_min, 1000 * space.q_max
+    if space.saving(mixed(low)) < saving:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if space.saving(mixed(middle)) >= saving else (low, middle - 1)
+    return mixed(low)
+
+
+def position(goal: str, domain: str | None, alternatives: Container[Position]) -> tuple[Position, list[str]]:
     """Return the position for a goal with its reasons: the paper's, unless the evidence contradicts it."""
+    if goal == "quality":
+        return _highest_quality(domain)
+    if goal == "balance":
+        return _balance(domain, alternatives)
+    return _lowest_cost(domain, alternatives)
+
+
+def check_goal(goal: str) -> None:
+    """Raise a ValueError unless the goal is one of the known ones."""
     if goal not in GOALS:
         raise ValueError(f"unknown goal {goal!r}; {nearest(str(goal), GOALS)}")
-    if goal == "quality":
-        return Position.SMALL, [told("small-over-medium", domain), told("small-matches-static", domain)]
-    if goal == "balance":
-        return _balance(domain)
-    return _lowest_cost(domain)
 
 
-def _balance(domain: str | None) -> tuple[Position, list[str]]:
-    cheaper = verdict("medium-beats-cheaper-static", domain)
-    reasons = [
-        told("medium-matches-static", domain),
-        f"bitcycle: does it beat the next lower static width, which costs less? Evidence: {cheaper.finding}.",
-    ]
-    if cheaper.is_contradicted:
-        return Position.LOWER_STATIC, [*reasons, "bitcycle: hence that static width, if there is one above q_min."]
-    return Position.MEDIUM, reasons
+def _highest_quality(domain: str | None) -> tuple[Position, list[str]]:
+    reasons = [told("small-over-medium", domain), told("small-matches-static", domain)]
+    if verdict("small-matches-static", domain).is_contradicted:
+        return Position.STATIC, [*reasons, "bitcycle: hence static q_max."]
+    return Position.SMALL, reasons
 
 
-def _lowest_cost(domain: str | None) -> tuple[Position, list[str]]:
+def _balance(domain: str | None, alternatives: Container[Position]) -> tuple[Position, list[str]]:
+    reasons = [told("medium-matches-static", domain), f"bitcycle: a lower static width. {found(CHEAPER, domain)}"]
+    if Position.MEDIUM_MIXTURE in alternatives:
+        mixed = f"bitcycle: no static width in between is as cheap, but a mixture is. {found(MEDIUM_BEATS, domain)}"
+        return Position.MEDIUM_MIXTURE, [*reasons, mixed]
+    if Position.MEDIUM in alternatives:
+        return Position.MEDIUM, reasons
+    return Position.LOWER_STATIC, [*reasons, "bitcycle: hence that static width."]
+
+
+def _lowest_cost(domain: str | None, alternatives: Container[Position]) -> tuple[Position, list[str]]:
+    tolerated, suffered = "graphs-tolerate-large", "others-suffer-from-large"
     if domain == "graph":
-        reasons = [told("graphs-tolerate-large", domain)]
-        hurts = verdict("graphs-tolerate-large", domain).is_contradicted
+        reasons, hurts = [told(tolerated, domain)], verdict(tolerated, domain).is_contradicted
+    elif domain is not None:
+        reasons, hurts = [told(suffered, domain)], not verdict(suffered, domain).is_contradicted
     else:
-        reasons = [told("others-suffer-from-large", domain)]
-        hurts = domain is not None and not verdict("others-suffer-from-large", domain).is_contradicted
-    if not hurts:
-        return Position.LARGE, reasons
-    return Position.DELAYED, [*reasons, f"bitcycle: hence q_max for the first {percent(EARLY)} of training."]
+        reasons = [told(tolerated, domain), told(suffered, domain)]
+        hurts = verdict(tolerated, domain).is_contradicted or verdict(suffered, domain).is_supported
+    reasons.append(f"bitcycle: a constant mixture of two widths at the same cost. {found(LARGE_BEATS, domain)}")
+    if Position.LARGE_MIXTURE in alternatives:
+        return Position.LARGE_MIXTURE, [*reasons, "bitcycle: hence that mixture."]
+    if hurts and not verdict("delay-avoids-damage", domain).is_contradicted:
+        delayed = f"bitcycle: hence q_max for the first {percent(EARLY)} of training."
+        return Position.DELAYED, [*reasons, told("delay-avoids-damage", domain), delayed]
+    return Position.LARGE, reasons
 
 
 def start_reasons(at: Position, space: SearchSpace, chosen: Alternative, domain: str | None) -> list[str]:
     """Say why it is this schedule of its group, and what precision the start of training gets."""
-    if at is Position.LOWER_STATIC:
+    if at not in TIES:  # without cycles
         return []
     early = chosen.schedule.mean_bits(space.steps, EARLY)
     hold = "holds" if at is Position.DELAYED else "would hold"
@@ -261,4 +330,5 @@ def start_reasons(at: Position, space: SearchSpace, chosen: Alternative, domain:
         told("later-hurts-less", domain),
         f"bitcycle: the first {percent(EARLY)} of training has {early:.1f} bits on average; delay({EARLY}, ...) {hold} "
         "q_max there.",
+        *space.about_cycles,
     ]

@@ -49,6 +49,16 @@ class Verdict:
 Claims = dict[str, Any]
 
 
+def tested_bits() -> str:
+    """Return the widths between which the schedules of the evidence move.
+
+    >>> tested_bits().split(" and ")[-1].count("-")
+    1
+    """
+    pairs = {tuple(each["bits"]) for claim in _read().values() for each in claim["domains"]}
+    return " and ".join(f"{low}-{high}" for low, high in sorted(pairs))
+
+
 def verdict(claim: str, task: str | None = None) -> Verdict:
     """Return the verdict on a claim by its id: on the domains of a task if there are any, else on all."""
     return verdict_in(_read(), claim, task)

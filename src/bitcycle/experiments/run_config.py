@@ -34,7 +34,7 @@ class RunConfig:
     the content of the data is known by its fingerprint, the folder in which it lies makes no difference.
 
     Raises:
-        ValueError: If ``test_weights`` is unknown or ``batch_size`` is negative.
+        ValueError: If ``test_weights`` or ``evaluate_at`` is unknown or ``batch_size`` is negative.
 
     Example:
         >>> run = RunConfig("graph", "CR:3-8:cycles=8", 150, options={"aggregation": "quantized"})
@@ -79,6 +79,8 @@ class RunConfig:
     """The strength as a spec; full strength if empty."""
     grid: str = "integer"
     """What a width means: a grid of :mod:`bitcycle.grids`."""
+    evaluate_at: str = "max"
+    """The width of validation and testing: ``"max"`` is the schedule's largest; ``"current"`` is that of the step."""
     options: Any = ()
     """The task's own options: given as a mapping, stored as sorted pairs of strings."""
     source: str = ""
@@ -89,6 +91,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.test_weights not in _WEIGHT_CHOICES:
             raise ValueError(f"test_weights must be 'best' or 'last', got {self.test_weights!r}")
+        if self.evaluate_at not in ("max", "current"):
+            raise ValueError(f"evaluate_at must be 'max' or 'current', got {self.evaluate_at!r}")
         if self.batch_size < 0:
             raise ValueError(f"batch_size must be 1 or more, or 0 for the task's default, got {self.batch_size}")
         pairs = self.options.items() if hasattr(self.options, "items") else self.options
@@ -126,22 +130,24 @@ class RunConfig:
 
     @property
     def operands(self) -> dict[str, str]:
-        """What moves apart from the schedule and what a width means, by field, with the defaults written out.
+        """What moves apart from the schedule, and what a width means, by field, with the defaults written out.
 
         >>> RunConfig("graph", "static:4", 150, activations="static:8").operands
-        {'weights': 'static:4', 'activations': 'static:8', 'strength': '1', 'grid': 'integer'}
+        {'weights': 'static:4', 'activations': 'static:8', 'strength': '1', 'grid': 'integer', 'evaluate_at': 'max'}
         """
         return {
             "weights": self.weights or self.schedule,
             "activations": self.activations or self.schedule,
             "strength": self.strength or "1",
             "grid": self.grid,
+            "evaluate_at": self.evaluate_at,
         }
 
     @property
     def description(self) -> str:
         """The schedule of the run, its grid if it is not the default one, and what moves apart from the schedule."""
-        moves = {"W": self.weights, "A": self.activations, "strength": self.strength}
+        at = "" if self.evaluate_at == "max" else self.evaluate_at
+        moves = {"W": self.weights, "A": self.activations, "strength": self.strength, "evaluated at": at}
         grid = [] if self.grid == "integer" else [self.grid]
         return " ".join([self.schedule, *grid, *(f"{name} {spec}" for name, spec in moves.items() if spec)])
 
@@ -193,7 +199,7 @@ class RunConfig:
 
 
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(RunConfig)} | {"options": {}}
-_NEWER = ("weights", "activations", "strength", "grid")
+_NEWER = ("weights", "activations", "strength", "grid", "evaluate_at")
 _REQUIRED = {name for name, default in _DEFAULTS.items() if default is MISSING}
 _FIELDS = attrgetter(*_DEFAULTS)
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))  # of what a name is the hash of

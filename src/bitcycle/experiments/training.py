@@ -179,8 +179,9 @@ def train(
 
 
 def recipe_of(run: RunConfig, training: Training) -> Recipe:
-    """Return the recipe of a training, with the grid of the run unless that is the default one."""
-    return training.recipe if run.grid == Recipe().grid else replace(training.recipe, grid=run.grid)
+    """Return the recipe of a training, with what the run sets of it unless that is the default."""
+    recipe = training.recipe if run.grid == Recipe().grid else replace(training.recipe, grid=run.grid)
+    return replace(recipe, evaluate_at="current") if run.evaluate_at == "current" else recipe
 
 
 def check_device(name: str) -> None:

@@ -27,7 +27,7 @@ QUALITY_HEADS = (
 SETTING_HEADS = (
     *("title", "task", "metric", "higher_is_better", "label", "schedule", "group", "baseline", *QUALITY_HEADS),
     *("bitops", "relative_cost", "mean_bits", "early_bits", "seconds", "on_front"),
-    *("weights", "activations", "strength", "grid", "gradients"),
+    *("weights", "activations", "strength", "grid", "evaluate_at", "gradients"),
 )
 DEFICIT_HEADS = (
     *("title", "task", "metric", "higher_is_better", "q_min", "q_max", "normal_steps", "window_steps"),
