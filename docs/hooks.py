@@ -12,6 +12,8 @@ from bitcycle.schedules.plot import GROUPS, panel, scale_of, tracks
 
 ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+GALLERY_LINK = "[gallery](pictures/schedules.svg)"
+"""How pages link to the gallery. In the repository, where there is no gallery, the link shows the ten schedules."""
 STEPS = 64_000
 GALLERY = {
     "The ten schedules of the paper": tuple(TEN),
@@ -44,7 +46,7 @@ def gallery() -> tuple[str, dict[str, str]]:
 
 
 def on_files(files: Files, config) -> Files:
-    """Add the pages that are no files in docs/."""
+    """Add the pages that are not files in docs/."""
     page, pictures = gallery()
     generated = {"gallery.md": page, **pictures}
     for name, origin in FROM_ROOT.items():
@@ -55,7 +57,8 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(markdown: str, **arguments) -> str:
-    """Point links to files of the root at their pages, and turn links into the source tree into plain text."""
+    """Point links to the gallery and to files of the root at their pages; make links to source files plain text."""
+    markdown = markdown.replace(GALLERY_LINK, "[gallery](gallery.md)")
     for name, origin in FROM_ROOT.items():
         markdown = markdown.replace(f"](../{origin})", f"]({name})")
     return re.sub(r"\[([^\]]*)\]\(\.\./[^)]*\)", r"\1", markdown)

@@ -26,17 +26,16 @@ class PrecisionScheduler:
 
     Call :meth:`step` after each step of the optimiser; with gradient accumulation, once for all micro-batches. In
     evaluation mode the model runs at the schedule's q_max and at full strength, unless its recipe says
-    ``evaluate_at="current"``. Copies of
-    the model, such as averages of its weights, and its ``state_dict`` carry these bits if they are made after the
-    scheduler is constructed. Several schedulers with disjoint ``where`` can control several parts of a model. A second
-    scheduler on a site triggers a warning.
+    ``evaluate_at="current"``. Copies of the model, such as averages of its weights, and its ``state_dict`` carry these
+    bits if they are made after the scheduler is constructed. Several schedulers with disjoint ``where`` can control
+    several parts of a model. A second scheduler on a site triggers a warning.
 
     Args:
         model: A converted model, see :func:`bitcycle.quantize`.
         schedule: A schedule, or its spec such as ``"RTH:3-8"``; ``None`` if weights and activations have their own.
         total_steps: Number of optimiser steps in the whole run.
         backward_bits: Bits of grad_output: an integer, ``None`` for full precision, a schedule or its spec. ``"max"``
-            is the largest integer width of the operands, and full precision in steps in which both operands are.
+            is the largest integer width of the operands, or full precision where both operands are full.
         weights: A schedule of weights in place of ``schedule``: a schedule, its spec, or a width.
         activations: A schedule of activations in place of ``schedule``.
         strength: How far operands go to their grids, ``x + strength (Q(x) - x)``: a function

@@ -1,7 +1,7 @@
 '''The interface for your own tasks.
 
 :class:`LoaderTask` makes a task of a model, data loaders and a loss, and is the shortest way. This page shows the
-general interface, for trainings with state of their own.
+general interface, for training runs with state of their own.
 
 A task is a class with a few attributes and a method ``prepare``, which returns a :class:`Training`: the model, the
 optimiser, the loss of a step and the metric. Once registered, it trains like the built-in tasks: with a precision

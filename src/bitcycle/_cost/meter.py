@@ -85,7 +85,7 @@ class Meter:
     def forget(self) -> None:
         """Count the products of each shape of inputs again.
 
-        Call it after a change other than of shapes that changes what is computed, such as freezing a layer.
+        Call it if the model computes something else for the same shapes, for example after a layer is frozen.
         """
         self._costs.clear()
 

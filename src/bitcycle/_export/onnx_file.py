@@ -41,8 +41,8 @@ def export_onnx(
 
     Weights are stored as integers with a ``DequantizeLinear``. With ``kernels="exact"`` their values are unchanged, and
     activations are rounded on grids that follow each tensor or row, as in bitcycle's evaluation. With
-    ``kernels="integer"``, weights lie on the nearest symmetric 8-bit grid and activations on 8-bit grids with a zero
-    point, so that onnxruntime multiplies integers; see ``docs/export.md`` for what this changes.
+    ``kernels="integer"``, weights and activations have 8-bit codes, so that onnxruntime multiplies integers; see
+    ``docs/export.md`` for what this changes.
 
     Args:
         model: A converted model with evaluation bits.
@@ -61,7 +61,7 @@ def export_onnx(
 
     Raises:
         ValueError: The model is not converted, its evaluation bits were never set, or an argument is invalid.
-        MissingExtraError: A library is not installed that the export needs.
+        MissingExtraError: A library that the export needs is not installed.
 
     Example:
         >>> import bitcycle as bc

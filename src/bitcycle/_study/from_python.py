@@ -63,8 +63,8 @@ def study(
         cycles: The number of cycles for schedules that are given by name, or several; by default the task's.
         steps: Training steps of each run; by default the task's.
         backward_bits: The bit-width of gradients; ``"max"`` is q_max, ``None`` is full precision.
-        weights: A schedule of the weights' own, or several; by default the schedule of the run.
-        activations: A schedule of the activations' own, or several; by default the schedule of the run.
+        weights: A separate schedule for the weights, or several; by default the schedule of the run.
+        activations: A separate schedule for the activations, or several; by default the schedule of the run.
         strength: The strength of quantisation as a spec, or several; by default full strength.
         model: One of the task's models; by default the first.
         data: A folder or file with data; by default the task's own.
@@ -79,7 +79,7 @@ def study(
         engine: ``"local"`` for this machine, or ``"ray"`` for a Ray cluster.
         address: The address of a Ray cluster.
         gpus: GPUs for each run on a cluster.
-        retry_failed: Train runs again that failed before.
+        retry_failed: Train failed runs again.
         progress: Whether to print a line for each run that ends, or a function that is called with the progress.
 
     Returns:

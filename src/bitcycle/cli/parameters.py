@@ -101,11 +101,11 @@ Device = Annotated[str, typer.Option(help="The device to train on: cpu, cuda, ..
 BackwardBits = Annotated[
     str,
     typer.Option(
-        help="Bits of the gradients: a width, 'full', or a schedule; default: q_max, full where operands are."
+        help="Bits of the gradients: a width, 'full', or a schedule; default: q_max, or full where both operands are."
     ),
 ]
-Weights = Annotated[str, typer.Option(help="The schedule of weights, if not the same: a spec or a width.")]
-Activations = Annotated[str, typer.Option(help="The schedule of activations, if not the same: a spec or a width.")]
+Weights = Annotated[str, typer.Option(help="A separate schedule for weights: a spec or a width.")]
+Activations = Annotated[str, typer.Option(help="A separate schedule for activations: a spec or a width.")]
 StrengthSpec = Annotated[
     str, typer.Option(help="The strength of quantisation, 0 to 1: a number, or a spec such as linear-rise.")
 ]

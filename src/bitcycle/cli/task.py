@@ -19,7 +19,7 @@ def about() -> None:
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE.py", help="The file to write, such as my_task.py.")],
 ) -> None:
-    """Write a file with a complete task, to be changed into your own."""
+    """Write a file with a complete task, as a starting point for your own."""
     from bitcycle.experiments.tasks.template import write_template
 
     name = write_template(file)

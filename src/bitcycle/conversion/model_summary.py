@@ -127,7 +127,7 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
 
     With example inputs the model runs once, in its current mode and without gradients. Each site then shows the
     signal-to-noise ratio of its operands at the bits that were used, ``10 log10(sum x^2 / sum (x - q)^2)``, and
-    products that run outside any site are listed. The last column tells how each site executes: in integers, or
+    products that run outside any site are listed. The last column shows how each site executes: in integers, or
     simulated and why. Buffers and the random state are restored.
 
     Args:

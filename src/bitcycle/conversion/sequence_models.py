@@ -196,9 +196,9 @@ def check_causality(
     batch_first: bool = True,
     dtype: torch.dtype = torch.float64,
 ) -> CausalityReport:
-    """Measure whether later tokens change earlier outputs, and other samples of a batch those of a sample.
+    """Measure whether later tokens change earlier outputs, and whether the other samples of a batch change an output.
 
-    A copy of the model runs in evaluation mode, at the bits of evaluation, and in double precision, so that the order
+    A copy of the model runs in evaluation mode, at its evaluation bits, and in double precision, so that the order
     in which sums are computed does not matter. The model itself is not changed. A model that looks at all
     tokens by design, such as BERT, is not causal in full precision either, but should not depend on its batch.
 

@@ -55,8 +55,8 @@ def match(
         control: The kind of control.
         total: Total number of training steps.
         backward_bits: Gradient bits of both; ``"max"`` is q_max of the reference, ``None`` is full precision.
-        cost: The cost of a training; by default ``q^2 + 2 q b`` summed over the steps, with gradient bits ``b``. A
-            model whose first layers need no gradient of their input has another one: pass ``bc.cost``'s
+        cost: The cost of a training run; by default ``q^2 + 2 q b`` summed over the steps, with gradient bits ``b``.
+            If the first layers of a model need no gradient of their input, its cost is different: pass ``bc.cost``'s
             ``lambda s: c.training(s, total, backward_bits)``.
 
     Returns:

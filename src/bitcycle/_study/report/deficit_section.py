@@ -124,7 +124,7 @@ class DeficitSection(Section):
         ]
         choice = legend("Select a line in all of these plots", [(shown.experiment.axis, chips)])
         explained = (
-            f"Means over the seeds, for the held arm at every {shown.experiment.column}, and in grey for trainings "
+            f"Means over the seeds, for the held arm at every {shown.experiment.column}, and in grey for runs "
             "without a deficit. A dot marks the first value after a deficit. Hover over a line for its name."
         )
         drawn = part("Diagnostics during training", explained, choice, panels(shown.plots))
