@@ -1,5 +1,6 @@
 """The claims, domains and figures in the repository fit together, and the docs have the numbers of the figures."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,10 +8,20 @@ import pytest
 
 from bitcycle._evidence.design import Kind, Measure, Role, read_design
 from bitcycle._evidence.documents import documents, quoted
-from bitcycle._evidence.figures import Figure, StudyFigures, all_figures, collect, path_of, read, write
+from bitcycle._evidence.figures import (
+    Figure,
+    StudyFigures,
+    all_figures,
+    collect,
+    path_of,
+    progress,
+    read,
+    update,
+    write,
+)
 from bitcycle._evidence.judging import judge
 from bitcycle._evidence.page import html_page, markdown_page
-from bitcycle._evidence.studies import planned_study, restricted, unfinished
+from bitcycle._evidence.studies import lacking, planned_study, restricted, settings_of, unfinished
 from bitcycle._study.store import Store
 from tests.evidence.made_up import claim, design, figures
 
@@ -52,14 +63,20 @@ def test_a_pilot_has_some_settings_of_a_study():
     study = planned(DESIGN.domain("digit-graph"), "cycles")
     some = restricted(study, ["CT 2 cycles"])
     assert {run.schedule for run in some.plan.runs()} == {"CT:2-8:cycles=2"}
-    with pytest.raises(ValueError, match="has no setting 'CT 3 cycles'"):
-        restricted(study, ["CT 3 cycles"])
+    assert restricted(study, None) == study
+
+
+@pytest.mark.parametrize("kind", DESIGN.studies)
+def test_settings_are_known_without_a_plan(kind):
+    domain = next(domain for domain in DESIGN.domains if kind in domain.studies and "data" not in domain.task)
+    study = planned(domain, kind)
+    assert settings_of(DESIGN, study.domain, kind) == list(dict.fromkeys(each.setting for each in study.runs))
 
 
 def test_figures_of_another_machine_are_kept_and_not_trained_again(tmp_path):
     study = planned(DESIGN.domain("digit-graph"), "cycles")
     names = [each.run.name for each in study.runs]
-    made = [Figure(setting, run.schedule, run.seed, 0.9, 0.1, 1, 1.0, run.name, "") for setting, run in study.runs]
+    made = [figure(setting, run) for setting, run in study.runs]
     earlier = StudyFigures("accuracy", True, (*made[:3], replace(made[3], run="a run of an earlier design")))
     with Store(tmp_path / "store.sqlite") as store:
         kept = collect(study, store, earlier)
@@ -70,6 +87,62 @@ def test_figures_of_another_machine_are_kept_and_not_trained_again(tmp_path):
     assert left is not None
     assert [run.name for run in left.runs()] == names[3:]
     assert unfinished(study, names) is None
+
+
+def test_data_is_a_folder_or_files_with_its_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("BITCYCLE_DATA", str(tmp_path))
+    domain = DESIGN.domain("cora-gcn")
+    missing = f"set BITCYCLE_DATA to the folder that contains planetoid/cora ({tmp_path} does not)"
+    for name in ("planetoid/cora/x", "planetoid/ind.cora.x", "planetoid/raw/ind.cora.x"):
+        assert lacking(domain) == missing
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+        assert lacking(domain) == ""
+        shutil.rmtree(tmp_path / "planetoid")
+    monkeypatch.delenv("BITCYCLE_DATA")
+    assert lacking(domain) == "set BITCYCLE_DATA to the folder that contains planetoid/cora"
+    assert lacking(DESIGN.domain("digits")) == ""
+
+
+def figure(setting, run):
+    return Figure(setting, run.schedule, run.seed, 0.9, 0.1, 1, 1.0, run.name, "")
+
+
+def test_figures_of_runs_that_are_no_longer_planned_are_dropped(tmp_path):
+    """A control that was solved anew has the same setting and seed, but it is another run."""
+    study = planned(DESIGN.domain("digit-graph"), "cycles")
+    solved_before = [figure(setting, replace(run, schedule="static:5.5")) for setting, run in study.runs]
+    path = tmp_path / "f.csv"
+    with Store(tmp_path / "store.sqlite") as store:
+        write(path, StudyFigures("accuracy", True, (figure(*study.runs[0]), *solved_before[1:])))
+        assert update(path, study, store) == (1, len(study.runs) - 1)
+        kept = read(path)
+        assert kept is not None
+        assert kept.figures == (figure(*study.runs[0]),)
+        write(path, StudyFigures("accuracy", True, tuple(solved_before)))
+        assert update(path, study, store) == (0, len(study.runs))
+        assert not path.exists()
+    assert len(unfinished(study, {each.run for each in solved_before}).runs()) == len(study.runs)
+
+
+def test_a_figure_takes_the_setting_that_its_run_has_now(tmp_path):
+    study = planned(DESIGN.domain("digit-graph"), "cycles")
+    earlier = StudyFigures("accuracy", True, tuple(figure("an earlier name", run) for _, run in study.runs))
+    with Store(tmp_path / "store.sqlite") as store:
+        kept = collect(study, store, earlier)
+    assert kept is not None
+    assert [each.setting for each in kept.figures] == [each.setting for each in study.runs]
+
+
+def test_progress_counts_planned_figures_alone(tmp_path):
+    study = planned(DESIGN.domain("digit-graph"), "cycles")
+    domain, counted = study.domain, (DESIGN, study.domain, "cycles", Role.JUDGING)
+    assert progress(tmp_path, *counted) == (0, len(study.runs), None)
+    made = [figure(setting, run) for setting, run in study.runs]
+    stray = [replace(made[0], setting="gone"), replace(made[1], seed=made[1].seed + domain.seeds)]
+    write(path_of(tmp_path, domain, "cycles", Role.JUDGING), StudyFigures("accuracy", True, (*made[2:], *stray)))
+    assert progress(tmp_path, *counted)[:2] == (len(study.runs) - 2, len(study.runs))
+    assert not progress(tmp_path, *counted).is_complete
 
 
 def test_figures_are_read_as_they_were_written(tmp_path):

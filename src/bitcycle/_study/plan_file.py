@@ -133,7 +133,7 @@ def plan_of(values: Mapping[str, Any], name: str) -> Plan:
         _string(values.get("name", name), "name"),
         (
             *(_with_controls(_study_part(_resolved({**common, **part}, KEYS))) for part in parts),
-            *(_deficit_part(_resolved({**common, **deficit}, DEFICIT_KEYS)) for deficit in deficits),
+            *(deficit_part(_resolved({**common, **deficit}, DEFICIT_KEYS)) for deficit in deficits),
         ),
     )
 
@@ -155,7 +155,7 @@ def stored_parts(plan_text: str) -> list[StudyPart | DeficitPart]:
     values = _toml_values(plan_text.encode())
     parts, deficits = values.get("part", []), values.get("deficit", [])
     try:
-        return [*map(_study_part, parts), *map(_deficit_part, deficits)]
+        return [*map(_study_part, parts), *map(deficit_part, deficits)]
     except KeyError as error:
         raise ValueError(f"the stored plan has no {error.args[0]}") from None
 
@@ -238,7 +238,8 @@ def _spec(value: Any, what: str) -> str:
     return str(as_schedule(f"static:{value}" if isinstance(value, int) else _string(value, what)))
 
 
-def _deficit_part(values: Mapping[str, Any]) -> DeficitPart:
+def deficit_part(values: Mapping[str, Any]) -> DeficitPart:
+    """Return the experiments of a table that has bits and steps. Neither the code of the task nor torch is needed."""
     pairs = _bit_pairs(values["bits"])
     if len(pairs) > 1:
         raise ValueError(f"a deficit must have one pair of bits, got {len(pairs)}: write one [[deficit]] for each")

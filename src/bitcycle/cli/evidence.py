@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,9 @@ from bitcycle.cli.parameters import Workers
 
 if TYPE_CHECKING:
     from bitcycle._evidence.design import Design, Domain, Role
+    from bitcycle._evidence.studies import PlannedStudy
+    from bitcycle._study.store import Store
+    from bitcycle.experiments.result import RunFailure
 
 evidence = typer.Typer(
     no_args_is_help=True,
@@ -26,7 +30,11 @@ EvidenceStore = Annotated[Path, typer.Option(help="The store of all runs.")]
 Pilot = Annotated[bool, typer.Option("--pilot", help="With the random seeds for tuning instead of those for judging.")]
 Parts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[DOMAIN|DOMAIN/STUDY]...", help="What to do, as 'bitcycle evidence status' lists it."),
+    typer.Argument(
+        metavar="[DOMAIN|DOMAIN/STUDY]...",
+        help="Domains, or studies such as digits/cycles or 'digits/range test'; default: all (see 'bitcycle evidence "
+        "status').",
+    ),
 ]
 
 FOLDER = Path("evidence")
@@ -40,8 +48,13 @@ def run(
     store: EvidenceStore = STORE,
     pilot: Pilot = False,
     workers: Workers = 0,
-    schedules: Annotated[
-        list[str] | None, typer.Option("--setting", help="Only these settings of each study; repeatable.")
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setting",
+            help="Only these settings, as in the column 'setting' of evidence/figures/*.csv; studies without them are "
+            "skipped; repeatable.",
+        ),
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Also train the runs whose figures are in the folder.")
@@ -49,61 +62,73 @@ def run(
 ) -> None:
     """Train the runs that are missing, all or some parts, and write their figures.
 
-    Stop it at any time, and run the same command again to go on. Runs whose figures are in the folder are not trained
-    again, unless --again is given.
+    Stop it at any time, and run the same command again to go on; it also repeats failed runs. Runs whose figures are in
+    the folder are not trained again, unless --again is given. Unless they are named, domains whose data or model is not
+    there are skipped.
     """
     from bitcycle._evidence.design import read_design
-    from bitcycle._evidence.figures import collect, path_of, read, write
+    from bitcycle._evidence.figures import path_of, read
     from bitcycle._evidence.studies import planned_study, restricted, unfinished
     from bitcycle._study.driver import run_study
     from bitcycle._study.engines.local import LocalEngine
+    from bitcycle._study.format import count
     from bitcycle._study.store import Store
     from bitcycle.cli.study import StudyBar
 
-    design, role = read_design(folder), _role(pilot)
+    design, role, command = read_design(folder), _role(pilot), shlex.join(["bitcycle", *sys.argv[1:]])
+    chosen = _present(_with_settings(design, _chosen(design, parts), settings), parts)
     engine = LocalEngine(workers, threads=1)
+    failures: list[RunFailure] = []
+    tried = 0
     with Store(store) as opened:
-        for domain, kind in _chosen(design, parts):
+        for domain, kind in chosen:
             whole, path = planned_study(design, domain, kind, role), path_of(folder, domain, kind, role)
             earlier = read(path)
-            study = restricted(whole, schedules)
+            study = restricted(whole, settings)
             done = set() if again or earlier is None else {figure.run for figure in earlier.figures}
             plan = unfinished(study, done)
             total = len(study.plan.runs())
             print(f"{domain.id}/{kind}: {total} runs, {len(plan.runs()) if plan else 0} without figures", flush=True)
-            if plan is None:
+            if plan is None:  # the file may still have figures that are no longer planned, or other names of settings
+                planned = {(setting, run.name) for setting, run in whole.runs}
+                if earlier and {(figure.setting, figure.run) for figure in earlier.figures} != planned:
+                    _update(path, whole, opened)
                 continue
             with StudyBar() as bar:
                 try:
-                    run_study(plan, opened, engine, shlex.join(["bitcycle", *sys.argv[1:]]), watch=bar.update)
+                    run_study(plan, opened, engine, command, retry_failed=True, watch=bar.update)
                 except KeyboardInterrupt:
                     bar.close()
                     print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
                     raise typer.Exit(130) from None
                 finally:
-                    found = collect(whole, opened, earlier)
-                    if found is not None:
-                        write(path, found)
-            for failure in opened.failures(plan.runs()):
-                print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
+                    _update(path, whole, opened)
+            failures += opened.failures(plan.runs())
+            tried += len(plan.runs())
+    if failures:
+        for reason, number in Counter(failure.reason for failure in failures).most_common():
+            print(f"bitcycle: {number} of {count(tried, 'run')} failed: {reason}", file=sys.stderr)
+        shown = shlex.join(["bitcycle", "results", "--failed", "--store", str(store)])
+        print(f"'{shown}' shows the tracebacks; the same command repeats these runs", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 @evidence.command()
 def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore = STORE, pilot: Pilot = False) -> None:
     """Write the figures of all finished runs, without training anything."""
     from bitcycle._evidence.design import read_design
-    from bitcycle._evidence.figures import collect, path_of, read, write
+    from bitcycle._evidence.figures import path_of
     from bitcycle._evidence.studies import planned_study
     from bitcycle._study.store import Store
 
+    if not store.exists():
+        raise ValueError(f"there is no store {store}: 'bitcycle evidence run' creates one, --store selects one")
     design, role = read_design(folder), _role(pilot)
-    with Store(store, must_exist=True) as opened:
-        for domain, kind in _chosen(design, parts):
+    with Store(store) as opened:
+        for domain, kind in _present(_chosen(design, parts), parts):
             path = path_of(folder, domain, kind, role)
-            found = collect(planned_study(design, domain, kind, role), opened, read(path))
-            if found is not None:
-                write(path, found)
-                print(f"{path}: {len(found.figures)} runs")
+            if number := _update(path, planned_study(design, domain, kind, role), opened):
+                print(f"{path}: {number} runs")
 
 
 @evidence.command()
@@ -119,20 +144,20 @@ def repeat(
     They are equal on the kind of machine that made them; another CPU may differ in the last digits.
     """
     from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.figures import path_of, read
+    from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.repetition import Known, known_runs, sample
     from bitcycle._evidence.repetition import repeat as repeated
     from bitcycle._evidence.studies import planned_study
     from bitcycle._study.format import count
 
     design = read_design(folder)
+    made = all_figures(folder, design, Role.JUDGING)
+    chosen_parts = [(domain, kind) for domain, kind in _chosen(design, parts) if (domain.id, kind) in made]
     known: dict[str, Known] = {}
-    for domain, kind in _chosen(design, parts):
-        figures = read(path_of(folder, domain, kind, Role.JUDGING))
-        if figures is not None:
-            known |= known_runs(planned_study(design, domain, kind, Role.JUDGING), figures)
+    for domain, kind in _present(chosen_parts, parts):
+        known |= known_runs(planned_study(design, domain, kind, Role.JUDGING), made[domain.id, kind])
     if not known:
-        raise ValueError(f"{folder} has no figures to repeat: 'bitcycle evidence run' makes them")
+        raise ValueError(f"{folder} has no figures that can be repeated: 'bitcycle evidence run' makes them")
     chosen = sample(known, share / 100, seed)
     print(f"{count(len(chosen), 'run')} of {len(known)}", flush=True)
     equal = 0
@@ -150,22 +175,28 @@ def repeat(
 
 @evidence.command()
 def status(folder: Folder = FOLDER) -> None:
-    """List the parts in the order in which they run, with their estimated time and the figures there are."""
+    """List the parts in the order in which they run: how many of their runs are done, and the time of one core.
+
+    The time is measured if the domain is complete, and estimated (est.) if not. Runs are counted by setting and seed;
+    'bitcycle evidence run' also repeats those whose schedule has changed since.
+    """
     from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.figures import path_of, read
+    from bitcycle._evidence.figures import progress, total_seconds
 
     design = read_design(folder)
     rows = []
-    for domain, kind in _chosen(design, None):
-        found = read(path_of(folder, domain, kind, Role.JUDGING))
-        pilots = read(path_of(folder, domain, kind, Role.TUNING))
-        rows.append(
-            [
-                *(f"{domain.id}/{kind}", str(domain.seeds), f"{domain.hours:g}"),
-                *(str(len(each.figures)) if each else "" for each in (found, pilots)),
-            ]
+    for domain in design.domains:
+        judging, pilots = (
+            [progress(folder, design, domain, kind, role) for kind in domain.studies]
+            for role in (Role.JUDGING, Role.TUNING)
         )
-    print(table(["part", "seeds", "core hours of the domain", "figures", "pilot figures"], rows))
+        seconds = total_seconds(each.figures for each in judging if each.figures)
+        complete = all(each.is_complete for each in judging)
+        hours = f"{seconds / 3600:.2f}" if complete else f"{domain.hours:g} est."
+        for kind, of_judging, of_pilots in zip(domain.studies, judging, pilots, strict=True):
+            done = f"{of_judging.done} of {of_judging.planned}"
+            rows.append([f"{domain.id}/{kind}", str(domain.seeds), done, hours, str(of_pilots.done or "")])
+    print(table(["part", "seeds", "runs", "hours of the domain", "pilot runs"], rows))
 
 
 @evidence.command()
@@ -235,7 +266,55 @@ def _chosen(design: Design, parts: list[str] | None) -> list[tuple[Domain, str]]
     for name in parts or [domain.id for domain in design.domains]:
         id, _, kind = name.partition("/")
         domain = design.domain(id)
-        if kind and kind not in domain.studies:
+        named = [each for each in domain.studies if _hyphenated(each) == _hyphenated(kind)] if kind else domain.studies
+        if not named:
             raise ValueError(f"the domain {id} has no study {kind!r}; it has {', '.join(domain.studies)}")
-        chosen += [(domain, each) for each in ([kind] if kind else domain.studies)]
+        chosen += [(domain, each) for each in named]
     return chosen
+
+
+def _hyphenated(kind: str) -> str:
+    """Return the name of a study as in the name of its file."""
+    return kind.replace(" ", "-")
+
+
+def _with_settings(
+    design: Design, chosen: list[tuple[Domain, str]], settings: list[str] | None
+) -> list[tuple[Domain, str]]:
+    """Return the studies that have some of these settings; all if none are given."""
+    from bitcycle._evidence.studies import settings_of
+
+    if not settings:
+        return chosen
+    known = [settings_of(design, domain, kind) for domain, kind in chosen]
+    names = dict.fromkeys(name for each in known for name in each)
+    for setting in settings:
+        if setting not in names:
+            raise ValueError(f"no chosen study has the setting {setting!r}; they have {', '.join(map(repr, names))}")
+    return [part for part, each in zip(chosen, known, strict=True) if not set(settings).isdisjoint(each)]
+
+
+def _present(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> list[tuple[Domain, str]]:
+    """Return the studies whose data and model are there. Without them, a part that is named is an error, others are
+    skipped, with a line for each domain.
+    """
+    from bitcycle._evidence.studies import lacking
+
+    advice = {domain.id: lacking(domain) for domain, _ in chosen}
+    for id, text in advice.items():
+        if text and parts:
+            raise ValueError(f"{id}: {text}")
+        if text:
+            print(f"{id}: skipped; {text}", file=sys.stderr)
+    return [(domain, kind) for domain, kind in chosen if not advice[domain.id]]
+
+
+def _update(path: Path, study: PlannedStudy, store: Store) -> int:
+    """Write the figures of a study, say if some were dropped, and return how many there are."""
+    from bitcycle._evidence.figures import update
+    from bitcycle._study.format import count
+
+    number, dropped = update(path, study, store)
+    if dropped:
+        print(f"{path}: dropped {count(dropped, 'figure')} of runs that are no longer planned", file=sys.stderr)
+    return number

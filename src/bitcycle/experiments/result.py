@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -14,6 +15,9 @@ from bitcycle.schedules import Schedule, schedule
 
 TEST_LOSS = "test loss"
 """The name of the mean loss on the test set among the further metrics. Stored results have it: do not change it."""
+
+_MODULE = re.compile(r"(?:\w+\.)+(?=[A-Z]\w*(?::|$))")
+"""The module before the class of an exception."""
 
 
 class Diagnostic(StrEnum):
@@ -94,5 +98,11 @@ class RunFailure:
 
     @property
     def reason(self) -> str:
-        """The last line of the traceback."""
-        return self.traceback.strip().rpartition("\n")[2]
+        """The last line of the traceback, without the module of the exception.
+
+        >>> RunFailure(RunConfig("image", "CR", 9), "Traceback ...\\nmy.module.DataError: no images").reason
+        'DataError: no images'
+        """
+        line = self.traceback.strip().rpartition("\n")[2]
+        module = _MODULE.match(line)
+        return line[module.end() :] if module else line

@@ -1,0 +1,188 @@
+"""``bitcycle evidence``, as a user calls it, in a folder with small domains."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import bitcycle
+
+TASK = """
+import os
+
+from tiny_task import Tiny
+
+
+class DiskError(Exception):
+    pass
+
+
+class Small(Tiny):
+    def loaders(self, run):
+        if "FULL" in os.environ:
+            raise DiskError("the disk is full")
+        return super().loaders(run)
+"""
+CLAIMS = "smallest = 0.1\nclaim = []\n"
+DOMAINS = """
+[seeds]
+tuning = 0
+number_for_tuning = 1
+judging = 100
+
+[[studies.widths.part]]
+schedules = ["static q_max", "static q_min"]
+
+[[studies."long names".part]]
+schedules = ["CR"]
+suffix = " here"
+
+[[domain]]
+id = "real"
+studies = ["widths"]
+task = { task = "graph", data = "planetoid/none", bits = [2, 8], steps = 2 }
+COMMON
+
+[[domain]]
+id = "pretrained"
+studies = ["widths"]
+task = { task = "entailment", model = "package:no_such_model/model", bits = [2, 8], steps = 2 }
+COMMON
+
+[[domain]]
+id = "small"
+studies = ["widths", "long names"]
+task = { task = "TASK", bits = [3, 8], steps = 4 }
+COMMON
+"""
+COMMON = """title = ""
+kinds = []
+measure = "test loss"
+seeds = 2
+scale = ""
+paper = ""
+settles = ""
+hours = 7"""
+SKIPPED = (
+    "real: skipped; set BITCYCLE_DATA to the folder that contains planetoid/none\n"
+    "pretrained: skipped; install its model: pip install --no-deps no-such-model\n"
+)
+
+
+@pytest.fixture
+def evidence(tmp_path):
+    """Return a function that runs a command of ``bitcycle evidence`` in a folder of its own."""
+    shutil.copy(Path(__file__).parents[1] / "chaos" / "tiny_task.py", tmp_path)
+    (tmp_path / "small_task.py").write_text(TASK)
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence" / "claims.toml").write_text(CLAIMS)
+    domains = DOMAINS.replace("COMMON", COMMON).replace("TASK", f"{tmp_path / 'small_task.py'}:Small")
+    (tmp_path / "evidence" / "domains.toml").write_text(domains)
+
+    def run(*words, **variables):
+        environment = {key: value for key, value in os.environ.items() if key != "BITCYCLE_DATA"}
+        return bitcycle("evidence", *words, cwd=tmp_path, env=environment | variables)
+
+    return run
+
+
+def test_all_that_can_run_runs_and_is_counted(evidence, tmp_path):
+    told = evidence("run", "--workers", "1")
+    assert told.returncode == 0, told.stderr
+    assert told.stderr.startswith(SKIPPED)
+    assert "small/widths: 4 runs, 4 without figures\n" in told.stdout
+    assert "small/long names: 2 runs, 2 without figures\n" in told.stdout
+    listed = [line.split("  ") for line in evidence("status").stdout.splitlines()]
+    cells = [[cell.strip() for cell in line if cell] for line in listed]
+    assert cells[:2] == [
+        ["part", "seeds", "runs", "hours of the domain", "pilot runs"],
+        ["real/widths", "2", "0 of 4", "7 est."],
+    ]
+    assert cells[3:] == [["small/widths", "2", "4 of 4", "0.00"], ["small/long names", "2", "2 of 2", "0.00"]]
+
+    path = tmp_path / "evidence" / "figures" / "small-widths.csv"
+    written = path.read_text()
+    path.write_text(f"{written}static q_min,static:2,100,0.5,0.1,1,1.0,a run of an earlier design,\n")
+    again = evidence("run", "--workers", "1")
+    assert again.returncode == 0, again.stderr
+    assert "small/widths: 4 runs, 0 without figures\n" in again.stdout
+    assert "small-widths.csv: dropped 1 figure of runs that are no longer planned\n" in again.stderr
+    assert path.read_text() == written
+
+
+def test_failed_runs_are_told_by_reason_and_tried_again(evidence):
+    told = evidence("run", "small/widths", "--workers", "1", FULL="1")
+    assert told.returncode == 1
+    assert told.stderr.count("the disk is full") == 1
+    assert "bitcycle: 4 of 4 runs failed: DiskError: the disk is full\n" in told.stderr
+    assert "'bitcycle results --failed --store out/evidence.sqlite' shows the tracebacks" in told.stderr
+    again = evidence("run", "small/widths", "--workers", "1")
+    assert again.returncode == 0, again.stderr
+    assert "4 of 4" in evidence("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "error"),
+    [
+        (["run", "real"], {}, "real: set BITCYCLE_DATA to the folder that contains planetoid/none"),
+        (
+            ["run", "small", "real"],
+            {"BITCYCLE_DATA": "/nowhere"},
+            "real: set BITCYCLE_DATA to the folder that contains planetoid/none (/nowhere does not)",
+        ),
+        (["run", "pretrained/widths"], {}, "pretrained: install its model: pip install --no-deps no-such-model"),
+        (
+            ["run", "small", "--setting", "CR"],
+            {},
+            "no chosen study has the setting 'CR'; they have 'static q_max', 'static q_min', 'CR here'",
+        ),
+        (["run", "small/width"], {}, "the domain small has no study 'width'; it has widths, long names"),
+        (
+            ["figures", "--store", "none.sqlite"],
+            {},
+            "there is no store none.sqlite: 'bitcycle evidence run' creates one, --store selects one",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(evidence, tmp_path, words, variables, error):
+    told = evidence(*words, **variables)
+    assert (told.returncode, told.stderr) == (2, f"bitcycle: {error}\n")
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_a_setting_chooses_the_studies_that_have_it(evidence):
+    told = evidence("run", "small", "--setting", "CR here", "--workers", "1")
+    assert told.returncode == 0, told.stderr
+    assert told.stdout == "small/long names: 2 runs, 2 without figures\n"
+    assert "small/long names: 2 runs, 0 without figures" in evidence("run", "small/long-names").stdout
+    again = evidence("repeat", "--share", "50", "--workers", "1")
+    assert again.returncode == 0, again.stderr
+    assert "1 of 1 repeated run equal" in again.stdout
+
+
+def test_repeat_skips_domains_without_data(evidence, tmp_path):
+    figures = tmp_path / "evidence" / "figures"
+    figures.mkdir()
+    heads = "setting,schedule,seed,accuracy,loss,bitops,seconds,run,execution"
+    (figures / "real-widths.csv").write_text(f"{heads}\nstatic q_max,static:8,100,0.5,0.1,1,1.0,abc,\n")
+    told = evidence("repeat")
+    assert told.returncode == 2
+    assert told.stderr.splitlines() == [
+        SKIPPED.splitlines()[0],
+        "bitcycle: evidence has no figures that can be repeated: 'bitcycle evidence run' makes them",
+    ]
+
+
+def test_the_status_does_not_load_torch(evidence, tmp_path):
+    code = (
+        "import sys; from bitcycle.cli.app import main\n"
+        "sys.argv = ['bitcycle', 'evidence', 'status']\n"
+        "try: main()\n"
+        "finally: assert 'torch' not in sys.modules\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "small/widths" in told.stdout
