@@ -170,3 +170,13 @@ def test_damaged_folders(folder):
 def test_an_unknown_model():
     with pytest.raises(ValueError, match="has no model 'bert-tinny'; did you mean 'bert-tiny'"):
         task_named("entailment").prepare(RunConfig("entailment", "full", 1, model="bert-tinny"))
+
+
+def test_fewer_pairs_on_request():
+    options = {"validation": "30", "test": "20"}
+    training = task_named("entailment").prepare(RunConfig("entailment", "full", 1, options=options))
+    assert (len(training.data.validation), len(training.data.test)) == (30, 20)
+    training.model.eval()
+    assert len(training.test().losses) == 20
+    with pytest.raises(ValueError, match="test must be an integer of 1 or more, got '0'"):
+        task_named("entailment").prepare(RunConfig("entailment", "full", 1, options={"test": "0"}))

@@ -40,6 +40,12 @@ def test_one_finite_loss_per_example(trained):
         assert len(losses) == len(trained.data[Split.VALIDATION])
 
 
+def test_one_pass_gives_what_single_passes_give(trained):
+    metric, _, losses = trained.test()
+    assert metric == trained.evaluate(Split.TEST)
+    assert torch.equal(losses, trained.example_losses(Split.TEST))
+
+
 def test_the_losses_of_images_with_objects_are_those_of_batches_of_one():
     training = task_named("detection").prepare(RunConfig("detection", "static:8", 1))
     training.model.eval()

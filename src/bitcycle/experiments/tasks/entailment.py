@@ -21,9 +21,11 @@ from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks.task import (
     AUTO,
     Batches,
+    FinalFigures,
     Option,
     Task,
     Training,
+    classification_figures,
     positive_number,
     positive_option,
     register_task,
@@ -52,6 +54,7 @@ class EntailmentTask(Task):
         "activations": ACTIVATIONS,
         "rate": Option(AUTO, "learning rate; auto = 1e-5 for a pretrained model, else set by its size"),
         "validation": Option(AUTO, "number of validation pairs that are used; auto = all"),
+        "test": Option(AUTO, "number of test pairs that are used; auto = all"),
     }
     embedded = "sentences with labels from a small natural-logic generator"
     official = "XNLI, SNLI, GLUE (RTE, MNLI) tsv and jsonl"
@@ -65,8 +68,11 @@ class EntailmentTask(Task):
         transformers = need("transformers", "text", "the entailment task")
         name, options = self.chosen_model(run), self.chosen_options(run)
         recipe = recipe_of(options)
-        used = positive_option("validation", options["validation"], auto=len(data.validation))
-        data = replace(data, validation=data.validation[:used])
+        data = replace(
+            data,
+            validation=data.validation[: positive_option("validation", options["validation"], len(data.validation))],
+            test=data.test[: positive_option("test", options["test"], len(data.test))],
+        )
         if Path(name).is_dir():
             pretrained = pretrained_encoder(name, len(data.labels))
             rate = positive_number("rate", options["rate"], auto=1e-5)
@@ -124,15 +130,19 @@ class EntailmentTraining(Training):
     def loss(self, step: int) -> Tensor:
         return nn.functional.cross_entropy(*self._output([self.data.train[row] for row in self.batches(step).tolist()]))
 
-    @torch.no_grad()
     def evaluate(self, split: Split) -> float:
-        correct = sum(int((logits.argmax(1) == labels).sum()) for logits, labels in self._outputs(split))
-        return correct / len(self.data[split])
+        return self._figures(split).metric
+
+    def test(self) -> FinalFigures:
+        return self._figures(Split.TEST)
+
+    def example_losses(self, split: Split) -> Tensor | None:
+        """Return the cross entropy of each pair."""
+        return self._figures(split).losses
 
     @torch.no_grad()
-    def example_losses(self, split: Split) -> Tensor:
-        """Return the cross entropy of each pair."""
-        return torch.cat([nn.functional.cross_entropy(*output, reduction="none") for output in self._outputs(split)])
+    def _figures(self, split: Split) -> FinalFigures:
+        return classification_figures(self._outputs(split))
 
     def example(self) -> dict[str, Tensor]:
         return self._inputs(self.data.train[: self.batch])

@@ -16,7 +16,14 @@ from bitcycle.experiments.models.cifar_resnet import CifarResNet
 from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
 from bitcycle.experiments.models.mobilenet_v2 import MobileNetV2
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import Batches, Task, Training, register_task
+from bitcycle.experiments.tasks.task import (
+    Batches,
+    FinalFigures,
+    Task,
+    Training,
+    classification_figures,
+    register_task,
+)
 from bitcycle.kernels.noise import mix
 
 SMALL_IMAGES = 64  # up to this size in pixels, networks have the strides for CIFAR
@@ -78,15 +85,19 @@ class ImageTraining(Training):
             x = crop_and_flip(x, torch.Generator().manual_seed(mix(self.seed, step, 1) >> 1))
         return F.cross_entropy(self.model(self._normalised(x)), self.data.train.labels[rows].to(self.device))
 
-    @torch.no_grad()
     def evaluate(self, split: Split) -> float:
-        correct = sum(int((logits.argmax(1) == labels).sum()) for logits, labels in self._outputs(split))
-        return correct / len(self.data[split])
+        return self._figures(split).metric
+
+    def test(self) -> FinalFigures:
+        return self._figures(Split.TEST)
+
+    def example_losses(self, split: Split) -> Tensor | None:
+        """Return the cross entropy of each image."""
+        return self._figures(split).losses
 
     @torch.no_grad()
-    def example_losses(self, split: Split) -> Tensor:
-        """Return the cross entropy of each image."""
-        return torch.cat([F.cross_entropy(*output, reduction="none") for output in self._outputs(split)])
+    def _figures(self, split: Split) -> FinalFigures:
+        return classification_figures(self._outputs(split))
 
     def example(self) -> Tensor:
         return torch.zeros(self.batch, self.data.channels, self.data.size, self.data.size, device=self.device)

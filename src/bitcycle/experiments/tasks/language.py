@@ -17,7 +17,7 @@ from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.data.text import WordData, python_reference, read_words
 from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import AUTO, Option, Task, Training, positive_option, register_task
+from bitcycle.experiments.tasks.task import AUTO, FinalFigures, Option, Task, Training, positive_option, register_task
 from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 
 LENGTH = 35  # words between truncations of back-propagation
@@ -110,24 +110,26 @@ class LanguageTraining(Training):
         self.carried = None if state is None else tuple(part.detach() for part in state)
         return F.cross_entropy(logits.flatten(0, 1), following.flatten())
 
-    @torch.no_grad()
     def evaluate(self, split: Split) -> float:
-        columns = self.held_out[split]
-        total = sum(
-            float(F.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction="sum"))
-            for logits, following in self._outputs(columns)
-        )
-        return math.exp(min(total / (len(columns) - 1) / columns.shape[1], 100.0))
+        return self._figures(split).metric
+
+    def test(self) -> FinalFigures:
+        return self._figures(Split.TEST)
+
+    def example_losses(self, split: Split) -> Tensor | None:
+        """Return the mean cross entropy of the words of each stretch of text, of 35 words or, at the end, fewer."""
+        return self._figures(split).losses
 
     @torch.no_grad()
-    def example_losses(self, split: Split) -> Tensor:
-        """Return the mean cross entropy of the words of each stretch of text, of 35 words or, at the end, fewer."""
-        return torch.cat(
-            [
-                F.cross_entropy(logits.movedim(2, 1), following, reduction="none").mean(0)
-                for logits, following in self._outputs(self.held_out[split])
-            ]
-        )
+    def _figures(self, split: Split) -> FinalFigures:
+        """Return the perplexity and the losses of stretches, in one pass."""
+        columns = self.held_out[split]
+        total, losses = 0.0, []
+        for logits, following in self._outputs(columns):
+            total += float(F.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction="sum"))
+            losses.append(F.cross_entropy(logits.movedim(2, 1), following, reduction="none").mean(0))
+        perplexity = math.exp(min(total / (len(columns) - 1) / columns.shape[1], 100.0))
+        return FinalFigures(perplexity, {}, torch.cat(losses))
 
     def example(self) -> Tensor:
         return torch.zeros(LENGTH, self.batch, dtype=torch.long, device=self.device)
