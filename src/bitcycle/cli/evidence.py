@@ -221,8 +221,11 @@ def power(folder: Folder = FOLDER) -> None:
     if not rows:
         raise ValueError(f"{folder} has no pilots: 'bitcycle evidence run --pilot' trains them")
     print(
-        "For each number of seeds: how often the claim is decided if there is no effect (greater: contradicted; no "
-        "worse: supported) / the smallest effect that is detected with a power of 80 %. Effects are in gaps.\n"
+        "effect, scatter: mean and standard deviation over pilot seeds, in gaps.\n"
+        "5 seeds, ...: the probability of the right verdict if the true effect is zero (contradicted for claims that "
+        "something is better, supported for claims that it is no worse) / the smallest effect that is detected with a "
+        "power of 80 %, in gaps.\n"
+        "Claims whose settings are not in the pilots of a domain are not listed.\n"
     )
     heads = ["domain", "claim", "measure", "pilots", "effect", "scatter", *(f"{n} seeds" for n in SEEDS)]
     print(table(heads, rows))
