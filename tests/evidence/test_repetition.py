@@ -14,11 +14,11 @@ from bitcycle.experiments.training import train
 from tests.evidence.made_up import design
 
 
-@pytest.fixture(scope="module")
-def known():
+@pytest.fixture(scope="module", params=["simulated", "integer"])
+def known(request):
     runs = [RunConfig("graph", "static:4", 2, seed, "max") for seed in (100, 101)]
     study = PlannedStudy(design().domains[0], "schedules", tuple(PlannedRun("static", r) for r in runs), Plan("p", ()))
-    record, _ = train(runs[0])
+    record, _ = train(runs[0], execute=request.param)
     figure = figure_of("static", record)
     made = StudyFigures("accuracy", True, (figure, replace(figure, run="a run of an earlier design")))
     return known_runs(study, made)
@@ -28,6 +28,7 @@ def test_a_repetition_is_equal_digit_by_digit(known):
     assert len(known) == 1
     [repetition] = repeat(list(known.values()), workers=1)
     assert repetition.is_equal
+    assert repetition.again.execution == repetition.known.execution
     assert not Repetition(
         replace(repetition.known, loss=repetition.known.loss * (1 + 2**-50)), repetition.again
     ).is_equal
