@@ -48,7 +48,7 @@ class Reason(StrEnum):
     INCOMPLETE = "only some of its seeds are done"
     DIVERGED = "runs diverged"
     NO_GAP = "static q_min is not shown to lose against static q_max"
-    UNDECIDED = "the interval allows both"
+    UNDECIDED = "the interval is too wide to decide"
     MEASURES_DISAGREE = "the test loss and the metric disagree"
     NO_SUBJECT = "the claim it builds on is not supported here"
     SMALL = "the effect is smaller than the smallest worth knowing"
