@@ -136,9 +136,9 @@ def explanations(claims: Sequence[Claim]) -> dict[str, str]:
         "schedules of a group differ in cost where a cycle has few steps. 'Quality rises with cost' is a slope over "
         "the ten schedules, in gaps from the cost of static q_min to that of static q_max. A long deficit lasts four "
         "normal runs.",
-        "Tested widths": "Training runs are tested at the largest width of their schedule, unless a claim says that they are "
-        "tested at their last width. Schedules that end at q_min, such as q_max followed by q_min, are thus tested at a "
-        "width that they did not end at, which can make them look much worse.",
+        "Tested widths": "Training runs are tested at the largest width of their schedule, unless a claim says that "
+        "they are tested at their last width. Schedules that end at q_min, such as q_max followed by q_min, are thus "
+        "tested at a width that they did not end at, which can make them look much worse.",
         "Before and after": "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml "
         "before the judging runs; later changes are noted there. Judging seeds are used for verdicts alone. Pilots "
         "have other seeds; 'bitcycle evidence power' analyses their power.",
