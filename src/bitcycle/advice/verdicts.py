@@ -52,11 +52,11 @@ Claims = dict[str, Any]
 def tested_bits() -> str:
     """Return the widths between which the schedules of the evidence move.
 
-    >>> tested_bits().split(" and ")[-1].count("-")
+    >>> tested_bits().split(", ")[0].count("-")
     1
     """
     pairs = {tuple(each["bits"]) for claim in _read().values() for each in claim["domains"]}
-    return " and ".join(f"{low}-{high}" for low, high in sorted(pairs))
+    return ", ".join(f"{low}-{high}" for low, high in sorted(pairs))
 
 
 def verdict(claim: str, task: str | None = None) -> Verdict:
