@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bitcycle._support.names import nearest
 from bitcycle.advice.answer import Alternative, percent
-from bitcycle.advice.verdicts import tested_bits, verdict
+from bitcycle.advice.verdicts import widths_of_evidence, verdict
 from bitcycle.schedules import DEFAULT_CYCLES, Constant, Schedule, schedule
 from bitcycle.schedules.base import positive
 from bitcycle.schedules.comparison import EARLY
@@ -206,7 +206,7 @@ def found(claim: str, domain: str | None) -> str:
 
 def about_evidence() -> list[str]:
     """Return what the evidence rests on; nothing if there is none."""
-    bits = tested_bits()
+    bits = widths_of_evidence()
     return [f"Evidence: from small tasks, at {bits} bits; your own runs (records) count more."] if bits else []
 
 

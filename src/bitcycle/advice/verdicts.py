@@ -49,10 +49,10 @@ class Verdict:
 Claims = dict[str, Any]
 
 
-def tested_bits() -> str:
+def widths_of_evidence() -> str:
     """Return the widths between which the schedules of the evidence move.
 
-    >>> tested_bits().split(", ")[0].count("-")
+    >>> widths_of_evidence().split(", ")[0].count("-")
     1
     """
     pairs = {tuple(each["bits"]) for claim in _read().values() for each in claim["domains"]}
