@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bitcycle._support.names import nearest
 from bitcycle.advice.answer import Alternative, percent
-from bitcycle.advice.verdicts import widths_of_evidence, verdict
+from bitcycle.advice.verdicts import verdict, widths_of_evidence
 from bitcycle.schedules import DEFAULT_CYCLES, Constant, Schedule, schedule
 from bitcycle.schedules.base import positive
 from bitcycle.schedules.comparison import EARLY
