@@ -191,3 +191,10 @@ def test_a_run_can_be_tested_at_the_width_it_ends_at():
     assert "evaluate_at" not in high_low.as_dict()
     with pytest.raises(ValueError, match="evaluate_at must be 'max' or 'current', got 'last'"):
         replace(high_low, evaluate_at="last")
+
+
+def test_a_task_can_record_further_metrics(monkeypatch):
+    graph = type(task_named("graph").prepare(RunConfig("graph", "static:8", 1)))
+    monkeypatch.setattr(graph, "extra_metrics", lambda self, split: {"nodes": float(len(self.data[split]))})
+    result, _ = train(RunConfig("graph", "static:8", 1))
+    assert set(result.extra) == {"nodes", "test loss"}

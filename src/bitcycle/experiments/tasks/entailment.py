@@ -18,6 +18,7 @@ from bitcycle.experiments.data.sentence_pairs import Pair, PairData, read_pairs
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks.one_pass import OnePassTraining, classification_figures
 from bitcycle.experiments.tasks.task import (
     AUTO,
     Batches,
@@ -25,7 +26,6 @@ from bitcycle.experiments.tasks.task import (
     Option,
     Task,
     Training,
-    classification_figures,
     positive_number,
     positive_option,
     register_task,
@@ -100,7 +100,7 @@ class EntailmentTask(Task):
         )
 
 
-class EntailmentTraining(Training):
+class EntailmentTraining(OnePassTraining):
     """AdamW; the learning rate rises linearly over the first tenth of training and then falls linearly."""
 
     policy = "bert"
@@ -130,18 +130,9 @@ class EntailmentTraining(Training):
     def loss(self, step: int) -> Tensor:
         return nn.functional.cross_entropy(*self._output([self.data.train[row] for row in self.batches(step).tolist()]))
 
-    def evaluate(self, split: Split) -> float:
-        return self._figures(split).metric
-
-    def test(self) -> FinalFigures:
-        return self._figures(Split.TEST)
-
-    def example_losses(self, split: Split) -> Tensor | None:
-        """Return the cross entropy of each pair."""
-        return self._figures(split).losses
-
     @torch.no_grad()
-    def _figures(self, split: Split) -> FinalFigures:
+    def figures(self, split: Split) -> FinalFigures:
+        """Return the accuracy and the cross entropy of each pair."""
         return classification_figures(self._outputs(split))
 
     def example(self) -> dict[str, Tensor]:

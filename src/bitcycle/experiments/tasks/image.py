@@ -16,12 +16,12 @@ from bitcycle.experiments.models.cifar_resnet import CifarResNet
 from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
 from bitcycle.experiments.models.mobilenet_v2 import MobileNetV2
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks.one_pass import OnePassTraining, classification_figures
 from bitcycle.experiments.tasks.task import (
     Batches,
     FinalFigures,
     Task,
     Training,
-    classification_figures,
     register_task,
 )
 from bitcycle.kernels.noise import mix
@@ -52,7 +52,7 @@ class ImageTask(Task):
         return ImageTraining(run, data, _model(self.chosen_model(run), data))
 
 
-class ImageTraining(Training):
+class ImageTraining(OnePassTraining):
     """SGD with learning rate 0.1 (0.03 for MobileNetV2), momentum 0.9 and weight decay 1e-4."""
 
     def __init__(self, run: RunConfig, data: ImageData, model: nn.Module) -> None:
@@ -85,18 +85,9 @@ class ImageTraining(Training):
             x = crop_and_flip(x, torch.Generator().manual_seed(mix(self.seed, step, 1) >> 1))
         return F.cross_entropy(self.model(self._normalised(x)), self.data.train.labels[rows].to(self.device))
 
-    def evaluate(self, split: Split) -> float:
-        return self._figures(split).metric
-
-    def test(self) -> FinalFigures:
-        return self._figures(Split.TEST)
-
-    def example_losses(self, split: Split) -> Tensor | None:
-        """Return the cross entropy of each image."""
-        return self._figures(split).losses
-
     @torch.no_grad()
-    def _figures(self, split: Split) -> FinalFigures:
+    def figures(self, split: Split) -> FinalFigures:
+        """Return the accuracy and the cross entropy of each image."""
         return classification_figures(self._outputs(split))
 
     def example(self) -> Tensor:

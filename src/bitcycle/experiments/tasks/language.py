@@ -17,6 +17,7 @@ from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.data.text import WordData, python_reference, read_words
 from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks.one_pass import OnePassTraining
 from bitcycle.experiments.tasks.task import AUTO, FinalFigures, Option, Task, Training, positive_option, register_task
 from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 
@@ -59,7 +60,7 @@ class LanguageTask(Task):
         return LanguageTraining(run, data, model, optimizer, recipe_of(options))
 
 
-class LanguageTraining(Training):
+class LanguageTraining(OnePassTraining):
     """The text is cut into columns, which are read from top to bottom; the hidden state is carried from step to step.
 
     The learning rate is divided by 4 whenever the validation metric does not improve. Validation always runs at q_max,
@@ -110,19 +111,9 @@ class LanguageTraining(Training):
         self.carried = None if state is None else tuple(part.detach() for part in state)
         return F.cross_entropy(logits.flatten(0, 1), following.flatten())
 
-    def evaluate(self, split: Split) -> float:
-        return self._figures(split).metric
-
-    def test(self) -> FinalFigures:
-        return self._figures(Split.TEST)
-
-    def example_losses(self, split: Split) -> Tensor | None:
-        """Return the mean cross entropy of the words of each stretch of text, of 35 words or, at the end, fewer."""
-        return self._figures(split).losses
-
     @torch.no_grad()
-    def _figures(self, split: Split) -> FinalFigures:
-        """Return the perplexity and the losses of stretches, in one pass."""
+    def figures(self, split: Split) -> FinalFigures:
+        """Return the perplexity, and the mean cross entropy of each stretch of 35 words or, at the end, fewer."""
         columns = self.held_out[split]
         total, losses = 0.0, []
         for logits, following in self._outputs(columns):

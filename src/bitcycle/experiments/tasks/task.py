@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -91,21 +90,6 @@ class FinalFigures(NamedTuple):
     """Further metrics by name."""
     losses: Tensor | None
     """The loss of each example, if the task computes them."""
-
-
-def classification_figures(outputs: Iterable[tuple[Tensor, Tensor]]) -> FinalFigures:
-    """Return accuracy and cross entropies from logits and labels in batches, in one pass.
-
-    >>> figures = classification_figures([(torch.tensor([[0.0, 1.0], [2.0, 0.0]]), torch.tensor([1, 1]))])
-    >>> figures.metric, [round(float(loss), 4) for loss in figures.losses]
-    (0.5, [0.3133, 2.1269])
-    """
-    correct, losses = 0, []
-    for logits, labels in outputs:
-        correct += int((logits.argmax(1) == labels).sum())
-        losses.append(nn.functional.cross_entropy(logits, labels, reduction="none"))
-    all_losses = torch.cat(losses)
-    return FinalFigures(correct / len(all_losses), {}, all_losses)
 
 
 class Training(ABC):
