@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bitcycle._evidence.design import Measure, Rule
-from bitcycle._evidence.judging import Effect
+from bitcycle._evidence.judging import Effect, Mark, seeds_to_settle, verdict
 from bitcycle._evidence.power import decided, detectable, power
 from tests.evidence.made_up import claim, domain, figures
 
@@ -53,3 +53,28 @@ def test_the_detectable_effect_of_judged_seeds_is_that_of_a_simulation():
     draws = np.random.default_rng(0).normal(effect, scatter, (20_000, seeds))
     lower = draws.mean(1) - t * draws.std(1, ddof=1) / seeds**0.5
     assert (lower > 0).mean() == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("rule", "mean", "expected"),
+    [
+        (Rule.GREATER, 0.08, Mark.SUPPORTED),
+        (Rule.GREATER, 0.01, Mark.CONTRADICTED),
+        (Rule.NO_WORSE, -0.01, Mark.SUPPORTED),
+        (Rule.NO_WORSE, -0.09, Mark.CONTRADICTED),
+    ],
+)
+def test_so_many_seeds_settle_an_open_claim(rule, mean, expected):
+    """In 80 % of simulated studies with that many seeds, and more rarely with half of them."""
+    scatter, seeds = 0.2, 6
+    reach = stats.t.ppf(0.95, seeds - 1) * scatter / seeds**0.5
+    needed = seeds_to_settle(claim(rule), Effect(mean, mean - reach, mean + reach, seeds))
+
+    def share(number):
+        draws = np.random.default_rng(0).normal(mean, scatter, (4_000, number))
+        reach = stats.t.ppf(0.95, number - 1) * draws.std(1, ddof=1) / number**0.5
+        effects = [Effect(m, m - r, m + r, number) for m, r in zip(draws.mean(1), reach, strict=True)]
+        return sum(verdict(claim(rule), effect) is expected for effect in effects) / len(effects)
+
+    assert share(needed) == pytest.approx(0.8, abs=0.03)
+    assert share(needed // 2) < 0.7

@@ -19,8 +19,9 @@ from bitcycle._evidence.figures import (
     update,
     write,
 )
-from bitcycle._evidence.judging import judge
+from bitcycle._evidence.judging import Mark, judge, seeds_to_settle
 from bitcycle._evidence.page import html_page, markdown_page
+from bitcycle._evidence.power import powers
 from bitcycle._evidence.studies import lacking, planned_study, restricted, settings_of, unfinished
 from bitcycle._study.store import Store
 from tests.evidence.made_up import claim, design, figures
@@ -173,7 +174,8 @@ def test_figures_come_from_the_runs_of_the_design():
 
 
 def test_the_repository_says_what_the_figures_say():
-    for path, text in documents(DESIGN, all_figures(FOLDER, DESIGN, Role.JUDGING), FOLDER.parent).items():
+    judged, pilots = (all_figures(FOLDER, DESIGN, role) for role in (Role.JUDGING, Role.TUNING))
+    for path, text in documents(DESIGN, judged, pilots, FOLDER.parent).items():
         assert path.read_text(encoding="utf-8") == text, f"{path}: run 'bitcycle evidence page --update'"
 
 
@@ -184,10 +186,29 @@ def test_a_quote_names_a_claim():
 
 def test_the_page_has_every_cell():
     found = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.6})
-    text = html_page(design(claim()), found)
+    text = html_page(design(claim()), found, {})
     [cell] = judge(design(claim()), found)
     assert f"+{cell.effect.mean:.2f}" in text
     assert "supported" in text
     assert "bitcycle evidence run d" in text
-    assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found)
+    assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found, {})
     assert str(Measure.LOSS) in text
+
+
+def test_the_page_has_the_power_of_pilots():
+    losses = {"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.6}
+    pilots = figures(losses, noise=0.1, seeds=range(4))
+    expected, _ = powers(design(claim()), pilots)
+    assert expected.measure is Measure.LOSS
+    for page in (html_page, markdown_page):
+        text = page(design(claim()), {}, pilots)
+        assert "Pilots and power" in text
+        assert f"{expected.detectable(expected.domain.seeds):.2f}" in text
+        assert "Pilots and power" not in page(design(claim()), {}, {})
+
+
+def test_an_open_claim_says_how_many_seeds_would_settle_it():
+    found = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.5}, noise=0.2)
+    [cell] = judge(design(claim()), found)
+    assert cell.mark is Mark.OPEN
+    assert f"about {seeds_to_settle(claim(), cell.effect)}" in markdown_page(design(claim()), found, {})

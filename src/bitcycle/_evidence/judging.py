@@ -8,6 +8,7 @@ Student's t over seeds.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -167,6 +168,23 @@ def verdict(claim: Claim, effect: Effect) -> Mark:
     if effect.lower >= -claim.smallest:
         return Mark.SUPPORTED
     return Mark.CONTRADICTED if effect.upper < 0 else Mark.OPEN
+
+
+def seeds_to_settle(claim: Claim, effect: Effect) -> int:
+    """Return the number of seeds that would decide a claim with a power of 80 %, if mean and scatter stay the same.
+
+    The interval must end before the border that is further from the mean: 0 or the smallest effect worth knowing.
+    """
+    t = stats().t
+    scatter = (effect.mean - effect.lower) * math.sqrt(effect.seeds) / float(t.ppf(0.95, effect.seeds - 1))
+    towards_zero = effect.mean if claim.rule is Rule.GREATER else -effect.mean
+    room = max(towards_zero, claim.smallest - towards_zero)
+
+    def suffices(seeds: int) -> bool:
+        return bool((t.ppf(0.95, seeds - 1) + t.ppf(0.8, seeds - 1)) * scatter / math.sqrt(seeds) <= room)
+
+    numbers = range(2, 10**6)
+    return numbers[bisect_left(numbers, True, key=suffices)]
 
 
 def remark(claim: Claim, mark: Mark, effect: Effect) -> Reason | None:

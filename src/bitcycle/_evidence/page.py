@@ -9,7 +9,8 @@ from statistics import fmean
 
 from bitcycle._evidence.design import Claim, Design, Domain, Measure
 from bitcycle._evidence.figures import Figure, StudyFigures, total_seconds
-from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Mark, gap_of, judge
+from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Mark, Reason, gap_of, judge, seeds_to_settle
+from bitcycle._evidence.pilots import GAP_COLUMNS, GAPS, POWER, POWER_COLUMNS, pilot_gaps, pilot_powers
 from bitcycle._evidence.plot import cost_plot
 from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Estimate
@@ -43,7 +44,7 @@ figure { margin: 1rem 0; max-width: 60rem; } figcaption span { margin-right: 1.2
 """
 
 
-def html_page(design: Design, figures: AllFigures) -> str:
+def html_page(design: Design, figures: AllFigures, pilots: AllFigures) -> str:
     """Return the page as HTML that loads nothing."""
     cells = judge(design, figures)
     sheet = chart_style() + resource("page.css") + STYLE
@@ -71,16 +72,20 @@ def html_page(design: Design, figures: AllFigures) -> str:
                 for part in (tag("dt", name), tag("dd", text))
             ),
         ),
+        *_pilots(design, pilots),
         *(_section(domain, [cell for cell in cells if cell.domain is domain], figures) for domain in design.domains),
     )
     return str(join([Markup("<!doctype html>\n"), tag("html", head, tag("body", main), lang="en"), Markup("\n")]))
 
 
-def markdown_page(design: Design, figures: AllFigures) -> str:
+def markdown_page(design: Design, figures: AllFigures, pilots: AllFigures) -> str:
     """Return the page as Markdown, for the documentation."""
     cells = judge(design, figures)
     blocks = ["# The evidence", plain(summary(cells, figures)), _signs(design, cells), "## How to read it"]
     blocks += [f"**{name}.** {plain(text)}" for name, text in explanations(design.claims).items()]
+    if gaps := pilot_gaps(design, pilots):
+        blocks += ["## Pilots and power", plain(GAPS), markdown_table(GAP_COLUMNS, gaps)]
+        blocks += [plain(POWER), markdown_table(POWER_COLUMNS, pilot_powers(design, pilots))]
     for domain in design.domains:
         of_domain = [cell for cell in cells if cell.domain is domain]
         blocks += [f"## {plain(domain.title)}", plain(" ".join(facts(domain, figures)))]
@@ -122,9 +127,11 @@ def explanations(claims: Sequence[Claim]) -> dict[str, str]:
     return {
         "Effects": "An effect is a difference of quality between groups of settings, paired over random seeds. Its "
         "unit is the gap: the quality of static q_max minus that of static q_min. A positive effect is what the claim "
-        "says. Intervals have one-sided 95 % bounds on either side. The detectable effect is the smallest that as many "
-        "seeds with this scatter show with a power of 80 %. A domain is judged by its test loss or its metric; the "
-        "column 'by the other measure' has the same effect by the other one.",
+        "says. Intervals have one-sided 95 % bounds on either side. The detectable effect is the smallest that as "
+        "many seeds with this scatter show with a power of 80 %. For an open claim, the last column says how many "
+        "seeds would settle it with that power, one way or the other, if mean and scatter stay as they are. A domain "
+        "is judged by its test loss or its metric; the column 'by the other measure' has the same effect by the other "
+        "one.",
         "Verdicts": f"The smallest effect worth knowing is {smallest} gaps. A claim that something is better is "
         f"supported if the whole interval is above 0, contradicted if the whole interval is below +{smallest}, and "
         f"open otherwise. A claim that something matches or is no worse is supported if the whole interval is at or "
@@ -141,7 +148,7 @@ def explanations(claims: Sequence[Claim]) -> dict[str, str]:
         "tested at a width that they did not end at, which can make them look much worse.",
         "Before and after": "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml "
         "before the judging runs; later changes are noted there. Judging seeds are used for verdicts alone. Pilots "
-        "have other seeds; 'bitcycle evidence power' analyses their power.",
+        "have other seeds.",
         "Rerun": "Figures of finished runs are in evidence/figures, so 'bitcycle evidence run DOMAIN' trains only what "
         "is missing. 'bitcycle evidence repeat DOMAIN' trains a random tenth again and compares all digits. To train a "
         "domain again, copy the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY'. To rerun one "
@@ -272,6 +279,13 @@ def _extra_cost(share: float | None) -> str:
     return fmt.NONE if share is None else f"{fmt.fixed(100 * share, 1, signed=True)} %"
 
 
+def _settling(cell: Cell) -> str:
+    """Return how many seeds would settle an open claim; empty where it is settled or where seeds would not help."""
+    if cell.effect is None or cell.reason is not Reason.UNDECIDED:
+        return ""
+    return f"about {seeds_to_settle(cell.claim, cell.effect)}"
+
+
 _CELL_COLUMNS: list[Column[Cell]] = [
     Column("claim", lambda cell: cell.claim.text, numeric=False),
     Column("verdict", _mark_text, numeric=False),
@@ -280,7 +294,21 @@ _CELL_COLUMNS: list[Column[Cell]] = [
     Column("extra cost", lambda cell: _extra_cost(cell.dearer)),
     Column("detectable", lambda cell: fmt.fixed(cell.effect.detectable, 2) if cell.effect else fmt.NONE),
     Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
+    Column("seeds to settle it", _settling),
 ]
+
+
+def _pilots(design: Design, pilots: AllFigures) -> list[Markup]:
+    gaps, found = pilot_gaps(design, pilots), pilot_powers(design, pilots)
+    if not gaps:
+        return []
+    return [
+        tag("h2", "Pilots and power"),
+        tag("p", GAPS),
+        html_table(GAP_COLUMNS, gaps, "What static q_min loses in the pilots"),
+        tag("p", POWER),
+        html_table(POWER_COLUMNS, found, "The power of the judging seeds"),
+    ]
 
 
 def _section(domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Markup:

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitcycle._evidence.design import Claim, Domain, Measure, Rule
+from bitcycle._evidence.design import Claim, Design, Domain, Measure, Rule
 from bitcycle._evidence.judging import AllFigures, effects_by_seed, gap_of
 from bitcycle._study.statistics.bootstrap import stats
 
 STUDIES = 4000
 """Simulated studies for each number."""
-SEEDS = (5, 8, 10, 15, 20)
-"""Numbers of seeds that are tried."""
 WANTED = 0.8
 """The power at which an effect counts as detectable."""
 _SEED = 2403
@@ -38,11 +36,16 @@ class Power:
     """Mean over the pilot seeds, in units of the gap."""
     scatter: float
     """Standard deviation over the pilot seeds, in units of the gap."""
-    decided: dict[int, float]
-    """By number of seeds: how often the claim is decided as it should be, if its truth is at the boundary that matters:
-    for ``greater``, no effect, to be contradicted; for ``no worse``, no difference, to be supported."""
-    detectable: dict[int, float]
-    """By number of seeds: the smallest effect that is shown to be above zero with a power of 80 %."""
+
+    def decided(self, seeds: int) -> float:
+        """Return how often the claim is decided as it should be, if its truth is at the boundary that matters: for
+        ``greater``, no effect, to be contradicted; for ``no worse``, no difference, to be supported.
+        """
+        return decided(self.claim, self.scatter, self.pilot_seeds - 1, seeds)
+
+    def detectable(self, seeds: int) -> float:
+        """Return the smallest effect that is shown to be above zero with a power of 80 %."""
+        return detectable(self.scatter, self.pilot_seeds - 1, seeds)
 
 
 def power(claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) -> Power | None:
@@ -54,18 +57,18 @@ def power(claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) ->
     effects = np.array(list(by_seed.values())) / gap.mean
     if len(effects) < 3 or not np.isfinite(effects).all():
         return None
-    scatter = float(effects.std(ddof=1))
-    degrees = len(effects) - 1
-    return Power(
-        claim,
-        domain,
-        measure,
-        len(effects),
-        float(effects.mean()),
-        scatter,
-        {seeds: decided(claim, scatter, degrees, seeds) for seeds in SEEDS},
-        {seeds: detectable(scatter, degrees, seeds) for seeds in SEEDS},
-    )
+    return Power(claim, domain, measure, len(effects), float(effects.mean()), float(effects.std(ddof=1)))
+
+
+def powers(design: Design, pilots: AllFigures) -> list[Power]:
+    """Return the power of all claims in all domains whose pilots have the settings, by both measures."""
+    found = [
+        power(claim, domain, pilots, measure)
+        for domain in design.domains
+        for claim in design.claims_about(domain)
+        for measure in Measure
+    ]
+    return [each for each in found if each is not None]
 
 
 def decided(claim: Claim, scatter: float, degrees: int, seeds: int, truth: float = 0.0) -> float:

@@ -39,6 +39,8 @@ Parts = Annotated[
 
 FOLDER = Path("evidence")
 STORE = Path("out/evidence.sqlite")
+POWER_SEEDS = (5, 8, 10, 15, 20)
+"""Numbers of seeds that the analysis of power tries."""
 
 
 @evidence.command()
@@ -202,22 +204,16 @@ def status(folder: Folder = FOLDER) -> None:
 @evidence.command()
 def power(folder: Folder = FOLDER) -> None:
     """Print the power of each claim from the pilots: what can be decided and detected with how many seeds."""
-    from bitcycle._evidence.design import Measure, Role, read_design
+    from bitcycle._evidence.design import Role, read_design
     from bitcycle._evidence.figures import all_figures
-    from bitcycle._evidence.power import SEEDS
-    from bitcycle._evidence.power import power as power_of
+    from bitcycle._evidence.power import powers
 
     design = read_design(folder)
-    pilots = all_figures(folder, design, Role.TUNING)
     rows = []
-    for domain in design.domains:
-        for claim in design.claims_about(domain):
-            for measure in Measure:
-                found = power_of(claim, domain, pilots, measure)
-                if found is not None:
-                    numbers = [f"{100 * found.decided[n]:.0f} % / {found.detectable[n]:.2f}" for n in SEEDS]
-                    scatter = [f"{found.effect:+.2f}", f"{found.scatter:.2f}"]
-                    rows.append([domain.id, claim.id, str(measure), str(found.pilot_seeds), *scatter, *numbers])
+    for each in powers(design, all_figures(folder, design, Role.TUNING)):
+        numbers = [f"{100 * each.decided(n):.0f} % / {each.detectable(n):.2f}" for n in POWER_SEEDS]
+        scatter = [f"{each.effect:+.2f}", f"{each.scatter:.2f}"]
+        rows.append([each.domain.id, each.claim.id, str(each.measure), str(each.pilot_seeds), *scatter, *numbers])
     if not rows:
         raise ValueError(f"{folder} has no pilots: 'bitcycle evidence run --pilot' trains them")
     print(
@@ -227,7 +223,7 @@ def power(folder: Folder = FOLDER) -> None:
         "power of 80 %, in gaps.\n"
         "Claims whose settings are not in the pilots of a domain are not listed.\n"
     )
-    heads = ["domain", "claim", "measure", "pilots", "effect", "scatter", *(f"{n} seeds" for n in SEEDS)]
+    heads = ["domain", "claim", "measure", "pilots", "effect", "scatter", *(f"{n} seeds" for n in POWER_SEEDS)]
     print(table(heads, rows))
 
 
@@ -248,8 +244,10 @@ def page(
     from bitcycle._study.exports import replacing
 
     design = read_design(folder)
-    found = all_figures(folder, design, Role.JUDGING)
-    texts = {out: html_page(design, found)} | (documents(design, found, folder.parent) if update else {})
+    judged, pilots = (all_figures(folder, design, role) for role in (Role.JUDGING, Role.TUNING))
+    texts = {out: html_page(design, judged, pilots)}
+    if update:
+        texts |= documents(design, judged, pilots, folder.parent)
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:

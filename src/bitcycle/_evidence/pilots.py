@@ -1,0 +1,64 @@
+"""The part of the page about the pilots: what they showed before judging, and the power that follows from them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bitcycle._evidence.design import Design, Domain
+from bitcycle._evidence.judging import AllFigures, Gap, gap_of
+from bitcycle._evidence.power import Power, powers
+from bitcycle._study import format as fmt
+from bitcycle._study.report.tables import Column
+
+GAPS = (
+    "Pilots use random seeds of their own. They had to show that static q_min loses against static q_max with the "
+    "steps and the bits of a domain; otherwise these were changed before judging. This is what they showed, by "
+    "the measure that the domain is judged by."
+)
+POWER = (
+    "Pilots with more settings also show how far the effect of a claim scatters between seeds. A simulation of the "
+    "verdict rule with that scatter gives the power of the judging seeds: how often a claim is decided correctly if "
+    "there is no effect (contradicted if it says that something is better, supported if it says that it is no worse), "
+    "and the smallest effect that is shown with a power of 80 %. Since four pilot seeds give the scatter only roughly, "
+    "its uncertainty is part of the simulation. 'bitcycle evidence power' prints this for other numbers of seeds and "
+    "by both measures. The tables of the domains have the detectable effect by the scatter of the judging runs."
+)
+
+
+class PilotGap(NamedTuple):
+    """What static q_min lost in a pilot, by the measure that its domain is judged by."""
+
+    domain: Domain
+    gap: Gap
+
+
+def pilot_gaps(design: Design, pilots: AllFigures) -> list[PilotGap]:
+    """Return the gaps of all domains that have a pilot of their own, with several seeds."""
+    gaps = [(domain, gap_of(domain, pilots, domain.measure)) for domain in design.domains if not domain.gap_of]
+    return [PilotGap(domain, gap) for domain, gap in gaps if gap is not None and gap.seeds > 1]
+
+
+def pilot_powers(design: Design, pilots: AllFigures) -> list[Power]:
+    """Return the power of claims by the measure that their domain is judged by."""
+    return [each for each in powers(design, pilots) if each.measure is each.domain.measure]
+
+
+def _interval(gap: Gap) -> str:
+    return f"{fmt.number(gap.mean)} ({fmt.number(gap.lower)} to {fmt.number(gap.upper)})"
+
+
+GAP_COLUMNS: list[Column[PilotGap]] = [
+    Column("domain", lambda row: row.domain.id, numeric=False),
+    Column("by", lambda row: str(row.domain.measure), numeric=False),
+    Column("pilot seeds", lambda row: str(row.gap.seeds)),
+    Column("static q_min loses", lambda row: _interval(row.gap)),
+]
+POWER_COLUMNS: list[Column[Power]] = [
+    Column("domain", lambda row: row.domain.id, numeric=False),
+    Column("claim", lambda row: row.claim.text, numeric=False),
+    Column("pilot seeds", lambda row: str(row.pilot_seeds)),
+    Column("scatter in gaps", lambda row: fmt.fixed(row.scatter, 2)),
+    Column("judging seeds", lambda row: str(row.domain.seeds)),
+    Column("decided if there is no effect", lambda row: fmt.percent(row.decided(row.domain.seeds), 0)),
+    Column("detectable", lambda row: fmt.fixed(row.detectable(row.domain.seeds), 2)),
+]
