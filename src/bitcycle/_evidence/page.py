@@ -37,6 +37,7 @@ REACH = 1.0
 STYLE = """
 main { max-width: none; } .matrix td { text-align: center; white-space: nowrap; font-size: .85rem; }
 .matrix td.not-run, .matrix td.none { color: var(--rule); } .matrix th { text-align: left; font-weight: 400; }
+.matrix tbody th { white-space: normal; min-width: min(18rem, 40vw); }
 dl { max-width: 60rem; } dd { margin: 0 0 .6rem; }
 figure { margin: 1rem 0; max-width: 60rem; } figcaption span { margin-right: 1.2em; }
 .sample { width: 30px; height: 16px; vertical-align: -3px; margin-right: .3em; }
