@@ -65,8 +65,11 @@ A task stays registered until the process ends; this example cleans up after its
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import TASKS, task_named
+from bitcycle.experiments.tasks.batches import Batches
 from bitcycle.experiments.tasks.loader_task import LoaderTask
-from bitcycle.experiments.tasks.task import Batches, Option, Task, Training, register_task
+from bitcycle.experiments.tasks.options import Option
+from bitcycle.experiments.tasks.registry import register_task
+from bitcycle.experiments.tasks.task import Task, Training
 
 __all__ = [
     "TASKS",

@@ -15,7 +15,7 @@ import torch
 from bitcycle.experiments.checkpoints import NAME
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import TASKS, task_named
-from bitcycle.experiments.tasks.task import Batches
+from bitcycle.experiments.tasks.batches import Batches
 from bitcycle.experiments.training import train
 
 SHORT = {"image": 24, "graph": 40, "language": 24, "entailment": 12, "detection": 8}

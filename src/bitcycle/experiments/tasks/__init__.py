@@ -6,7 +6,8 @@ from bitcycle._support.names import nearest
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks import detection, entailment, graph, image, language  # noqa: F401
 from bitcycle.experiments.tasks.own_tasks import load_code, load_task
-from bitcycle.experiments.tasks.task import TASKS, Task, Training
+from bitcycle.experiments.tasks.registry import TASKS
+from bitcycle.experiments.tasks.task import Task, Training
 from bitcycle.experiments.user_code import code_of, is_reference
 
 __all__ = ["TASKS", "Task", "Training", "task_named", "task_of"]

@@ -26,16 +26,10 @@ from bitcycle.experiments.models.backbones import freeze_batch_norm, load_backbo
 from bitcycle.experiments.models.boxes import Detections
 from bitcycle.experiments.models.retinanet import Outputs, RetinaNet, detect, retinanet_loss
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import (
-    AUTO,
-    Batches,
-    FinalFigures,
-    Option,
-    Task,
-    Training,
-    positive_option,
-    register_task,
-)
+from bitcycle.experiments.tasks.batches import Batches
+from bitcycle.experiments.tasks.options import AUTO, Option, positive_option
+from bitcycle.experiments.tasks.registry import register_task
+from bitcycle.experiments.tasks.task import FinalFigures, Task, Training
 from bitcycle.kernels.noise import mix
 
 WARM_UP = 20  # steps

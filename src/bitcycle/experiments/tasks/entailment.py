@@ -18,18 +18,11 @@ from bitcycle.experiments.data.sentence_pairs import Pair, PairData, read_pairs
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks.batches import Batches
 from bitcycle.experiments.tasks.one_pass import OnePassTraining, classification_figures
-from bitcycle.experiments.tasks.task import (
-    AUTO,
-    Batches,
-    FinalFigures,
-    Option,
-    Task,
-    Training,
-    positive_number,
-    positive_option,
-    register_task,
-)
+from bitcycle.experiments.tasks.options import AUTO, Option, positive_number, positive_option
+from bitcycle.experiments.tasks.registry import register_task
+from bitcycle.experiments.tasks.task import FinalFigures, Task, Training
 from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 

@@ -22,7 +22,9 @@ from bitcycle.experiments.data.official import find_official
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.models.graph_networks import GAT, GCN, SAGE, GraphNetwork
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import AUTO, Option, Task, Training, positive_option, register_task
+from bitcycle.experiments.tasks.options import AUTO, Option, positive_option
+from bitcycle.experiments.tasks.registry import register_task
+from bitcycle.experiments.tasks.task import Task, Training
 
 NETWORKS: dict[str, type[GraphNetwork]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
 DEFAULT_PARTS = 4

@@ -16,14 +16,10 @@ from bitcycle.experiments.models.cifar_resnet import CifarResNet
 from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
 from bitcycle.experiments.models.mobilenet_v2 import MobileNetV2
 from bitcycle.experiments.run_config import RunConfig
+from bitcycle.experiments.tasks.batches import Batches
 from bitcycle.experiments.tasks.one_pass import OnePassTraining, classification_figures
-from bitcycle.experiments.tasks.task import (
-    Batches,
-    FinalFigures,
-    Task,
-    Training,
-    register_task,
-)
+from bitcycle.experiments.tasks.registry import register_task
+from bitcycle.experiments.tasks.task import FinalFigures, Task, Training
 from bitcycle.kernels.noise import mix
 
 SMALL_IMAGES = 64  # up to this size in pixels, networks have the strides for CIFAR

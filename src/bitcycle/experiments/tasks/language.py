@@ -18,7 +18,9 @@ from bitcycle.experiments.data.text import WordData, python_reference, read_word
 from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.tasks.one_pass import OnePassTraining
-from bitcycle.experiments.tasks.task import AUTO, FinalFigures, Option, Task, Training, positive_option, register_task
+from bitcycle.experiments.tasks.options import AUTO, Option, positive_option
+from bitcycle.experiments.tasks.registry import register_task
+from bitcycle.experiments.tasks.task import FinalFigures, Task, Training
 from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
 
 LENGTH = 35  # words between truncations of back-propagation

@@ -11,7 +11,8 @@ from typing import Any
 from bitcycle.experiments.data.fingerprints import fingerprint
 from bitcycle.experiments.data.official import located
 from bitcycle.experiments.notebook_code import code_of_class
-from bitcycle.experiments.tasks.task import TASKS, Task, check_attributes
+from bitcycle.experiments.tasks.registry import TASKS, check_attributes
+from bitcycle.experiments.tasks.task import Task
 from bitcycle.experiments.user_code import CODES, UserCode, UserCodeError, code_at, read_code, shown_path
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -14,71 +12,7 @@ from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.kernels.noise import mix
-
-
-@dataclass(frozen=True)
-class Option:
-    """A setting of a task that the user can choose, in addition to the model, the data and the schedule.
-
-    Example:
-        >>> Option("full", "precision of sums over neighbours", ("full", "quantized")).default
-        'full'
-    """
-
-    default: str
-    """The value if the run does not set the option."""
-    about: str
-    """One line for ``bitcycle tasks``."""
-    choices: tuple[str, ...] = ()
-    """The allowed values; any value if empty."""
-
-
-AUTO = "auto"
-"""The default of options whose value follows from the data or the model."""
-
-
-def positive_option(name: str, text: str, auto: int | None = None) -> int:
-    """Return the value of an option as an integer of 1 or more.
-
-    Args:
-        name: The name of the option.
-        text: Its value.
-        auto: What :data:`AUTO` stands for, if the option allows it.
-
-    Raises:
-        ValueError: If the value is not such an integer.
-
-    Example:
-        >>> positive_option("hidden", "200"), positive_option("hidden", "auto", auto=64)
-        (200, 64)
-    """
-    if text == AUTO and auto is not None:
-        return auto
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name} must be an integer of 1 or more, got {text!r}")
-    return int(text)
-
-
-def positive_number(name: str, text: str, auto: float) -> float:
-    """Return the value of an option as a number above 0, where :data:`AUTO` stands for ``auto``.
-
-    Raises:
-        ValueError: If the value is not such a number.
-
-    Example:
-        >>> positive_number("rate", "5e-5", auto=1e-5), positive_number("rate", "auto", auto=1e-5)
-        (5e-05, 1e-05)
-    """
-    if text == AUTO:
-        return auto
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be a number above 0, got {text!r}")
-    return number
+from bitcycle.experiments.tasks.options import Option
 
 
 class FinalFigures(NamedTuple):
@@ -293,89 +227,3 @@ class Task(ABC):
         if name not in self.models:
             raise ValueError(f"the task {self.name} has no model {name!r}; {nearest(name, self.models)}")
         return name
-
-
-TASKS: dict[str, type[Task]] = {}
-"""The registered tasks, by name."""
-
-_REQUIRED = ("name", "metric", "bits", "steps")
-
-
-def register_task(task: type[Task]) -> type[Task]:
-    """Register a task, so that runs can refer to it by name. Use it as a class decorator.
-
-    Registering a class again, or a new version of it from a re-executed module or notebook cell, replaces it.
-
-    Args:
-        task: A subclass of :class:`Task`.
-
-    Returns:
-        The same class.
-
-    Raises:
-        TypeError: If it is not a subclass of :class:`Task`.
-        ValueError: If a required class attribute is missing, or another class has the name.
-
-    Example:
-        >>> register_task(dict)
-        Traceback (most recent call last):
-        ...
-        TypeError: register_task takes a subclass of bitcycle.tasks.Task, got <class 'dict'>
-    """
-    if not (isinstance(task, type) and issubclass(task, Task)):
-        raise TypeError(f"register_task takes a subclass of bitcycle.tasks.Task, got {task!r}")
-    check_attributes(task, f"the task {_path(task)}")
-    other = TASKS.get(task.name)
-    if other is not None and _path(other) != _path(task):
-        raise ValueError(f"the task name {task.name!r} of {_path(task)} is already taken by {_path(other)}")
-    TASKS[task.name] = task
-    return task
-
-
-def check_attributes(task: type[Task], called: str) -> None:
-    """Raise a ValueError if a task lacks a required class attribute; ``called`` is how the message refers to it."""
-    missing = [attribute for attribute in _REQUIRED if not hasattr(task, attribute)]
-    if missing:
-        raise ValueError(f"{called} has no {', '.join(missing)}; set it as a class attribute")
-
-
-def _path(task: type[Task]) -> str:
-    return f"{task.__module__}.{task.__qualname__}"
-
-
-class Batches:
-    """Row numbers of the batch of each step: a new permutation of all rows in every epoch.
-
-    A batch is a function of (seed, step), so that any step can be repeated. It may extend across the end of an epoch.
-
-    Args:
-        rows: Number of samples.
-        size: Samples per batch.
-        seed: Random seed.
-
-    Example:
-        >>> batches = Batches(rows=5, size=2, seed=0)
-        >>> sorted(torch.cat([batches(step) for step in range(5)]).tolist())
-        [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-        >>> batches.per_epoch
-        3
-    """
-
-    def __init__(self, rows: int, size: int, seed: int) -> None:
-        self.rows, self.size, self.seed = rows, size, seed
-        self._epoch, self._order = -1, torch.empty(0, dtype=torch.long)
-
-    def __call__(self, step: int) -> Tensor:
-        positions = range(step * self.size, (step + 1) * self.size)
-        return torch.stack([self._permutation(n // self.rows)[n % self.rows] for n in positions])
-
-    @property
-    def per_epoch(self) -> int:
-        """Number of steps in one epoch, rounded up."""
-        return -(-self.rows // self.size)
-
-    def _permutation(self, epoch: int) -> Tensor:
-        if epoch != self._epoch:
-            generator = torch.Generator().manual_seed(mix(self.seed, epoch) >> 1)
-            self._epoch, self._order = epoch, torch.randperm(self.rows, generator=generator)
-        return self._order
