@@ -612,6 +612,14 @@ def test_the_machine_is_asked_once(monkeypatch):
     assert execution.integers_are_right.cache_info().misses == execution.integers_are_fast.cache_info().misses == 1
 
 
+def test_asking_the_machine_takes_no_random_numbers():
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    execution.integers_are_right.__wrapped__()
+    execution.integers_are_fast.__wrapped__()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_small_products_are_simulated_where_speed_is_asked():
     """The bounds of the sizes: below them integers are not faster."""
     if native.current_kernels() == "reference":

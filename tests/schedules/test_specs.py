@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -76,6 +77,65 @@ def test_lambdas_are_named_by_their_content():
     assert first != second
     assert bc.schedule(str(first)) == first
     assert bc.schedule(str(second)) == second
+
+
+class Bits:
+    """A method, a callable object and its state."""
+
+    def __init__(self, bits):
+        self.bits = bits
+
+    def at(self, step, total):
+        return self.bits
+
+    def __call__(self, step, total):
+        return self.bits
+
+
+def with_table(table):
+    return lambda step, total: int(table[step])
+
+
+def with_keyword(bits):
+    def width(step, total, *, bits=bits):
+        return bits
+
+    return width
+
+
+def with_global(bits):
+    module = {"__name__": "module", "BITS": bits}
+    exec("def helper():\n    return BITS\ndef width_of_module(step, total):\n    return helper()", module)
+    return module["width_of_module"]
+
+
+def with_table_of(bits):
+    """All but one of 5,000 widths are the same, so that a shortened ``repr`` does not show the difference."""
+    table = np.full(5000, 4)
+    table[2500] = bits
+    return with_table(table)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda bits: Bits(bits).at, Bits, with_keyword, with_global, with_table_of, lambda bits: partial(Bits(bits).at)],
+)
+def test_functions_with_other_state_are_other_schedules(make):
+    a, b = bc.schedule(make(3)), bc.schedule(make(8))
+    assert a != b
+    assert bc.schedule(str(a)) == a == bc.schedule(make(3))
+    assert bc.schedule(str(b)) == b
+    assert bc.schedule(str(a)).function is not bc.schedule(str(b)).function
+
+
+def test_a_function_that_calls_itself_and_an_unfinished_closure():
+    def fall(step, total):
+        return 8 if step == 0 else max(3, fall(step - 1, total) - 1)
+
+    assert bc.schedule(fall)(4, 10) == 4
+    before = bc.schedule(lambda step, total: later)
+    later = 4
+    assert before(0, 1) == later
 
 
 def test_a_profile_in_three_lines():

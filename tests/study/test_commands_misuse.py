@@ -21,6 +21,7 @@ def told(*words, folder):
         (("train", "graph", "--cycles", "0", "--steps", "4"), "cycles"),
         (("train", "graph", "--steps", "4", "--checkpoint-every", "0"), "steps between checkpoints"),
         (("train", "graph", "--data", "corra"), "no official data set of that name; did you mean 'cora'?"),
+        (("study", "graph", "--data", "/no/where"), "/no/where: there is no such file or folder"),
         (("study", "graph", "--device", "foo"), "the device 'foo' cannot be used here: "),
         (("study", "graph", "--threads", "-1"), "threads must be 0 or more, got -1"),
         (("study", "graph", "--workers", "-1"), "workers must be 0 or more, got -1"),

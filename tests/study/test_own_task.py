@@ -228,3 +228,18 @@ def test_a_script_that_defines_the_task_needs_a_guard(tmp_path, monkeypatch):
 def test_a_cluster_engine_is_named(tmp_path):
     with pytest.raises(ValueError, match="the engine must be 'local' or 'ray', got 'slurm'"):
         bc.study(write(tmp_path), engine="slurm", store=tmp_path / "s.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"schedules": [bc.schedule(lambda step, total: 4)]}, "is a function, which the processes that train do not"),
+        ({"schedules": ["static:4"], "strength": [lambda step, total: 0.5]}, "0x|strength"),
+        ({"schedules": 5}, "schedules must be a name, a spec, a schedule or a list of them, got 5"),
+        ({"seeds": 1.5}, r"seeds must be a number of seeds, or a list of seeds, got 1\.5"),
+    ],
+)
+def test_what_a_study_cannot_run_is_refused_before_anything_is_written(tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bc.study("graph", **arguments, store=tmp_path / "s.sqlite")
+    assert not list(tmp_path.iterdir())

@@ -14,6 +14,7 @@ from bitcycle._evidence.design import Design, Domain, Role
 from bitcycle._study.deficits import DeficitPart
 from bitcycle._study.plan import GROUPS, Plan, StudyPart
 from bitcycle._study.plan_file import deficit_part, plan_of
+from bitcycle.experiments.data.files import is_there
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.schedules import Control, schedule
 
@@ -103,7 +104,7 @@ def lacking(domain: Domain) -> str:
     """Return what to do before a domain can run, if its data or its pretrained model is not there; else nothing."""
     advice = []
     data, folder = domain.task.get("data"), os.environ.get(DATA)
-    if data and not (folder and _is_there(Path(folder, data))):
+    if data and not (folder and is_there(Path(folder, data))):
         found = f" ({folder} does not)" if folder else ""
         advice.append(f"set {DATA} to the folder that contains {data}{found}")
     package, _ = _packaged_model(domain)
@@ -180,12 +181,6 @@ def _cells(part: DeficitPart, table: Mapping[str, Any]) -> Iterator[PlannedRun]:
     """Yield the runs of experiments. A setting is named ``length 2 held``, ``position 0.5 longer``, ..."""
     for cell, run in part.cells():
         yield PlannedRun(_setting(f"{cell.experiment} {cell.place / part.steps:g} {cell.arm}", table), run)
-
-
-def _is_there(data: Path) -> bool:
-    """Whether there is such a file or folder, or, for FOLDER/NAME, Planetoid's files of that name in the folder."""
-    planetoid = (data.parent / inside / f"ind.{data.name}.x" for inside in ("", "raw"))
-    return data.exists() or any(file.exists() for file in planetoid)
 
 
 def _located(domain: Domain) -> dict[str, Any]:

@@ -98,12 +98,14 @@ def study(
         result.report("out/my-study")
     """
     refuse_while_executing("bc.study")
+    named = _task(task)
+    moves = {"schedules": schedules, "weights": weights, "activations": activations, "strength": strength}
+    specs = {key: _specs(key, value) for key, value in moves.items()}
+    if isinstance(named, str) and named in TASKS:
+        _refuse_functions(each for values in specs.values() for each in values or ())
     given = {
-        "schedules": _specs(schedules),
-        "weights": _specs(weights),
-        "activations": _specs(activations),
-        "strength": _specs(strength),
-        "seeds": seeds if isinstance(seeds, int) else list(seeds),
+        **specs,
+        "seeds": _seeds(seeds),
         "bits": None if bits is None else [list(each) if isinstance(each, Sequence) else each for each in bits],
         "cycles": cycles if cycles is None or isinstance(cycles, int) else list(cycles),
         "steps": steps,
@@ -113,8 +115,9 @@ def study(
         "batch_size": batch_size,
         "options": dict(options or {}),
     }
-    plan = plan_of({"task": _task(task), **{key: value for key, value in given.items() if value is not None}}, name)
+    plan = plan_of({"task": named, **{key: value for key, value in given.items() if value is not None}}, name)
     plan = plan if name else replace(plan, name=plan.parts[0].task)
+    plan.check()
     chosen = engine_of(engine, workers, threads, device, address, gpus)
     watch = (EndedRuns().print if progress else _ignore) if isinstance(progress, bool) else progress
     with Store(store) as opened:
@@ -126,10 +129,29 @@ def study(
         )
 
 
-def _specs(given: str | Schedule | Iterable[str | Schedule] | None) -> list[str] | None:
+def _specs(key: str, given: Any) -> list[str] | None:
     if given is None:
         return None
-    return [str(each) for each in ([given] if isinstance(given, (str, Schedule)) else given)]
+    several = [given] if isinstance(given, (str, Schedule)) else given
+    if not isinstance(several, Iterable):
+        raise ValueError(f"{key} must be a name, a spec, a schedule or a list of them, got {given!r}")
+    return [str(each) for each in several]
+
+
+def _seeds(given: Any) -> int | list[int]:
+    if not isinstance(given, (int, Iterable)):
+        raise ValueError(f"seeds must be a number of seeds, or a list of seeds, got {given!r}")
+    return given if isinstance(given, int) else list(given)
+
+
+def _refuse_functions(specs: Iterable[str]) -> None:
+    """Raise an error for schedules that are functions of this process. Workers know only those of a task's own file."""
+    for spec in specs:
+        if "call:" in spec:
+            raise ValueError(
+                f"{spec} is a function, which the processes that train do not know: build the schedule from specs such "
+                "as join(static:4, 0.5, CR:3-8), or call bc.schedule(function) in the file of a task of your own"
+            )
 
 
 def _task(task: str | Task | type[Task]) -> str | type[Task]:

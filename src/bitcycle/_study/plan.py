@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from bitcycle._study.deficits import DeficitPart
@@ -144,11 +145,13 @@ class Plan:
         return [run for runs in by_seed.values() for run in runs]
 
     def check(self) -> None:
-        """Check tasks, models, options, schedules and learning-rate policies before anything runs.
+        """Check tasks, models, data, options, schedules and learning-rate policies before anything runs.
 
         Raises:
             ValueError: Something is wrong; the message says what.
         """
+        from bitcycle.experiments.data.files import DataError, is_there
+        from bitcycle.experiments.data.official import OFFICIAL
         from bitcycle.experiments.tasks import task_of  # loads torch, which reading a stored plan does not need
 
         for part in self.parts:
@@ -159,6 +162,8 @@ class Plan:
             raise ValueError(f"the study {self.name!r} has no runs")
         for run in settings:
             task = task_of(run)
+            if run.data and run.data not in OFFICIAL and not is_there(Path(run.data)):
+                raise DataError(f"{run.data}: there is no such file or folder")
             task.chosen_model(run)
             task.chosen_options(run)
             LearningRatePolicy.of(run.learning_rate, run.steps)

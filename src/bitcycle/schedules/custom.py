@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,17 +109,58 @@ def _differ(one: Function | None, other: Function) -> bool:
 
 
 def _digest(function: object) -> str:
-    return hashlib.sha256(repr(_content(function)).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr(_content(function, ())).encode()).hexdigest()[:12]
 
 
-def _content(value: object) -> object:
-    """Return the content of a function: its code, its defaults, and the variables in its closure."""
-    if isinstance(value, CodeType):
-        return (value.co_code, value.co_names, tuple(_content(constant) for constant in value.co_consts))
-    if isinstance(value, functools.partial):
-        return (_content(value.func), value.args, sorted(value.keywords.items()))
-    code = getattr(value, "__code__", None)
-    if code is None:
-        return (type(value).__qualname__, sorted(vars(value).items())) if hasattr(value, "__dict__") else value
-    cells = tuple(_content(cell.cell_contents) for cell in getattr(value, "__closure__", None) or ())
-    return (_content(code), getattr(value, "__defaults__", None), cells)
+def _content(value: object, inside: tuple[object, ...]) -> object:
+    """Return what a function computes with, as something with a complete ``repr``: its code, its defaults, and the
+    variables of its closure, of its module and of the object it is a method of.
+
+    ``inside`` are the values that this one was found in. One that contains itself ends there, and functions of other
+    modules are taken by their name.
+    """
+    if any(value is outer for outer in inside):
+        return "itself"
+    path = (*inside, value)
+    match value:
+        case None | bool() | int() | float() | complex() | str() | bytes():
+            return value
+        case list() | tuple():
+            return [_content(each, path) for each in value]
+        case dict():
+            return [(_content(name, path), _content(each, path)) for name, each in value.items()]
+        case CodeType():
+            return (value.co_code, value.co_names, [_content(constant, path) for constant in value.co_consts])
+        case functools.partial():
+            return [_content(each, path) for each in (value.func, value.args, value.keywords)]
+        case MethodType():
+            return [_content(each, path) for each in (value.__func__, value.__self__)]
+        case FunctionType():
+            first = next((each for each in path if isinstance(each, FunctionType)), value)
+            if value.__module__ != first.__module__:
+                return (value.__module__, value.__qualname__)
+            used = {name: value.__globals__[name] for name in sorted(_names(value.__code__) & value.__globals__.keys())}
+            cells = [_content_of_cell(cell, path) for cell in value.__closure__ or ()]
+            parts = (value.__code__, value.__defaults__, value.__kwdefaults__, used)
+            return [*(_content(each, path) for each in parts), cells]
+        case ModuleType() | type():
+            return value.__name__
+    if callable(value) and hasattr(value, "__dict__"):
+        return (type(value).__qualname__, _content(type(value).__call__, path), _content(vars(value), path))
+    try:
+        return pickle.dumps(value)  # only compared, never loaded
+    except Exception:  # whatever it is, it is then known by its address at least
+        return repr(value)
+
+
+def _content_of_cell(cell: CellType, path: tuple[object, ...]) -> object:
+    try:
+        return _content(cell.cell_contents, path)
+    except ValueError:  # a variable that has no value yet
+        return "empty"
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the names that a function's code, and functions that are defined in it, may look up in its module."""
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)

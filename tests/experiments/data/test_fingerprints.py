@@ -62,11 +62,14 @@ def test_different_folders_have_different_fingerprints(tmp_path_factory, files, 
 
 def test_a_file_a_choice_in_a_folder_and_nothing(tmp_path):
     folder = make(tmp_path / "planetoid")
+    for name in ("cora", "pubmed"):
+        (folder / f"ind.{name}.x").touch()
     file, other = folder / "labels.csv", tmp_path / "other.csv"
     shutil.copy(file, other)
     assert fingerprint(str(file)) == fingerprint(str(other)) != ""
     assert len({fingerprint(str(folder / name)) for name in ("cora", "pubmed")} | {fingerprint(str(folder))}) == 3
     assert fingerprint("") == fingerprint("cifar10") == fingerprint(str(tmp_path / "no" / "where")) == ""
+    assert fingerprint(str(folder / "no such name")) == ""  # and nothing beside it is read
 
 
 def test_links_are_followed_and_a_loop_ends(tmp_path):

@@ -33,6 +33,16 @@ class DataError(ValueError):
         super().__init__(" ".join(message.split()))  # one line, even if a file name or another error has several
 
 
+def is_there(path: Path) -> bool:
+    """Return whether there is such a file or folder, or, for FOLDER/NAME, Planetoid's files of that name in the folder.
+
+    >>> is_there(Path("no/where"))
+    False
+    """
+    planetoid = (path.parent / inside / f"ind.{path.name}.x" for inside in ("", "raw"))
+    return path.exists() or any(file.exists() for file in planetoid)
+
+
 def existing_folder(folder: str | Path, holds: str) -> Path:
     """Return a folder as a path, which must exist and not be empty. ``holds`` says what it should hold.
 

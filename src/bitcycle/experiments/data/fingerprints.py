@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from bitcycle.experiments.data.files import DataError
+from bitcycle.experiments.data.files import DataError, is_there
 from bitcycle.experiments.data.official import OFFICIAL
 
 MOST_READ = 4_000_000_000
@@ -28,7 +28,7 @@ def fingerprint(data: str) -> str:
             sets. The name of an official data set has no fingerprint: its files are checked when they are downloaded.
 
     Returns:
-        16 hexadecimal digits; empty if there is nothing to read, as for embedded data.
+        16 hexadecimal digits; empty if there is nothing to read, as for embedded data or a folder that does not exist.
 
     Raises:
         DataError: If a file cannot be read.
@@ -40,9 +40,9 @@ def fingerprint(data: str) -> str:
     path = Path(data)
     if not data or (data in OFFICIAL and not path.is_dir()):
         return ""
-    folder, chosen = (path, "") if path.exists() else (path.parent, path.name)
-    if not folder.exists():
+    if not is_there(path):
         return ""
+    folder, chosen = (path, "") if path.exists() else (path.parent, path.name)
     try:
         return _digest(folder, chosen)
     except OSError as error:

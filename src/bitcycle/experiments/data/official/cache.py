@@ -62,8 +62,7 @@ def find_official(name: str | Path, cache: Path | None = None) -> Path:
 
     Args:
         name: The name of an official data set, which is looked up in the cache, or a path, which is returned as it is.
-        A
-            folder of this name in the working directory takes precedence over the cache.
+            A folder of this name in the working directory takes precedence over the cache.
         cache: The cache folder; :func:`cache_folder` by default.
 
     Raises:
