@@ -92,3 +92,15 @@ def test_after_backward_nothing_is_shared(rounded):
     rounded.clear()
     assert torch.equal(layer(x), copy.deepcopy(layer)(x))
     assert (6, 6) in rounded
+
+
+@pytest.mark.parametrize("size", [6, 5, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_write_to_data_is_noticed_before_backward(size, dtype):
+    """It changes neither the version of the weight nor its address."""
+    layer = converted(nn.Linear(size, 3).to(dtype))
+    x = torch.randn(4, size, dtype=dtype, requires_grad=True)
+    kept = layer(x)
+    layer.weight.data.mul_(-2)
+    assert torch.equal(layer(x), copy.deepcopy(layer)(x))
+    assert not torch.equal(layer(x), kept)

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import types
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 from torch.nn.utils.prune import l1_unstructured
+from torch.utils.checkpoint import checkpoint
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -52,6 +54,155 @@ def test_an_attention_layer_with_a_forward_of_its_own_does_not_lend_its_projecti
     with pytest.warns(UserWarning, match="Own overrides forward"):
         bc.quantize(model)
     assert list(sites(model)) == ["1"]
+
+
+def attend(q, k):
+    return q @ k.mT
+
+
+helpers = types.ModuleType("a_package.helpers")
+exec("def attend(q, k):\n    return q @ k.mT", vars(helpers))
+helpers.attend.__module__ = helpers.__name__
+a_package = types.ModuleType("a_package")
+a_package.helpers = helpers
+
+
+class Attend:
+    def __call__(self, q, k):
+        return self.multiply(q, k)
+
+    def multiply(self, q, k):
+        return q @ k.mT
+
+
+class AttendFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k):
+        return q @ k.mT
+
+
+class WithHelper(nn.Module):
+    """Computes ``self.how(q, q)``, where ``how`` is an attribute of the instance."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.how = how
+
+    def forward(self, x):
+        q = self.layer(x)
+        return self.how(q, q)
+
+
+class OfModule(WithHelper):
+    def forward(self, x):
+        return helpers.attend(self.layer(x), x)
+
+
+class OfPackage(WithHelper):
+    def forward(self, x):
+        return a_package.helpers.attend(self.layer(x), x)
+
+
+class OfFunction(WithHelper):
+    def forward(self, x):
+        return AttendFunction.apply(self.layer(x), x)
+
+
+def in_closure(function):
+    class OfClosure(WithHelper):
+        def forward(self, x):
+            return function(self.layer(x), x)
+
+    return OfClosure(None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: WithHelper(lambda q, k: q @ k.mT),
+        lambda: WithHelper(attend),
+        lambda: WithHelper(Attend()),
+        lambda: WithHelper(Attend().multiply),
+        lambda: WithHelper(functools.partial(attend)),
+        lambda: OfModule(None),
+        lambda: OfPackage(None),
+        lambda: OfFunction(None),
+        lambda: in_closure(attend),
+    ],
+)
+def test_products_in_helpers_are_sites(make):
+    model = bc.quantize(make())
+    bc.set_bits(model, forward=2, backward=8)
+    model(torch.randn(2, 3, 4))
+    assert list(named_sites(model)) == [":matmul", "layer"]
+
+
+def test_a_replaced_forward_with_products_is_named():
+    model = OfModule(None)
+    model.forward = lambda x: attend(model.layer(x), x)
+    with pytest.warns(UserWarning, match="the model itself .*its forward was replaced on the module itself"):
+        bc.quantize(model)
+
+
+def test_products_in_hooks_are_named():
+    model = nn.Sequential(nn.Linear(4, 4))
+    model[0].register_forward_hook(lambda module, inputs, output: attend(output, output))
+    with pytest.warns(UserWarning, match=r"0 \(Linear: its hooks multiply \(@\) outside its sites\)"):
+        bc.quantize(model)
+
+
+def test_products_that_are_recomputed_without_their_module_are_named():
+    class Checkpointing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, 4))
+
+        def multiply(self, x):
+            return x @ self.weight
+
+        def forward(self, x):
+            return checkpoint(self.multiply, x, use_reentrant=True)
+
+    with pytest.warns(UserWarning, match="what it checkpoints is recomputed in full precision"):
+        bc.quantize(Checkpointing())
+
+
+def test_products_of_sparse_tensors_are_named():
+    class Propagate(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.eye(3).to_sparse() @ self.layer(x)
+
+    model = bc.quantize(Propagate())
+    bc.set_bits(model, forward=2, backward=8)
+    model(torch.randn(3, 4))
+    assert list(named_sites(model)) == ["layer"]
+    [row] = bc.summary(model).skipped
+    assert row.reason == "products of sparse tensors (matmul) stay in full precision"
+
+
+def test_products_that_no_run_found_are_named():
+    class Operator(nn.Module):
+        def forward(self, x):
+            return torch.ops.aten.bmm(x, x.mT)
+
+    model = bc.quantize(Operator())
+    assert "become sites when the model first runs" in bc.summary(model).skipped[0].reason
+    model(torch.randn(2, 3, 4))
+    assert "no run has computed that at a site" in bc.summary(model).skipped[0].reason
+
+
+def test_a_conversion_that_fails_leaves_a_float_model():
+    model = nn.Sequential(nn.Linear(3, 4), OfModule(None))
+    with pytest.raises(RuntimeError):
+        bc.quantize(model, example_inputs=torch.randn(2, 7))
+    assert type(model[0]) is nn.Linear
+    assert type(model[1]) is OfModule
+    bc.quantize(model, example_inputs=torch.randn(2, 3))
 
 
 @pytest.mark.parametrize("make", [lambda: pyg.RGCNConv(4, 4, 2), lambda: pyg.GatedGraphConv(4, 2)])

@@ -170,6 +170,7 @@ class _Use(NamedTuple):
 
     version: int
     address: int
+    checksum: int
     bits: Width
     dims: Dims
     grid: GridFamily
@@ -184,16 +185,28 @@ def shared_weight(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFami
     A layer that is called several times in one forward pass, or a weight that several layers share, is rounded once.
     """
     found: tuple[_Use, ReferenceType[Operand]] | None = _IN_USE.get(weight)
-    if found is None or found[0] != _use(weight, bits, spec, grid):
+    operand = None if found is None else found[1]()
+    if found is None or operand is None or found[0] != _use(weight, bits, spec, grid):
         return None
-    return found[1]()
+    return operand
 
 
 def share_weight(weight: Tensor, operand: Operand, bits: Width, spec: OperandSpec, grid: GridFamily) -> None:
     """Let other products use the codes of a parameter, as long as the caller keeps the operand."""
-    if isinstance(weight, nn.Parameter) and operand.in_bytes:
+    if isinstance(weight, nn.Parameter) and operand.in_bytes and weight.device.type == "cpu":
         _IN_USE[weight] = (_use(weight, bits, spec, grid), ref(operand))
 
 
 def _use(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFamily) -> _Use:
-    return _Use(weight._version, weight.data_ptr(), bits, spec.dims, grid)
+    return _Use(weight._version, weight.data_ptr(), _checksum(weight.detach()), bits, spec.dims, grid)
+
+
+def _checksum(x: Tensor) -> int:
+    """Return the sum of all bits of a tensor, as integers. Writes to ``weight.data`` change it, but not the version."""
+    words = x.flatten()
+    in_longs = words.nbytes % 8 == 0 and words.data_ptr() % 8 == 0 and words.is_contiguous()
+    return int(words.view(torch.int64 if in_longs else _INTEGERS[x.element_size()]).sum())
+
+
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""The integers by their size in bytes."""

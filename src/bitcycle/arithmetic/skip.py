@@ -27,7 +27,11 @@ class SkipKind(Enum):
     UNKNOWN_PRODUCTS = auto()  # the functions that multiply
     PRODUCTS_OUTSIDE_SITES = auto()  # the functions that multiply
     RAN_OUTSIDE_SITES = auto()  # the operations that ran
+    SPARSE = auto()  # the functions that multiply
+    HOOK = auto()  # the functions that multiply
+    CHECKPOINT = auto()
     NOT_RUN_YET = auto()  # the functions that multiply
+    NOT_AT_A_SITE = auto()  # the functions that multiply
 
     @property
     def is_chosen(self) -> bool:
@@ -51,6 +55,8 @@ _UNKNOWN = {
     SkipKind.PATCHED_METHOD,
     SkipKind.UNKNOWN_PRODUCTS,
     SkipKind.PRODUCTS_OUTSIDE_SITES,
+    SkipKind.HOOK,
+    SkipKind.CHECKPOINT,
 }
 _DENIES_PRODUCTS = {SkipKind.NO_PRODUCT, SkipKind.NO_PRODUCT_IN_CODE}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -21,7 +21,7 @@ from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.nn.activation import LightReLU
-from bitcycle.nn.code_scan import scan_for_products
+from bitcycle.nn.code_scan import products_of_function, scan_for_products
 from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, original_class, quantized_class
 from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
@@ -101,17 +101,21 @@ def quantize(
     _refuse_what_makes_no_sense(model, recipe, excluded)
     choice = choose_activations(model, recipe, policy)
     vars(model)[_CHOICE] = choice
-    for name, module in list(model.named_modules()):
-        if owner_of(name, model) is None:
-            own = recipe_for(module, recipe, choice)
-            skips = (excluded[module],) if module in excluded else convert_module(name, module, own, keep_rules)
-            vars(module)[_SKIPS] = skips
-    hide_nested_layers(model)
-    set_execution(model, execution)
-    if example_inputs is not None:
-        discover_products(model, recipe_for(model, recipe, choice), keep_rules, excluded, example_inputs)
-        set_execution(model, execution)  # modules that were found by the run
-    _join_sites(model)
+    try:
+        for name, module in list(model.named_modules()):
+            if owner_of(name, model) is None:
+                own = recipe_for(module, recipe, choice)
+                skips = (excluded[module],) if module in excluded else convert_module(name, module, own, keep_rules)
+                vars(module)[_SKIPS] = skips + _skips_of_hooks(module)
+        hide_nested_layers(model)
+        set_execution(model, execution)
+        if example_inputs is not None:
+            discover_products(model, recipe_for(model, recipe, choice), keep_rules, excluded, example_inputs)
+            set_execution(model, execution)  # modules that were found by the run
+        _join_sites(model)
+    except BaseException:  # such as example inputs that do not fit
+        restore(model)
+        raise
     unknown = [
         f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(vars(module)[_SKIPS])})"
         for name, module in model.named_modules()
@@ -219,8 +223,8 @@ def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
     for name, module in model.named_modules():
         skips: tuple[Skip, ...] | None = vars(module).get(_SKIPS)
         conversion = conversion_of(module)
-        if conversion is not None and conversion.template is not None and not conversion.sites:
-            skips = (*(skips or ()), Skip(SkipKind.NOT_RUN_YET, _products_in_code(conversion)))
+        if conversion is not None and conversion.template is not None:
+            skips = (*(skips or ()), *_discovery_so_far(conversion))
         if skips is None:
             skips = () if conversion is not None or owner_of(name, model) is not None else _why_float(module)
         if skips:
@@ -356,8 +360,20 @@ def _why_float(module: nn.Module) -> tuple[Skip, ...]:
     return () if skip is None else (skip,)
 
 
-def _products_in_code(conversion: Conversion) -> tuple[str, ...]:
-    return scan_for_products(conversion.original) or ("found by a run",)
+def _discovery_so_far(conversion: Conversion) -> Iterator[Skip]:
+    """Yield why products of a module's own ``forward`` are not sites."""
+    if conversion.sparse_products:
+        yield Skip(SkipKind.SPARSE, tuple(sorted(conversion.sparse_products)))
+    elif not conversion.sites:
+        products = scan_for_products(conversion.original) or ("found by a run",)
+        yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)
+
+
+def _skips_of_hooks(module: nn.Module) -> tuple[Skip, ...]:
+    """Return the products in functions that a module calls before or after its ``forward``."""
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    products = sorted({name for hook in hooks for name in products_of_function(hook)})
+    return (Skip(SkipKind.HOOK, tuple(products)),) if products else ()
 
 
 def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:

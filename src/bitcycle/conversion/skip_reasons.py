@@ -12,6 +12,9 @@ from bitcycle.nn.code_scan import scan_for_products
 from bitcycle.nn.own_products import QuantizedForward
 from bitcycle.nn.registry import SKIPPED, Match, find
 
+FORWARD = "forward"
+PATCHED_FORWARD = Skip(SkipKind.PATCHED_METHOD, (FORWARD,))
+
 
 def mixin_for(module: nn.Module) -> Match:
     """Return the mixin that quantises a module, or why nothing does; neither for a mere container.
@@ -23,7 +26,7 @@ def mixin_for(module: nn.Module) -> Match:
         return match
     skip = skip_reason(module, match.skip)
     if skip is not None and skip.kind in (SkipKind.OWN_METHOD, SkipKind.UNKNOWN_PRODUCTS) and not match.is_fused:
-        return Match(QuantizedForward)
+        return Match(None, PATCHED_FORWARD) if FORWARD in vars(module) else Match(QuantizedForward)
     return Match(None, skip)
 
 
@@ -44,7 +47,7 @@ def skip_reason(module: nn.Module, mismatch: Skip | None) -> Skip | None:
     for condition, skip in SKIPPED:
         if condition(kind):
             return skip
-    products = scan_for_products(kind)
+    products = scan_for_products(kind, module=module)
     if products:
         return Skip(SkipKind.UNKNOWN_PRODUCTS, products)
     matrices = [name for name, parameter in module.named_parameters(recurse=False) if _is_matrix(parameter)]
@@ -103,6 +106,14 @@ def _explain(skip: Skip) -> str:
             return f"its code multiplies ({names}) outside its sites"
         case SkipKind.RAN_OUTSIDE_SITES:
             return f"runs {names} outside any site"
+        case SkipKind.SPARSE:
+            return f"products of sparse tensors ({names}) stay in full precision"
+        case SkipKind.HOOK:
+            return f"its hooks multiply ({names}) outside its sites"
+        case SkipKind.CHECKPOINT:
+            return "what it checkpoints is recomputed in full precision, except for modules in it"
+        case SkipKind.NOT_AT_A_SITE:
+            return f"its code multiplies ({names}), but no run has computed that at a site"
         case SkipKind.NOT_RUN_YET:
             return f"its products ({names}) become sites when the model first runs"
 

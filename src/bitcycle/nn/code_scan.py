@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import dis
 import inspect
-from types import CodeType, FunctionType
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 
+import torch
 from torch import nn
 
 PRODUCTS = {
@@ -17,15 +22,20 @@ PRODUCTS = {
 }
 """Names of functions and methods that multiply and add up. An outer product (outer, kron) only multiplies."""
 
-_DEPTH = 3  # how many calls deep to follow methods and helpers of the same package
+_DEPTH = 3  # how many calls deep to follow methods and helpers
+_NOT_FOLLOWED = {"torch", "numpy", "bitcycle", *sys.stdlib_module_names}
+"""Packages whose functions are known by their names."""
 
 
 def scan_for_products(
-    layer: type[nn.Module], methods: tuple[str, ...] = ("forward",), skip: tuple[str, ...] = ()
+    layer: type[nn.Module],
+    methods: tuple[str, ...] = ("forward",),
+    skip: tuple[str, ...] = (),
+    module: nn.Module | None = None,
 ) -> tuple[str, ...]:
     """Return the products in the code of a class's methods and of what they call, including ``@``.
 
-    The methods in ``skip`` are not scanned.
+    The methods in ``skip`` are not scanned. ``module`` is an instance, whose attributes can be functions, too.
 
     >>> class Scores(nn.Module):
     ...     def forward(self, q, k):
@@ -33,11 +43,17 @@ def scan_for_products(
     >>> scan_for_products(Scores)
     ('@',)
     """
-    done: set[object] = {getattr(layer, method, None) for method in skip}
-    products: set[str] = set()
-    for method in methods:
-        products |= _in_function(getattr(layer, method, None), layer, _DEPTH, done, PRODUCTS)
-    return tuple(sorted(products))
+    scan, owner = _Scan(PRODUCTS, {getattr(layer, method, None) for method in skip}), module or layer
+    return tuple(sorted(set().union(*(scan.of(getattr(layer, method, None), owner) for method in methods))))
+
+
+def products_of_function(function: object) -> tuple[str, ...]:
+    """Return the products in the code of a function that is no method of a class, such as a hook.
+
+    >>> products_of_function(lambda x: x @ x)
+    ('@',)
+    """
+    return tuple(sorted(_Scan(PRODUCTS).of(function, None)))
 
 
 def sums_of_products(layer: type[nn.Module], methods: tuple[str, ...]) -> tuple[str, ...]:
@@ -71,26 +87,85 @@ def scan_for_names(layer: type[nn.Module], names: set[str]) -> set[str]:
     >>> scan_for_names(Weights, {"softmax", "tril"})
     {'softmax'}
     """
-    return _in_function(layer.forward, layer, _DEPTH, set(), names)
+    return _Scan(names).of(layer.forward, layer)
 
 
-def _in_function(function: object, layer: type, depth: int, done: set[object], wanted: set[str]) -> set[str]:
-    function = inspect.unwrap(function) if callable(function) else function
-    if not isinstance(function, FunctionType) or function in done:
-        return set()
-    done.add(function)
-    self_names, other_names, has_operator = _names(function.__code__)
-    products = other_names & wanted | ({"@"} if has_operator else set())
-    if depth:
-        package = (function.__module__ or "").partition(".")[0]
-        called = [getattr(layer, name, None) for name in self_names]
-        for name in other_names:
-            helper = function.__globals__.get(name)
-            if isinstance(helper, FunctionType) and (helper.__module__ or "").partition(".")[0] == package != "torch":
-                called.append(helper)
-        for next_function in called:
-            products |= _in_function(next_function, layer, depth - 1, done, wanted)
-    return products
+@dataclass
+class _Scan:
+    """A search for names in a method, in the methods that it calls, and in functions of user code that it calls."""
+
+    wanted: set[str]
+    done: set[object] = field(default_factory=set)
+
+    def of(self, called: object, owner: object, depth: int = _DEPTH) -> set[str]:
+        """Return the wanted names in the code of what is called, and ``@``; ``owner`` is what ``self`` stands for."""
+        function, owner = _function_of(called, owner)
+        if function is None or function in self.done:
+            return set()
+        self.done.add(function)
+        self_names, other_names, has_operator = _names(function.__code__)
+        found = other_names & self.wanted | ({"@"} if has_operator else set())
+        if depth:
+            helpers = [*(_attribute(owner, name) for name in self_names), *_helpers(function, other_names)]
+            found = found.union(*(self.of(helper, owner, depth - 1) for helper in helpers))
+        return found
+
+
+def _attribute(owner: object, name: str) -> object:
+    """Return an attribute of a class, or of an object and its class, without running code of properties."""
+    own = {} if isinstance(owner, type) else getattr(owner, "__dict__", {})
+    return own.get(name) if name in own else getattr(owner if isinstance(owner, type) else type(owner), name, None)
+
+
+def _function_of(called: object, owner: object) -> tuple[FunctionType | None, object]:
+    """Return the Python function that runs if something is called, and what its ``self`` stands for.
+
+    There is none if a module is called, which is scanned by itself.
+    """
+    called = inspect.unwrap(called) if callable(called) else called
+    match called:
+        case nn.Module():
+            return None, owner
+        case FunctionType():
+            return called, owner
+        case MethodType():
+            return _function_of(called.__func__, called.__self__)
+        case partial():
+            return _function_of(called.func, owner)
+        case type():
+            return (
+                _function_of(called.forward, called) if issubclass(called, torch.autograd.Function) else (None, owner)
+            )
+    method = _attribute(type(called), "__call__")
+    return (method, called) if isinstance(method, FunctionType) else (None, owner)
+
+
+def _helpers(function: FunctionType, names: set[str]) -> Iterator[object]:
+    """Yield what a function may call by these names: variables of its closure, of its module and of other modules."""
+    own = (function.__module__ or "").partition(".")[0]
+    if own == "torch":
+        return
+    values = [*map(_value, function.__closure__ or ()), *(function.__globals__.get(name) for name in names)]
+    seen: set[int] = set()
+    while values:
+        value = values.pop()
+        is_module = isinstance(value, ModuleType)
+        place = getattr(value, "__name__" if is_module else "__module__", None) or type(value).__module__
+        package = str(place).partition(".")[0]
+        if id(value) in seen or (package != own and package in _NOT_FOLLOWED):
+            continue
+        seen.add(id(value))
+        if is_module:
+            values += (vars(value).get(name) for name in names)
+        else:
+            yield value
+
+
+def _value(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return None
 
 
 def _names(code: CodeType, self_name: str | None = None) -> tuple[set[str], set[str], bool]:

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import scan_for_products
+from bitcycle.nn.code_scan import scan_for_names, scan_for_products
 from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.table import PRODUCTS
 from bitcycle.nn.layer import QuantizedLayer
@@ -39,6 +39,8 @@ class OwnProducts(DiscoveredSites):
         """Run the float ``forward`` with each of its products computed at a site."""
         compiling = torch.compiler.is_compiling()
         sites = () if compiling else self.bitcycle.sites.values()
+        if not compiling:
+            self.bitcycle.has_run = True
         if sites and all(site.in_full_precision(self.training) for site in sites):
             return forward(*arguments, **keywords)
         with _Interceptor(self):
@@ -55,7 +57,10 @@ class QuantizedForward(OwnProducts):
     @classmethod
     def skips(cls, module: nn.Module, recipe: Recipe) -> tuple[Skip, ...]:
         fused = tuple(name for name in scan_for_products(type(module)) if name in FUSED)
-        return (Skip(SkipKind.PRODUCTS_OUTSIDE_SITES, fused),) if fused else ()
+        skips = (Skip(SkipKind.PRODUCTS_OUTSIDE_SITES, fused),) if fused else ()
+        # What is recomputed during the backward pass runs without the mode that computes products at sites.
+        checkpoints = scan_for_names(type(module), {"checkpoint"}) - {"@"}
+        return (*skips, Skip(SkipKind.CHECKPOINT)) if checkpoints else skips
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         return self.run_own_forward(super(QuantizedLayer, self).forward, *arguments, **keywords)  # type: ignore[misc]
@@ -94,6 +99,9 @@ class _Interceptor(TorchFunctionMode):
         name, compute = product
         count = self.calls.get(name, 0) + 1
         self.calls[name] = count
+        if any(isinstance(x, Tensor) and x.layout is not torch.strided for x in (*args, *kwargs.values())):
+            self.module.bitcycle.sparse_products.add(name)
+            return func(*args, **kwargs)
         local = f":{name}" if count == 1 else f":{name}#{count}"
         with torch._C.DisableTorchFunction():  # enclosing interceptors must not see what a product is made of
             return compute(self.module, local, func, *args, **kwargs)
