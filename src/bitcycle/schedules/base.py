@@ -57,9 +57,11 @@ class Group(StrEnum):
 class Schedule(ABC):
     """Bits as a function of the step and the total number of steps.
 
-    Schedules are immutable and compare and hash by content, and ``bc.schedule(str(s)) == s`` always holds. A
-    subclass implements :meth:`widths`, :meth:`limits` and ``__str__``; everything else follows. It may override
-    :meth:`count_widths` if it can count steps without evaluating each of them.
+    Schedules are immutable and compare and hash by content, and ``bc.schedule(str(s)) == s`` always holds. Schedules of
+    your own are functions or registered profiles, see :mod:`bitcycle.schedules`; specs know them by name.
+
+    The subclasses in this package implement :meth:`widths`, :meth:`limits` and ``__str__``; everything else follows.
+    They may override :meth:`count_widths` if they can count steps without evaluating each of them.
 
     Example:
         >>> from bitcycle.schedules import schedule
