@@ -63,12 +63,24 @@ class ProductTracer(TorchDispatchMode, Observer):
         self._running.pop()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
         operation = func._schema.name.partition("::")[2].removesuffix("_")  # addmm_ multiplies like addmm
+        if torch.is_inference_mode_enabled() and not multiplies(operation):
+            return self._in_parts(func, args, kwargs)
+        out = func(*args, **kwargs)
         if multiplies(operation) and not self._sites_deep:
             module = self._running[-1]
             self._callback(self._names.get(id(module), "?"), module, operation, args, out)
         return out
+
+    def _in_parts(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operation and see the operations inside it, which inference mode does not show."""
+        super().__enter__()
+        try:
+            out = func.decompose(*args, **kwargs)
+        finally:
+            super().__exit__(None, None, None)
+        return func(*args, **kwargs) if out is NotImplemented else out
 
 
 _RANDOM_STATE = threading.RLock()
