@@ -16,6 +16,7 @@ with warnings.catch_warnings():
     import transformers
 
 import bitcycle as bc
+from bitcycle import Meter
 from bitcycle.experiments.models.catalogue import CATALOGUE, build
 from bitcycle.nn.registry import LAYERS
 
@@ -423,6 +424,34 @@ def test_counting_leaves_no_trace():
         assert [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()] == hooks
         assert all(p.grad is None for p in model.parameters())
     assert bc.summary(model).sites[0].forward == 3
+
+
+class Counting(nn.Module):
+    """Puts new tensors in the place of its buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(()))
+        self.register_buffer("late", None)
+        self.steps = 0
+
+    def forward(self, x):
+        self.n = self.n + 1
+        self.steps += 1  # must go on agreeing with n
+        self.late = x.detach()
+        return x
+
+
+def test_buffers_that_the_model_replaces_are_put_back():
+    model = nn.Sequential(nn.Linear(4, 4), Counting())
+    before = model[1].n
+    bc.cost(model, torch.zeros(2, 4))
+    assert model[1].n is before
+    assert model[1].n == model[1].steps == 0
+    assert model[1].late is None
+    with Meter(model):
+        model(torch.zeros(2, 4))
+    assert model[1].n == model[1].steps == 1
 
 
 def test_a_model_that_fails_is_put_back():

@@ -147,7 +147,8 @@ class Site:
         """The static training that its cost is compared with; None: its evaluation bits. A scheduler sets it."""
         self.followers: list[Site] = []
         """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.discovered_sites`."""
-        self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
+        with torch.inference_mode(False):  # a site that is discovered in inference mode changes its bits outside it too
+            self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
         self.control[ORIGIN] = Origin.NEVER_SET
         self.control[STRENGTH] = self.control[EVALUATE_STRENGTH] = FULL_STRENGTH
         self.control[KEY] = site_key(recipe.seed, name)
