@@ -140,7 +140,7 @@ class Site:
             recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED, recipe.family, recipe.hadamard
         )
         self.means: Means | None = None
-        """How the site last computed its three products; None before it ran, or if it is no product of two operands."""
+        """How the site last computed its three products; None before it ran."""
         self.roles: tuple[Role, Role] | None = None
         """What both operands of its product are; None before an observer has seen it."""
         self.baseline: StepBits | None = None
