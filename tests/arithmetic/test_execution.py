@@ -649,6 +649,33 @@ def test_copies_and_pickles_keep_the_execution(execute):
         assert executions == {Execution(execute)}
 
 
+class Contractions(nn.Module):
+    def forward(self, x):
+        return torch.einsum("ij,kj->ik", x, x) + torch.tensordot(x, x, ([1], [1]))
+
+
+@pytest.mark.parametrize(
+    ("build", "shapes", "whole"),
+    [
+        (lambda: nn.LSTM(4, 5), [(3, 2, 4)], {"weight_hh_l0"}),
+        (lambda: nn.Bilinear(4, 5, 3), [(2, 4), (2, 5)], {""}),
+        (lambda: nn.Conv2d(2, 3, 2, padding="same"), [(1, 2, 4, 4)], set()),  # rounds before it pads, then multiplies
+        (Contractions, [(4, 4)], {":einsum", ":tensordot"}),
+    ],
+)
+@pytest.mark.parametrize("execute", ["simulated", "integer", "fastest"])
+def test_sites_without_one_product_of_two_operands_say_how_they_computed(build, shapes, whole, execute):
+    layer = bc.quantize(seeded(build), execute=execute)
+    bc.set_bits(layer, forward=4, backward=4)
+    inputs = [randn(*shape) for shape in shapes]
+    told = "simulated" if execute == "simulated" else "simulated (computed as a whole)"
+    layer(*inputs)
+    assert {row.name for row in bc.summary(layer).sites if row.execution == told} >= whole
+    assert not any("not run yet" in row.execution for row in bc.summary(layer).sites)
+    if execute != "simulated":
+        assert {row.name for row in bc.summary(layer).sites if "whole" in row.execution} == whole
+
+
 def test_products_that_are_found_later_have_the_execution_of_the_model():
     class Own(nn.Module):
         def forward(self, a, b):

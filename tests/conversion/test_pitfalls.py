@@ -291,6 +291,43 @@ def test_masks_that_do_not_fit_are_refused(masks, message):
         layer(torch.randn(3, 4, 4), x, x)
 
 
+def test_an_encoder_is_not_causal_without_a_mask():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1)
+    with pytest.raises(RuntimeError, match="Need attn_mask"):
+        encoder(torch.randn(1, 3, 4), is_causal=True)
+    bc.quantize(encoder)
+    bc.set_bits(encoder, forward=8)
+    with pytest.raises(RuntimeError, match="must be given with it"):
+        encoder(torch.randn(1, 3, 4), is_causal=True)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_queries_that_attend_to_nothing_are_not_a_number_only_where_they_are_in_float(need_weights):
+    torch.manual_seed(0)
+    layer, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(2, 4, 8)
+    causal, padded = torch.ones(4, 4, dtype=torch.bool).triu(1), torch.zeros(2, 4, dtype=torch.bool)
+    padded[0, 0] = True  # the first query of the first sample may attend to the first key only
+    options = {"attn_mask": causal, "key_padding_mask": padded, "need_weights": need_weights}
+    expected, _ = layer(x, x, x, **options)
+    bc.quantize(layer)
+    bc.set_bits(layer, forward=16, backward=None)
+    out, _ = layer(x, x, x, **options)
+    assert expected.isnan().any() == need_weights
+    torch.testing.assert_close(out, expected, rtol=1e-2, atol=1e-2, equal_nan=True)
+
+
+def test_a_causal_encoder_with_padding_on_the_left_trains():
+    torch.manual_seed(0)
+    encoder = bc.quantize(nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2))
+    bc.set_bits(encoder, forward=8, backward=8)
+    causal, padded = torch.ones(4, 4, dtype=torch.bool).triu(1), torch.zeros(2, 4, dtype=torch.bool)
+    padded[0, 0] = True
+    out = encoder(torch.randn(2, 4, 8), mask=causal, src_key_padding_mask=padded)
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())
+
+
 @pytest.mark.parametrize(
     ("make", "state"), [(nn.LSTM, ((1, 1, 4), (1, 1, 4))), (nn.GRU, (2, 6, 4)), (nn.RNN, (1, 6, 3))]
 )

@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -15,6 +16,7 @@ with warnings.catch_warnings():
     import transformers
 
 import bitcycle as bc
+from bitcycle import Meter
 from bitcycle.experiments.models.catalogue import CATALOGUE, build
 from bitcycle.nn.registry import LAYERS
 
@@ -271,6 +273,114 @@ def test_what_no_rule_knows_is_named():
     assert gat.uncounted == ("message weights att_src, att_dst of the model (GATConv)",)
 
 
+SPARSE = torch.eye(20, 30).to_sparse()  # stores 20 values
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+    ROWS = SPARSE.to_sparse_csr()
+TWICE = torch.cat([torch.eye(30), torch.eye(30)], 1).to_sparse()  # two in each row
+
+
+class Product(nn.Module):
+    """A function of two operands, in code that conversion does not see."""
+
+    def __init__(self, function, other):
+        super().__init__()
+        self.function, self.other = function, other
+
+    def forward(self, x):
+        return self.function(x, self.other)
+
+
+IN_TORCH = {  # function, both operands, multiply-accumulates worked out by hand
+    "sparse @ dense": (lambda x, s: s @ x, torch.zeros(30, 7), SPARSE, 20 * 7),
+    "rows @ dense": (lambda x, s: s @ x, torch.zeros(30, 7), ROWS, 20 * 7),
+    "dense @ sparse": (torch.mm, torch.zeros(7, 20), SPARSE, 7 * 20),
+    "spmm": (lambda x, s: torch.spmm(s, x), torch.zeros(30, 7), SPARSE, 20 * 7),
+    "torch.sparse.mm": (lambda x, s: torch.sparse.mm(s, x), torch.zeros(30, 7), SPARSE, 20 * 7),
+    "sparse @ vector": (lambda x, s: s.mv(x), torch.zeros(30), SPARSE, 20),
+    "sparse batches": (lambda x, s: s.bmm(x), torch.zeros(2, 30, 7), torch.stack([SPARSE, SPARSE]), 2 * 20 * 7),
+    "sparse @ sparse": (lambda x, s: torch.sparse.mm(SPARSE, s).to_dense() * x, torch.zeros(()), TWICE, 20 * 2),
+    "sampled": (
+        lambda x, s: torch.sparse.sampled_addmm(s, x, torch.zeros(9, 30)).to_dense(),
+        torch.zeros(20, 9),
+        ROWS,
+        20 * 9,
+    ),
+    "conv_tbc": (
+        lambda x, w: torch.conv_tbc(x, w, torch.zeros(4)),
+        torch.zeros(5, 2, 3),
+        torch.zeros(3, 3, 4),
+        3 * 2 * 4 * 9,
+    ),
+    "addmm and activation": (
+        lambda x, w: torch._addmm_activation(torch.zeros(4), x, w),
+        torch.zeros(2, 3),
+        torch.zeros(3, 4),
+        2 * 3 * 4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_TORCH)
+def test_products_of_torch_are_worked_out_by_hand(name):
+    function, x, other, macs = IN_TORCH[name]
+    c = bc.cost(Product(function, other), x)
+    assert c.macs == macs
+    assert not c.uncounted
+
+
+@pytest.mark.parametrize("rows", [4, 40])  # torch computes distances of many rows by another operation
+def test_distances_are_named(rows):
+    x = torch.zeros(rows, 4)
+    assert len(bc.cost(Product(torch.cdist, x), x).uncounted) == 1
+
+
+def test_a_part_of_the_cost_names_what_is_not_counted():
+    c = bc.cost(nn.Sequential(nn.Linear(4, 4), Hidden()), torch.zeros(2, 4))
+    assert c.where("0").uncounted == c.uncounted != ()
+
+
+class Teaching(nn.Module):
+    """A teacher without gradients and a student."""
+
+    def __init__(self, context):
+        super().__init__()
+        self.teacher, self.student, self.context = nn.Conv1d(4, 4, 1), nn.Conv1d(4, 4, 1), context
+        self.weight = nn.Parameter(torch.zeros(4, 4))
+
+    def forward(self, x):
+        x = x * torch.ones(1, requires_grad=True)
+        with self.context():
+            target = torch.einsum("bit,io->bot", self.teacher(x), self.weight)
+        return self.student(x) - target
+
+
+@pytest.mark.parametrize("convert", [False, True])
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_products_without_gradients_have_no_gradient_products(context, convert):
+    model = Teaching(context)
+    c = bc.cost(bc.quantize(model) if convert else model, torch.zeros(2, 4, 3))
+    counts = {row.name: (row.macs, row.input_gradient, row.weight_gradient) for row in c.rows}
+    assert sorted(counts.values()) == [(96, 0, 0), (96, 0, 0), (96, 96, 96)]
+    assert counts["student"] == (96, 96, 96)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_products_have_their_gradient_products(reentrant):
+    layer = nn.Linear(4, 4)
+
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            return torch.utils.checkpoint.checkpoint(self.layer, x, use_reentrant=reentrant)
+
+    (row,) = bc.cost(Checkpointed(), torch.zeros(2, 4, requires_grad=True)).rows
+    assert (row.macs, row.input_gradient, row.weight_gradient) == (32, 32, 32)
+
+
 def test_kept_layers_are_full_precision():
     model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), keep="1")
     c = bc.cost(model, torch.zeros(1, 4))
@@ -314,6 +424,34 @@ def test_counting_leaves_no_trace():
         assert [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()] == hooks
         assert all(p.grad is None for p in model.parameters())
     assert bc.summary(model).sites[0].forward == 3
+
+
+class Counting(nn.Module):
+    """Puts new tensors in the place of its buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(()))
+        self.register_buffer("late", None)
+        self.steps = 0
+
+    def forward(self, x):
+        self.n = self.n + 1
+        self.steps += 1  # must go on agreeing with n
+        self.late = x.detach()
+        return x
+
+
+def test_buffers_that_the_model_replaces_are_put_back():
+    model = nn.Sequential(nn.Linear(4, 4), Counting())
+    before = model[1].n
+    bc.cost(model, torch.zeros(2, 4))
+    assert model[1].n is before
+    assert model[1].n == model[1].steps == 0
+    assert model[1].late is None
+    with Meter(model):
+        model(torch.zeros(2, 4))
+    assert model[1].n == model[1].steps == 1
 
 
 def test_a_model_that_fails_is_put_back():

@@ -233,3 +233,35 @@ def test_bits_that_are_set_by_hand_have_the_evaluation_bits_as_baseline():
     with Meter(model) as meter:
         model(torch.randn(5, 6)).sum().backward()
     assert meter.baseline == counted.bitops(forward=6, backward=8)
+
+
+class Batch:
+    """A batch as a small class of the user's own."""
+
+    def __init__(self, x):
+        self.x = x
+
+
+class Unpicklable(Batch):
+    def __reduce__(self):
+        raise TypeError("no")
+
+
+class OfBatches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 8)
+
+    def forward(self, batch):
+        return self.fc(batch.x)
+
+
+@pytest.mark.parametrize("kind", [Batch, Unpicklable])
+def test_batches_of_any_class_are_counted_by_what_they_hold(kind):
+    model, sizes = bc.quantize(OfBatches()), [1, 10, 100, 1000, 10, 1]
+    bc.set_bits(model, forward=4, backward=8)
+    with Meter(model) as meter:
+        for size in sizes:
+            model(kind(torch.randn(size, 6))).sum().backward()
+    assert meter.bitops == sum(sizes) * 48 * (4 * 4 + 8 * 4)
+    assert len(meter._costs) == (4 if kind is Batch else 0)

@@ -138,6 +138,21 @@ def test_functional_call():
     assert torch.func.functional_call(model, zeros, (VECTORS,)).abs().max() == 0
 
 
+def test_gradients_of_torch_func_are_those_of_the_float_model_or_refused():
+    model = mlp()
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+    def loss(given):
+        return torch.func.functional_call(model, given, (VECTORS,)).square().sum()
+
+    expected = torch.func.grad(loss)(parameters)
+    bc.quantize(model)
+    assert all(torch.equal(got, expected[name]) for name, got in torch.func.grad(loss)(parameters).items())
+    bc.set_bits(model, forward=4, backward=8)
+    with pytest.raises(RuntimeError, match="torch.func cannot differentiate a quantised product"):
+        torch.func.grad(loss)(parameters)
+
+
 def test_gradients_of_gradients_are_refused_clearly():
     model, x = on_bits(mlp()), VECTORS.clone().requires_grad_()
     with pytest.raises(RuntimeError, match=r"gradients of gradients \(create_graph=True\) are not defined"):

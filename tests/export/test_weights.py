@@ -127,6 +127,26 @@ def test_exported_weights_compute_the_evaluation_with_activations_in_full_precis
     torch.testing.assert_close(plain(VECTORS), model.eval()(VECTORS))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated")
+@pytest.mark.parametrize("norm", [nn.utils.parametrizations.weight_norm, nn.utils.weight_norm])
+def test_weights_that_are_made_of_others_are_refused(norm):
+    model = converted(nn.Sequential(norm(nn.Linear(4, 3))), 4)
+    with pytest.raises(ValueError, match="the weight of 0 is computed from other parameters.*bc.restore"):
+        bc.export(model)
+
+
+def test_weights_made_of_others_are_exported_once_they_are_parameters():
+    model = converted(nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3))), 4)
+    bc.restore(model)
+    nn.utils.parametrize.remove_parametrizations(model[0], "weight")
+    assert bc.export(converted(model, 4)).keys() == {"0.weight", "0.bias"}
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element")
+def test_a_layer_without_inputs_is_exported():
+    assert bc.export(converted(nn.Linear(0, 4), 4))["weight"].shape == (4, 0)
+
+
 @pytest.mark.parametrize("grid", ["integer", "symmetric"])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.filterwarnings("ignore")  # torchao warns about its own libraries

@@ -574,6 +574,17 @@ def test_sites_are_found_at_the_first_call_or_from_example_inputs():
     assert not {row.name for row in bc.summary(later).skipped} & {"attn", "hand"}
 
 
+def test_sites_that_are_found_in_inference_mode_are_used_outside_it():
+    converted = bc.quantize(model())
+    bc.set_bits(converted, forward=4, backward=8)
+    with torch.inference_mode():
+        converted(X)
+    assert bc.cost(converted, X).macs > 0
+    converted.load_state_dict(converted.state_dict())
+    bc.set_bits(converted, forward=8)
+    converted(X).sum().backward()
+
+
 def test_state_dict_has_the_same_keys():
     keys = list(model().state_dict())
     converted = bc.quantize(model(), example_inputs=X)

@@ -159,7 +159,7 @@ class Cost:
             *patterns: Names of products; ``*`` and ``?`` are wildcards.
 
         Returns:
-            A cost of the matching products.
+            A cost of the matching products. What is not counted in the whole model stays listed, with its place.
 
         Raises:
             ValueError: If no product matches.
@@ -168,7 +168,7 @@ class Cost:
         if not rows:
             known = [row.name for row in self.rows]
             raise ValueError(f"no product matches {', '.join(map(repr, patterns))}; {nearest(patterns[0], known)}")
-        return Cost(rows, grid=self.grid)
+        return Cost(rows, self.uncounted, grid=self.grid)
 
     def bitops(
         self,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
@@ -34,8 +36,8 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
 
     The model runs forward once, on the device it is on (``meta`` included). Its buffers, its bits and the random state
     are restored afterwards. Every product that runs is counted, with the gradient products that training computes: none
-    for an input or a weight that needs no gradient. In a converted model, layers that were skipped count as full
-    precision; in a float model all layers count as sites, as after ``bc.quantize(model)``.
+    for an input or a weight that needs no gradient, and none under ``torch.no_grad``. In a converted model, layers that
+    were skipped count as full precision; in a float model all layers count as sites, as after ``bc.quantize(model)``.
 
     Args:
         model: A float or converted model.
@@ -77,6 +79,8 @@ class _Counts:
 
     def add(self, macs: int, a: Tensor, b: Tensor | None) -> None:
         self.macs += macs
+        if not torch.is_grad_enabled() and not _in_autograd_function():
+            return
         self.input_gradient += macs if a.requires_grad else 0
         self.weight_gradient += macs if b is not None and b.requires_grad else 0
 
@@ -85,6 +89,20 @@ class _Counts:
         counts = (self.macs, self.input_gradient, self.weight_gradient)
         a, b = (Role.ACTIVATION, Role.WEIGHT) if roles is None else roles
         return Row(name, layer, self.product, *counts, quantized, weight_quantized, (a.value, b.value))
+
+
+def _in_autograd_function() -> bool:
+    """Return whether an autograd function is running. Its ``forward`` has no gradients enabled, but it has a backward.
+
+    Activation checkpointing with ``use_reentrant=True`` is one.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not _APPLY:
+        frame = frame.f_back
+    return frame is not None
+
+
+_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 
 
 class _Tally(Observer):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,7 +23,8 @@ class Meter:
     """Adds up the BitOps of training passes, at the bits that each site has during the pass.
 
     Every forward pass in training mode with gradients enabled counts as a forward and a backward pass. Products are
-    counted once per input shape, by an extra pass; after that, a pass costs a dictionary lookup.
+    counted once per input shape, by an extra pass; after that, a pass costs a dictionary lookup. Inputs that cannot be
+    pickled are counted at every pass.
 
     Args:
         model: The model. For a compiled model, the object that ``torch.compile`` returned: a meter counts from outside
@@ -52,7 +56,7 @@ class Meter:
         self.uncounted: set[str] = set()
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = named_sites(self._model)
-        self._costs: dict[Any, Cost] = {}
+        self._costs: dict[bytes, Cost] = {}
         self._busy = False
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
 
@@ -106,9 +110,12 @@ class Meter:
         if self._busy or not self._model.training or not torch.is_grad_enabled():
             return
         shapes = _shapes((arguments, keywords))
-        if shapes not in self._costs:
-            self._costs[shapes] = self._count(arguments, keywords)
-        counted, sites = self._costs[shapes], self._sites.items()
+        counted = None if shapes is None else self._costs.get(shapes)
+        if counted is None:
+            counted = self._count(arguments, keywords)
+            if shapes is not None:
+                self._costs[shapes] = counted
+        sites = self._sites.items()
         self.bitops += _price(counted, {name: _current(site) for name, site in sites})
         self.baseline += _price(counted, {name: _baseline(site) for name, site in sites})
         self.passes += 1
@@ -150,12 +157,26 @@ def _baseline(site: Site) -> StepBits:
     return StepBits(weights, activations, site.backward_bits)
 
 
-def _shapes(nest: Any) -> Any:
-    """Return the shapes of all tensors in nested arguments, and the values of everything else."""
-    if isinstance(nest, Tensor):
-        return (tuple(nest.shape), nest.requires_grad)
-    if isinstance(nest, dict):
-        return tuple((key, _shapes(value)) for key, value in nest.items())
-    if isinstance(nest, (tuple, list)):
-        return tuple(_shapes(part) for part in nest)
-    return nest if isinstance(nest, (int, float, str, bool, type(None))) else id(nest)
+class _Shapes(pickle.Pickler):
+    """Pickles arguments with the shapes of arrays in place of their values."""
+
+    def persistent_id(self, part: Any) -> Any:
+        """Return what the products of an array depend on; None for everything else, which is pickled."""
+        if isinstance(part, np.ndarray):
+            return part.shape
+        if not isinstance(part, Tensor):
+            return None
+        return tuple(part.shape), part.requires_grad, None if part.layout is torch.strided else part._nnz()
+
+
+def _shapes(nest: Any) -> bytes | None:
+    """Return the shapes of all arrays in arguments of any kind, and the values of everything else.
+
+    It is None for arguments that cannot be pickled: their identity says nothing about what they hold.
+    """
+    written = io.BytesIO()
+    try:
+        _Shapes(written).dump(nest)
+    except Exception:  # the code of any class may run here
+        return None
+    return written.getvalue()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from bitcycle._export.recording import Recording, evaluating, is_symmetric, record
+from bitcycle.arithmetic import Site
 from bitcycle.conversion.sites import conversions
 from bitcycle.kernels.rounding import round_to_grid
 
@@ -28,7 +29,8 @@ def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
         The keys of the float model, with tensors of its own.
 
     Raises:
-        ValueError: The model is not converted, its evaluation bits were never set, or example inputs are needed.
+        ValueError: The model is not converted, its evaluation bits were never set, example inputs are needed, or a
+            weight is computed from other parameters, as by ``weight_norm``.
 
     Example:
         >>> import bitcycle as bc
@@ -52,8 +54,16 @@ def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
             whole = copies.setdefault(address, _memory(tensor).clone())
             state[name] = whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
         tied = set()
-        for tensor, values in _rounded_weights(model, recording):
+        for site, tensor, values in _rounded_weights(model, recording):
+            if not tensor.numel():
+                continue
             address = tensor.untyped_storage().data_ptr()
+            if address not in copies:
+                raise ValueError(
+                    f"the weight of {site.name or 'the model'} is computed from other parameters, which cannot hold "
+                    "its values on the grid: call bc.restore(model), make it a parameter (for example with "
+                    "torch.nn.utils.parametrize.remove_parametrizations), then convert the model again and export it"
+                )
             copies[address].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).copy_(values)
             if len(names[address]) > 1:
                 tied.add(" and ".join(names[address]))
@@ -65,8 +75,9 @@ def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
 
 
 class RoundedWeight(NamedTuple):
-    """A parameter or a view of one, and its values on the grid."""
+    """The weight of a site, usually a parameter or a view of one, and its values on the grid."""
 
+    site: Site
     tensor: Tensor
     values: Tensor
 
@@ -80,7 +91,7 @@ def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[
             bits = site.evaluation.weights
             if bits is not None:
                 values = round_to_grid(tensor.detach(), bits, dims, symmetric=is_symmetric(site))
-                yield RoundedWeight(tensor.detach(), values)
+                yield RoundedWeight(site, tensor.detach(), values)
         own = [key for key, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1]
         if conversion.template is None or not own:
             continue
@@ -90,7 +101,7 @@ def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[
                 "pass example_inputs, with which a run shows how they are rounded"
             )
         for site in conversion.sites.values():
-            yield from (RoundedWeight(*found) for found in recording.weights_of(site))
+            yield from (RoundedWeight(site, *found) for found in recording.weights_of(site))
 
 
 def _memory(tensor: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ class Reason(Enum):
     EMPTY = "empty"
     AUTOCAST = "autocast"
     FORMAT = "floating-point numbers"
+    WHOLE = "computed as a whole"
     KIND = "no integer kernel for this product"
     GEOMETRY = "no integer kernel for this geometry"
     ROUNDED_BEFORE = "an operand is rounded elsewhere"

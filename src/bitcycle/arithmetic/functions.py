@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bitcycle.arithmetic.execution import Execution, Means, Reason
 from bitcycle.arithmetic.formatted_product import formatted_product
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
@@ -70,6 +71,9 @@ def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: st
     placement = current_placement()
     if placement is not None:
         return placement.round(site, operand, x, spec._replace(role=_role(x, spec)))
+    if not torch.compiler.is_compiling():  # if a product of the site follows, it says how it is computed
+        asked = site.execution is not Execution.SIMULATED
+        site.means = Means.simulated(Reason.WHOLE if asked else Reason.NOT_ASKED)
     _report_rounding(site, operand, x, spec, precision)
     out = _RoundOperand.apply(x, precision.width(_role(x, spec)), precision.strength, dims, site.settings.grid)
     assert isinstance(out, Tensor)

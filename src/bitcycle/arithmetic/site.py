@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._C._functorch import TransformType
 
 from bitcycle.arithmetic.control import (
     ACTIVATIONS,
@@ -140,14 +141,15 @@ class Site:
             recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED, recipe.family, recipe.hadamard
         )
         self.means: Means | None = None
-        """How the site last computed its three products; None before it ran, or if it is no product of two operands."""
+        """How the site last computed its three products; None before it ran."""
         self.roles: tuple[Role, Role] | None = None
         """What both operands of its product are; None before an observer has seen it."""
         self.baseline: StepBits | None = None
         """The static training that its cost is compared with; None: its evaluation bits. A scheduler sets it."""
         self.followers: list[Site] = []
         """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.discovered_sites`."""
-        self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
+        with torch.inference_mode(False):  # a site that is discovered in inference mode changes its bits outside it too
+            self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
         self.control[ORIGIN] = Origin.NEVER_SET
         self.control[STRENGTH] = self.control[EVALUATE_STRENGTH] = FULL_STRENGTH
         self.control[KEY] = site_key(recipe.seed, name)
@@ -258,18 +260,29 @@ class Site:
         It is False inside a compiled graph, which cannot branch on it, and under an observer, which needs the site. An
         exported program has its bits as constants.
         Otherwise the first evaluation of a model whose bits were never set warns.
+
+        Raises:
+            RuntimeError: A transform of ``torch.func`` is to differentiate a quantised product.
         """
         if torch.compiler.is_exporting():
             return not any(self.precision(training)[:2])
         if torch.compiler.is_compiling() or current_observers():
             return False
-        numbers = self.control.numpy()
+        transforms = torch._C._functorch.get_interpreter_stack()
+        numbers = self.control.numpy() if transforms is None else _read_under_transforms(self.control)
         if not training and numbers[ORIGIN] == Origin.NEVER_SET and self.skip is None:
             self.group.check_evaluation()
-        if numbers[BACKWARD] != 0:
-            return False
         weights, activations, strength = self.slots(training)
-        return bool(numbers[strength] == 0 or (numbers[weights] == 0 and numbers[activations] == 0))
+        is_full = numbers[strength] == 0 or (numbers[weights] == 0 and numbers[activations] == 0)
+        if is_full and numbers[BACKWARD] == 0:
+            return True
+        if transforms is not None and any(each.key() != TransformType.Vmap for each in transforms):
+            raise RuntimeError(
+                "torch.func cannot differentiate a quantised product: use torch.autograd.grad or backward(), with "
+                "torch.func.functional_call if the parameters are arguments; or set full precision first, "
+                "bc.set_bits(model, forward=None, backward=None)"
+            )
+        return False
 
     def precision(self, training: bool) -> Precision:
         """Return the current precision of the operands; see :func:`read_precision`."""
@@ -284,6 +297,12 @@ class Site:
         if torch.compiler.is_exporting():
             _check_export(training, torch.compiler.is_dynamo_compiling())
         return TRAINING if training or self.recipe.evaluate_at == "current" else EVALUATION
+
+
+def _read_under_transforms(control: Tensor) -> NDArray[np.int64]:
+    """Return the numbers of a site where ``torch.func`` would wrap them in a tensor without memory."""
+    with torch._C._DisableFuncTorch():
+        return control.numpy()
 
 
 def larger(first: int | None, second: int | None) -> int | None:

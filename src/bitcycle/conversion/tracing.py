@@ -63,12 +63,24 @@ class ProductTracer(TorchDispatchMode, Observer):
         self._running.pop()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
         operation = func._schema.name.partition("::")[2].removesuffix("_")  # addmm_ multiplies like addmm
+        if torch.is_inference_mode_enabled() and not multiplies(operation):
+            return self._in_parts(func, args, kwargs)
+        out = func(*args, **kwargs)
         if multiplies(operation) and not self._sites_deep:
             module = self._running[-1]
             self._callback(self._names.get(id(module), "?"), module, operation, args, out)
         return out
+
+    def _in_parts(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operation and see the operations inside it, which inference mode does not show."""
+        super().__enter__()
+        try:
+            out = func.decompose(*args, **kwargs)
+        finally:
+            super().__exit__(None, None, None)
+        return func(*args, **kwargs) if out is NotImplemented else out
 
 
 _RANDOM_STATE = threading.RLock()
@@ -83,15 +95,27 @@ def preserve_state(model: nn.Module) -> Iterator[None]:
     none of them puts back a state that another one is about to leave. A thread that draws random numbers outside such a
     block at the same time still shares the state with it.
     """
+    modules = [(module, vars(module).copy(), module._buffers.copy()) for module in model.modules()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers() if not buffer.is_meta]
     accelerators = sorted({parameter.get_device() for parameter in model.parameters() if parameter.is_cuda})
     with _RANDOM_STATE, torch.random.fork_rng(devices=accelerators):
         try:
             yield
         finally:
+            for module, attributes, entries in modules:
+                _put_back(module, attributes, entries)
             with torch.no_grad():
                 for buffer, before in buffers:
                     buffer.copy_(before)
+
+
+def _put_back(module: nn.Module, attributes: dict[str, Any], buffers: dict[str, Any]) -> None:
+    """Undo the replacement of buffers by other tensors. Attributes go with them: they may say what the buffers hold."""
+    if {name: id(buffer) for name, buffer in module._buffers.items()} == {k: id(b) for k, b in buffers.items()}:
+        return
+    for current, before in ((vars(module), attributes), (module._buffers, buffers)):
+        current.clear()
+        current.update(before)
 
 
 @dataclass(frozen=True)

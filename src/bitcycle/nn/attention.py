@@ -30,6 +30,7 @@ class AttentionLayer(QuantizedLayer):
         dropout: float,
         softcap: float | None = None,
         sinks: Tensor | None = None,
+        fused: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Return ``softmax(scale Q K^T + mask) V`` and the attention weights.
 
@@ -42,6 +43,8 @@ class AttentionLayer(QuantizedLayer):
             dropout: Dropout probability of the attention weights.
             softcap: Bounds the scores to ``softcap * tanh(scores / softcap)``.
             sinks: One extra score per head that takes part in the softmax but has no value.
+            fused: Whether the float layer calls ``F.scaled_dot_product_attention``. Rows that are masked altogether
+                then have the weights 0, else NaN.
         """
         scores = self.attention_product("scores", MatmulProduct(transpose_b=True), query * scale, key)
         if softcap is not None:
@@ -50,7 +53,7 @@ class AttentionLayer(QuantizedLayer):
             scores = scores + mask
         if sinks is not None:
             scores = torch.cat([scores, sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)], dim=-1)
-        weights = scores.softmax(dim=-1)
+        weights = torch.ops.aten._safe_softmax(scores, -1) if fused and mask is not None else scores.softmax(dim=-1)
         if sinks is not None:
             weights = weights[..., :-1]
         weights = F.dropout(weights, dropout, self.training)
@@ -117,7 +120,8 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
             k, v = (torch.cat([x, torch.zeros_like(x[:, :, :1])], 2) for x in (k, v))
         if mask is not None:  # appended keys are never masked
             mask = F.pad(mask, (0, k.shape[2] - key.shape[1]))
-        context, weights = self.attend(q, k, v, mask, 1 / math.sqrt(self.head_dim), self.dropout)
+        scale = 1 / math.sqrt(self.head_dim)
+        context, weights = self.attend(q, k, v, mask, scale, self.dropout, fused=not need_weights)
         out = self.linear("out_proj", context.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
         shown_weights = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
         if unbatched:

@@ -88,6 +88,8 @@ class QuantizedTransformerEncoder(FusedContainer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
+        if is_causal and mask is None:
+            raise RuntimeError("is_causal=True needs mask, which must be given with it")
         for layer in self.layers:
             # The hint is_causal would only let a fused kernel leave out the mask.
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask)

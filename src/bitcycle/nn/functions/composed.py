@@ -132,7 +132,12 @@ class _MacCounter(TorchDispatchMode):
         self.macs = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
         rule = RULES.get(func._schema.name.partition("::")[2])
+        if rule is None and torch.is_inference_mode_enabled():
+            with self:  # inference mode does not show the operations inside it
+                out = func.decompose(*args, **kwargs)
+            return func(*args, **kwargs) if out is NotImplemented else out
+        out = func(*args, **kwargs)
         self.macs += sum(part.macs for part in rule(args, out)) if rule is not None else 0
         return out
