@@ -155,6 +155,7 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
     added: set[nn.Module] = set()
     floating: set[nn.Module] = set()
     extra: list[tuple[Conversion, str]] = []
+    nested = [(conversion, conversion.nested) for _, conversion in conversions(model)]
     try:
         for module in kept:
             restore_layer(module)
@@ -183,6 +184,8 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
             restore_layer(module)
         for module in kept:
             convert_layer(module, KeptLayer, EVERYTHING, {})
+        for conversion, before in nested:
+            conversion.nested = before
 
 
 @contextmanager
