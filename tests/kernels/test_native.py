@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from bitcycle.kernels import native
@@ -474,12 +474,13 @@ def test_large_images_on_one_and_two_threads():
 
 
 pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
+kernel_sizes = st.tuples(st.integers(1, 6), st.integers(1, 6))  # also with spans that are larger than the image
 
 
 @st.composite
 def windows(draw):
     size = draw(st.integers(1, 9)), draw(st.integers(1, 9))
-    kernel, stride, dilation = draw(pairs), draw(pairs), draw(pairs)
+    kernel, stride, dilation = draw(kernel_sizes), draw(pairs), draw(pairs)
     padding = draw(st.integers(0, 6)), draw(st.integers(0, 6))  # also larger than the kernel and than the image
     result = Windows(size, kernel, stride, padding, dilation)
     assume(min(result.output) >= 1)
@@ -503,6 +504,26 @@ def test_windows(windows, images, channels, count, seed):
     assert_same(got, expected)
     columns = F.unfold(map.double().unsqueeze(1), windows.kernel, windows.dilation, windows.padding, windows.stride)
     assert (got.double() == columns.sum(1).flatten()).all()
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(windows(), st.integers(1, 2), st.sampled_from([1, 3, 16]))
+@example(Windows((1, 1), (5, 5), (1, 1), (2, 2), (1, 1)), 1, 16)
+@example(Windows((8, 8), (3, 3), (1, 1), (12, 12), (12, 12)), 2, 16)
+def test_windows_are_written_to_their_memory_alone(windows, images, channels):
+    """Bytes before and after the matrix stay as they are, and nothing is read beyond the images."""
+    guard, (down, across), (rows, columns) = 4096, windows.output, windows.kernel
+    count = images * channels * windows.size[0] * windows.size[1]
+    codes = torch.full((guard + count + guard,), 99, dtype=torch.int8)
+    codes[guard : guard + count] = 1
+    written = images * down * across * rows * columns * channels
+    out = torch.full((guard + written + guard,), 77, dtype=torch.int8)
+    geometry = windows._geometry(channels)
+    native._extension.unfold(codes.data_ptr() + guard, out.data_ptr() + guard, images, *geometry, 1)
+    before, matrix, after = out.split([guard, written, guard])
+    assert (before == 77).all()
+    assert (after == 77).all()
+    assert ((matrix == 0) | (matrix == 1)).all()
 
 
 # ------------------------------------------------------------------------------------------------ the choice
