@@ -18,7 +18,7 @@ from bitcycle.arithmetic.execution import Execution, Means, Reason
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels import native
 from tests.arithmetic.executions import assert_agree, assert_close, executed, magnitudes, run
-from tests.kernels.layouts import in_layout
+from tests.kernels.layouts import DEFAULTS, default, in_layout
 from tests.nn.cases import CASES
 from tests.nn.reference import Plain, grid
 
@@ -308,6 +308,31 @@ def test_what_is_not_finite_is_not_laundered(name, bad, where):
             poisoned = {"input": (0, 2), "weight": (0, 1), "grad_output": (1, 2, 3)}[where]
             assert all(not results[-1][i].isfinite().all() for i in poisoned)
     assert_close(*reversed(results), tolerance=1e-4)
+
+
+@every_layer
+@pytest.mark.parametrize("execute", ["simulated", "integer"])
+@pytest.mark.parametrize("value", DEFAULTS, ids=str)
+def test_the_defaults_of_torch_do_not_matter(name, execute, value):
+    layer, x = built(name)
+    grad_output = torch.randn_like(layer(x))
+
+    def step():
+        for cached in (integer_convolution._taps, integer_convolution._terms, integer_convolution._ones_and_zeros):
+            cached.cache_clear()
+        converted = bc.quantize(copy.deepcopy(layer), execute=execute)
+        bc.set_bits(converted, forward=4, backward=8)
+        inputs = x.clone().requires_grad_()
+        out = converted(inputs)
+        out.backward(grad_output)
+        return [out.detach(), inputs.grad, converted.weight.grad, converted.bias.grad]
+
+    expected = step()
+    with default(value):
+        got = step()
+    for ours, theirs in zip(got, expected, strict=True):
+        assert (ours.dtype, ours.device) == (theirs.dtype, theirs.device)
+        assert torch.equal(ours, theirs)
 
 
 @every_layer

@@ -15,7 +15,7 @@ from bitcycle.kernels.images import Windows, encode_images, to_channels_last, to
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
 from bitcycle.kernels.noise import noise_key, noise_of, uniform
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, round_to_grid
-from tests.kernels.layouts import LAYOUTS, in_layout
+from tests.kernels.layouts import DEFAULTS, LAYOUTS, default, in_layout
 
 pytestmark = pytest.mark.skipif(
     native._extension is None,
@@ -202,6 +202,37 @@ def test_other_types_go_to_the_reference(dtype):
         got, expected = both(lambda dims=dims: encode(x, 5, dims, (1, 2)))
         for part, wanted in zip(got, expected, strict=True):
             assert_same(part, wanted)
+
+
+@pytest.mark.parametrize("value", DEFAULTS, ids=str)
+@pytest.mark.parametrize("kernels", native.CHOICES)
+def test_no_kernel_depends_on_the_defaults_of_torch(value, kernels):
+    x = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
+    codes = (x * 40).to(torch.int8)
+    grid, one = Grid(torch.rand(1) + 0.1, torch.rand(1), 8), torch.ones(1, dtype=torch.int32)
+    windows = Windows((4, 5), (3, 3), (1, 1), (1, 1), (1, 1))
+
+    def compute():
+        results = [uniform(x, 1, 2), *encode_images(x, 5)]
+        for laid_out in (x, in_layout(x, "channels last")):
+            results += [to_channels_last(laid_out), to_contiguous(laid_out)]
+            for dims in (None, (1, 2, 3), (1,)):
+                encoded = encode(laid_out, 5, dims)
+                results += [*encoded, decode(encoded.codes, encoded.scale, encoded.zero, torch.float32)]
+        matrix = codes.view(6, 20)
+        sums = matrix.int()
+        for pixels in (0, 3):
+            results.append(combine(sums.clone(), grid, grid, row_sums(matrix), column_sums(matrix), one, pixels=pixels))
+        pixel_sums = codes.sum(1, dtype=torch.int32)
+        return [*results, windows.unfold(in_layout(codes, "channels last")), windows.sums(pixel_sums)]
+
+    with using(kernels):
+        expected = compute()
+        with default(value):
+            got = compute()
+    for ours, theirs in zip(got, expected, strict=True):
+        assert ours.device == theirs.device
+        assert_same(ours, theirs)
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))

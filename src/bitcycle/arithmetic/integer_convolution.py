@@ -111,7 +111,7 @@ def weight_gradient(
     (e_pixels, s_e, z_e), (a_pixels, s_a, z_a) = _unsigned(e), _signed(a)
     e_rows = e_pixels.view(images * positions, out_channels)
     at_once = max(min(UNFOLDED // elements, MOST_TERMS) // positions, 1)  # images
-    sums = torch.zeros(out_channels, elements, dtype=torch.float64)
+    sums = e_pixels.new_zeros(out_channels, elements, dtype=torch.float64)
     for first in range(0, images, at_once):
         rows = windows.unfold(a_pixels[first : first + at_once].permute(0, 3, 1, 2))
         sums += multiply_codes(e_rows[first * positions : (first + at_once) * positions].t(), rows)
@@ -168,7 +168,7 @@ def _convolve(
 
 @lru_cache(maxsize=64)
 def _ones_and_zeros(count: int) -> tuple[Tensor, Tensor]:
-    return torch.ones(count), torch.zeros(count, dtype=torch.int32)
+    return torch.ones(count, dtype=torch.float32, device="cpu"), torch.zeros(count, dtype=torch.int32, device="cpu")
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class _Taps:
         """For each element and position, the number of the pixel it meets, from 1 on; 0 outside."""
         windows, (s1, s2) = self.windows, self.every
         rows, columns = windows.size
-        numbers = torch.arange(1, rows * columns + 1, dtype=torch.float64).view(1, 1, rows, columns)
+        numbers = torch.arange(1, rows * columns + 1, dtype=torch.float64, device="cpu").view(1, 1, rows, columns)
         pixels = torch.zeros_like(numbers)
         pixels[..., ::s1, ::s2] = numbers[..., ::s1, ::s2]
         return F.unfold(pixels, windows.kernel, windows.dilation, windows.padding, windows.stride)[0]
@@ -201,7 +201,7 @@ class _Taps:
     @cached_property
     def meets_input(self) -> Tensor:
         """Whether each element meets each pixel, as 0 and 1 in double precision."""
-        met = torch.zeros(len(self._met), self.windows.size[0] * self.windows.size[1] + 1, dtype=torch.float64)
+        met = self._met.new_zeros(len(self._met), self.windows.size[0] * self.windows.size[1] + 1)
         return met.scatter_(1, self._met.long(), 1.0)[:, 1:].contiguous()
 
     @cached_property

@@ -37,7 +37,7 @@ class _ReLU(torch.autograd.Function):
         if inplace:
             ctx.mark_dirty(x)
         out = x.relu_() if inplace else x.relu()
-        bits = torch.empty(-(-out.numel() // GROUP) * GROUP // 8, dtype=torch.uint8)
+        bits = out.new_empty(-(-out.numel() // GROUP) * GROUP // 8, dtype=torch.uint8)
         native.mask(out, bits)
         ctx.save_for_backward(bits)
         ctx.layout = _layout(out)
