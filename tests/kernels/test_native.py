@@ -11,6 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from bitcycle.kernels import native
+from bitcycle.kernels.float_rounding import E4M3, Scaling, round_to_format
 from bitcycle.kernels.images import Windows, encode_images, to_channels_last, to_contiguous
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
 from bitcycle.kernels.noise import noise_key, noise_of, uniform
@@ -233,6 +234,30 @@ def test_no_kernel_depends_on_the_defaults_of_torch(value, kernels):
     for ours, theirs in zip(got, expected, strict=True):
         assert ours.device == theirs.device
         assert_same(ours, theirs)
+
+
+def test_views_with_another_sign_keep_it():
+    """Such as the imaginary part of a conjugate. Their memory holds the negatives of their elements."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 16, 4, 4, generator=generator, dtype=torch.complex64).conj().imag
+    y = torch._neg_view(torch.randn(6, generator=generator))
+    grid, sums, one = Grid(torch.ones(1), torch.ones(1), 0), torch.ones(3, 6, dtype=torch.int32), torch.ones(1).int()
+    for view in (x, y):
+        assert view.is_neg()
+    functions = [
+        lambda x, y: round_to_grid(x, 4),
+        lambda x, y: round_to_grid(y, 4, (0,), (1, 2)),
+        lambda x, y: encode_in_bytes(y, 4).codes,
+        lambda x, y: encode_images(x, 4).codes,
+        lambda x, y: decode(torch.ones(6, dtype=torch.int8), y, y, torch.float32),
+        lambda x, y: round_to_format(y, E4M3, Scaling.TO_LARGEST),
+        lambda x, y: to_channels_last(x),
+        lambda x, y: to_contiguous(x.permute(0, 3, 1, 2)),
+        lambda x, y: combine(sums.clone(), grid, grid, sums[:, 0].contiguous(), sums[:1], one, y),
+    ]
+    for function in functions:
+        with using("native"):
+            assert_same(function(x, y), function(x.resolve_neg(), y.resolve_neg()))
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))

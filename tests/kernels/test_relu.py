@@ -68,3 +68,12 @@ def test_the_defaults_of_torch_do_not_matter(value):
         ours, theirs = gradients(relu, x, grad_output), gradients(torch.relu, x, grad_output)
     for got, expected in zip(ours, theirs, strict=True):
         assert_same(got, expected)
+
+
+def test_gradients_with_another_sign_keep_it():
+    x, grad_output = torch.randn(2, 3, 600)
+    negative = torch._neg_view(grad_output)
+    for got, expected in zip(gradients(relu, x, negative), gradients(torch.relu, x, negative), strict=True):
+        assert_same(got, expected)
+    view = torch._neg_view(x)
+    assert_same(gradients(relu, view, negative)[1], gradients(torch.relu, view, negative)[1])

@@ -232,7 +232,7 @@ def mask(x: Tensor, bits: Tensor, out: Tensor | None = None) -> None:
 
 
 def kernel(name: str, *tensors: tuple[Tensor | None, tuple[torch.dtype, ...]]) -> Callable[..., Any] | None:
-    """Return a kernel by its name if all tensors are contiguous ones on the CPU, each of one of its types, else None."""
+    """Return a kernel by its name if all tensors are contiguous ones on the CPU, of the types with them, else None."""
     if _library is None or torch.compiler.is_compiling():
         return None
     for x, dtypes in tensors:
