@@ -27,6 +27,8 @@ FEWEST_CHANNELS = 16
 """Weight gradients of fewer input channels are not faster in integers."""
 UNFOLDED = 2**21
 """Bytes of unfolded codes that are multiplied at once."""
+VECTOR = 64
+"""Bytes of a vector of AVX-512."""
 SMALLEST_FASTER = 25_000_000
 """Products with fewer multiply-accumulates are not faster in integers."""
 
@@ -54,13 +56,28 @@ def means(
         return Means.simulated(Reason.GRANULARITY)
     windows = _windows(product, a.shape, b.shape)
     positions = windows.output[0] * windows.output[1]
-    if positions > MOST_TERMS:
+    if positions > MOST_TERMS or is_miscomputed(windows, b.shape[1]):
         return Means.simulated(Reason.GEOMETRY)
     if how is Execution.FASTEST and len(a) * positions * b.numel() < SMALLEST_FASTER:
         return Means.simulated(Reason.SMALL)
     input_gradient = Reason.GRANULARITY if b_spec.dims is not None and not fold else None
     few = how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS
     return Means(None, input_gradient, Reason.SMALL if few else None)
+
+
+def is_miscomputed(windows: Windows, channels: int) -> bool:
+    """Return whether oneDNN's convolution of bytes can be wrong for windows over images of so many channels.
+
+    With AVX-512, oneDNN 3.12 rearranges some convolutions whose output has one column and whose stride is more than 1
+    across, sums over wrong pixels or weights, and can write beyond its memory: (1) those of one channel; (2) those
+    without padding whose stride is a multiple of the kernel's width, which it turns into kernels of width 1 over more
+    channels, if these exceed a vector and the channels themselves do not fill one.
+    """
+    kernel, stride, padding = windows.kernel[1], windows.stride[1], windows.padding[1]
+    if windows.output[1] != 1 or stride == 1:
+        return False
+    turned = padding == 0 and stride % kernel == 0 and channels < VECTOR < channels * kernel
+    return channels == 1 or turned
 
 
 def output(product: ConvolutionProduct, a: Operand, b: Operand, bias: Tensor | None) -> Tensor:
