@@ -23,6 +23,8 @@ from bitcycle.kernels.integer_sums import Grid, column_sums, combine
 
 MOST_TERMS = (2**31 - 1) // (255 * 128)
 """A sum of this many products of an unsigned and a signed byte stays within 32 bits."""
+MOST_CODES = (2**31 - 1) // 255
+"""A sum of this many unsigned bytes stays within 32 bits."""
 FEWEST_CHANNELS = 16
 """Weight gradients of fewer input channels are not faster in integers."""
 UNFOLDED = 2**21
@@ -56,11 +58,13 @@ def means(
         return Means.simulated(Reason.GRANULARITY)
     windows = _windows(product, a.shape, b.shape)
     positions = windows.output[0] * windows.output[1]
-    if positions > MOST_TERMS or is_miscomputed(windows, b.shape[1]):
+    if positions > MOST_TERMS or len(a) > MOST_CODES or is_miscomputed(windows, b.shape[1]):
         return Means.simulated(Reason.GEOMETRY)
     if how is Execution.FASTEST and len(a) * positions * b.numel() < SMALLEST_FASTER:
         return Means.simulated(Reason.SMALL)
     input_gradient = Reason.GRANULARITY if b_spec.dims is not None and not fold else None
+    if b[:, 0].numel() > MOST_TERMS:  # the input gradient sums over the output channels
+        input_gradient = Reason.GEOMETRY
     few = how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS
     return Means(None, input_gradient, Reason.SMALL if few else None)
 
