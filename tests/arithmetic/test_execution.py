@@ -314,6 +314,31 @@ def test_a_kernel_gradient_whose_codes_are_all_large():
     assert layer.weight.grad.item() == pytest.approx(x.numel() - 1)
 
 
+@pytest.mark.parametrize("kernel", [1, 2])
+def test_an_input_gradient_over_more_output_channels_than_32_bits_hold(kernel):
+    channels = integer_convolution.MOST_TERMS // kernel**2 + 2000
+    layer = nn.Conv2d(1, channels, kernel, bias=False)
+    with torch.no_grad():
+        layer.weight.fill_(1).view(-1)[0] = 0
+    bc.quantize(layer, TENSOR, execute="integer")
+    bc.set_bits(layer, forward=8, backward=8)
+    x = torch.ones(1, 1, kernel, kernel, requires_grad=True)
+    out = layer(x)
+    grad_output = torch.ones_like(out)
+    grad_output.view(-1)[0] = 0
+    out.backward(grad_output)
+    torch.testing.assert_close(x.grad, torch.full_like(x, channels - 1))
+    assert sites(layer)[""].means == Means(None, Reason.GEOMETRY, None)
+
+
+def test_the_sums_over_images_of_a_bias_gradient_stay_within_32_bits(monkeypatch):
+    assert integer_convolution.MOST_CODES * 255 < 2**31
+    monkeypatch.setattr(integer_convolution, "MOST_CODES", 2)
+    layer = seeded(lambda: nn.Conv2d(1, 3, 2))
+    assert assert_agree(layer, (randn(2, 1, 3, 3),), TENSOR, 8, 8)[""] == WHOLE
+    assert assert_agree(layer, (randn(3, 1, 3, 3),), TENSOR, 8, 8)[""] == Means.simulated(Reason.GEOMETRY)
+
+
 @pytest.mark.parametrize("build", [lambda: nn.Conv1d(4, 6, 3), lambda: nn.ConvTranspose2d(4, 6, 3)])
 def test_other_convolutions_are_simulated(build):
     layer = seeded(build)
@@ -361,6 +386,21 @@ def test_what_is_not_finite_is_not_laundered(name, bad, where):
             poisoned = {"input": (0, 2), "weight": (0, 1), "grad_output": (1, 2, 3)}[where]
             assert all(not results[-1][i].isfinite().all() for i in poisoned)
     assert_close(*reversed(results), tolerance=1e-4)
+
+
+@every_layer
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_bias_of_another_type_is_refused_by_torch(name, dtype):
+    layer, x = built(name)
+    layer.bias.data = layer.bias.data.to(dtype)
+    messages = set()
+    for execute in ("simulated", "integer"):
+        converted = bc.quantize(copy.deepcopy(layer), execute=execute)
+        bc.set_bits(converted, forward=4, backward=4)
+        with pytest.raises(RuntimeError) as refusal:
+            converted(x)
+        messages.add(str(refusal.value))
+    assert len(messages) == 1
 
 
 @every_layer
