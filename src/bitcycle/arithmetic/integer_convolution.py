@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic.execution import Execution, Means, Reason, why_simulated
@@ -137,8 +136,8 @@ def weight_gradient(
         rows = windows.unfold(a_pixels[first : first + at_once].permute(0, 3, 1, 2))
         sums += multiply_codes(e_rows[first * positions : (first + at_once) * positions].t(), rows)
     # Sums over the positions inside the image, for each element of the kernel.
-    e_sums = taps.meets_output @ _pixel_totals(e_pixels).double()
-    a_sums = taps.meets_input @ _pixel_totals(a_pixels).double()
+    e_sums = _sum_met(taps.meets_output, _pixel_totals(e_pixels).double())
+    a_sums = _sum_met(taps.meets_input, _pixel_totals(a_pixels).double())
     by_tap = sums.view(out_channels, -1, in_channels).mul_(s_e * s_a)
     by_tap += e_sums.t().unsqueeze(2).mul(s_e * z_a)
     by_tap += a_sums.mul_(z_e * s_a).add_(taps.counts, alpha=z_e * z_a * images)
@@ -192,9 +191,16 @@ def _ones_and_zeros(count: int) -> tuple[Tensor, Tensor]:
     return torch.ones(count, dtype=torch.float32, device="cpu"), torch.zeros(count, dtype=torch.int32, device="cpu")
 
 
+Met = tuple[Tensor, Tensor]
+"""Which pixels the elements of a kernel meet, as 0 and 1: its rows (kernel rows, image rows), and its columns."""
+
+
 @dataclass(frozen=True)
 class _Taps:
     """Where the elements of a kernel meet the inside of an image.
+
+    An element meets a pixel if its row meets that of the pixel, and so do the columns. What is kept for a geometry is
+    therefore small, apart from a number for each output position.
 
     Args:
         windows: The windows of the convolution.
@@ -204,36 +210,39 @@ class _Taps:
     windows: Windows
     every: tuple[int, int]
 
-    @cached_property
-    def _met(self) -> Tensor:
-        """For each element and position, the number of the pixel it meets, from 1 on; 0 outside."""
-        windows, (s1, s2) = self.windows, self.every
-        rows, columns = windows.size
-        numbers = torch.arange(1, rows * columns + 1, dtype=torch.float64, device="cpu").view(1, 1, rows, columns)
-        pixels = torch.zeros_like(numbers)
-        pixels[..., ::s1, ::s2] = numbers[..., ::s1, ::s2]
-        return F.unfold(pixels, windows.kernel, windows.dilation, windows.padding, windows.stride)[0]
+    def _pixels(self, side: int) -> Tensor:
+        """The row (0) or column (1) that each one of the kernel meets at each one of the output; -1 outside."""
+        w = self.windows
+        taps, positions = (torch.arange(n, device="cpu") for n in (w.kernel[side], w.output[side]))
+        pixels = positions * w.stride[side] - w.padding[side] + taps.unsqueeze(1) * w.dilation[side]
+        return pixels.where((pixels >= 0) & (pixels < w.size[side]) & (pixels % self.every[side] == 0), -1)
 
     @cached_property
-    def meets_output(self) -> Tensor:
-        """Whether each element meets the image at each output position, as 0 and 1 in double precision."""
-        return (self._met > 0).double()
+    def meets_output(self) -> Met:
+        """At which output positions each element meets the image, in double precision."""
+        rows, columns = ((self._pixels(side) >= 0).double() for side in (0, 1))
+        return rows, columns
 
     @cached_property
-    def meets_input(self) -> Tensor:
-        """Whether each element meets each pixel, as 0 and 1 in double precision."""
-        met = self._met.new_zeros(len(self._met), self.windows.size[0] * self.windows.size[1] + 1)
-        return met.scatter_(1, self._met.long(), 1.0)[:, 1:].contiguous()
+    def meets_input(self) -> Met:
+        """Which pixels each element meets at some position, in double precision."""
+        rows, columns = (
+            (self._pixels(side).unsqueeze(2) == torch.arange(size, device="cpu")).any(1).double()
+            for side, size in enumerate(self.windows.size)
+        )
+        return rows, columns
 
     @cached_property
     def counts(self) -> Tensor:
-        """The number of positions at which each element meets the image."""
-        return self.meets_output.sum(1, keepdim=True)
+        """The number of positions at which each element meets the image (elements, 1)."""
+        rows, columns = self.meets_output
+        return torch.kron(rows.sum(1, keepdim=True), columns.sum(1, keepdim=True))
 
     @cached_property
     def _kinds(self) -> tuple[Tensor, Tensor]:
-        inside, kinds = self.meets_output.t().unique(dim=0, return_inverse=True)
-        return kinds.to(torch.int32), inside.float()
+        rows, columns = (met.t().unique(dim=0, return_inverse=True) for met in self.meets_output)
+        kinds = rows[1].unsqueeze(1) * len(columns[0]) + columns[1]
+        return kinds.flatten().to(torch.int32), torch.kron(rows[0], columns[0]).float()
 
     @property
     def kinds(self) -> Tensor:
@@ -245,19 +254,25 @@ class _Taps:
         """Which elements meet the image at positions of each kind (kinds, elements)."""
         return self._kinds[1]
 
+    @cached_property
+    def _elements(self) -> Tensor:
+        return self.inside.sum(1).to(torch.int32)
+
     def terms(self, channels: int) -> Tensor:
         """Return the number of terms of a sum, for each kind of position."""
-        return _terms(self, channels)
+        return self._elements * channels
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _taps(windows: Windows, every: tuple[int, int]) -> _Taps:
     return _Taps(windows, every)
 
 
-@lru_cache(maxsize=256)
-def _terms(taps: _Taps, channels: int) -> Tensor:
-    return (taps.inside.sum(1) * channels).to(torch.int32)
+def _sum_met(met: Met, pixels: Tensor) -> Tensor:
+    """Return sums of (pixels, channels) over the pixels that each element of a kernel meets (elements, channels)."""
+    rows, columns = met
+    by_column = columns @ pixels.view(rows.shape[1], columns.shape[1], -1)
+    return (rows @ by_column.flatten(1)).view(len(rows) * len(columns), -1)
 
 
 def _unsigned(operand: Operand) -> tuple[Tensor, float, float]:
