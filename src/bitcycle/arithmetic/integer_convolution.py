@@ -62,7 +62,7 @@ def means(
     if how is Execution.FASTEST and len(a) * positions * b.numel() < SMALLEST_FASTER:
         return Means.simulated(Reason.SMALL)
     input_gradient = Reason.GRANULARITY if b_spec.dims is not None and not fold else None
-    if b[:, 0].numel() > MOST_TERMS:  # the input gradient sums over the output channels
+    if b.numel() // b.shape[1] > MOST_TERMS:  # the input gradient sums over the output channels
         input_gradient = Reason.GEOMETRY
     few = how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS
     return Means(None, input_gradient, Reason.SMALL if few else None)
@@ -271,8 +271,8 @@ def _taps(windows: Windows, every: tuple[int, int]) -> _Taps:
 def _sum_met(met: Met, pixels: Tensor) -> Tensor:
     """Return sums of (pixels, channels) over the pixels that each element of a kernel meets (elements, channels)."""
     rows, columns = met
-    by_column = columns @ pixels.view(rows.shape[1], columns.shape[1], -1)
-    return (rows @ by_column.flatten(1)).view(len(rows) * len(columns), -1)
+    by_row = rows @ pixels.view(rows.shape[1], -1)
+    return (columns @ by_row.view(len(rows), columns.shape[1], -1)).flatten(0, 1)
 
 
 def _unsigned(operand: Operand) -> tuple[Tensor, float, float]:

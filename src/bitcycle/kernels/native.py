@@ -251,7 +251,7 @@ def _has_plain_memory(x: Tensor) -> bool:
     """Return whether the memory of a tensor on the CPU holds its elements as they are."""
     return (
         not _is_traced(x)
-        and x.device.type == "cpu"
+        and x.is_cpu
         and x.layout is torch.strided
         and not x.is_neg()  # torch changes the sign of the elements of such a view when it reads them
         and not x._is_zerotensor()  # has no memory at all
