@@ -1,4 +1,6 @@
-"""The same values in all memory layouts that a tensor can have."""
+"""The same values in all memory layouts that a tensor can have, and under other defaults of torch."""
+
+from contextlib import contextmanager
 
 import torch
 
@@ -29,3 +31,21 @@ def in_layout(x, layout, order=None):
     if layout == "expanded" and x.dim() > 0 and x.shape[0] > 0:
         return x[:1].expand_as(x)
     return x
+
+
+DEFAULTS = (torch.float64, torch.bfloat16, torch.device("meta"))
+
+
+@contextmanager
+def default(value):
+    """Make a type or a device the default of torch for new tensors."""
+    if isinstance(value, torch.device):
+        with value:
+            yield
+        return
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(value)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from bitcycle.kernels import native
+from bitcycle.kernels.float_rounding import E4M3, Scaling, round_to_format
 from bitcycle.kernels.images import Windows, encode_images, to_channels_last, to_contiguous
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
 from bitcycle.kernels.noise import noise_key, noise_of, uniform
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, round_to_grid
-from tests.kernels.layouts import LAYOUTS, in_layout
+from tests.kernels.layouts import DEFAULTS, LAYOUTS, default, in_layout
 
 pytestmark = pytest.mark.skipif(
     native._extension is None,
@@ -202,6 +203,61 @@ def test_other_types_go_to_the_reference(dtype):
         got, expected = both(lambda dims=dims: encode(x, 5, dims, (1, 2)))
         for part, wanted in zip(got, expected, strict=True):
             assert_same(part, wanted)
+
+
+@pytest.mark.parametrize("value", DEFAULTS, ids=str)
+@pytest.mark.parametrize("kernels", native.CHOICES)
+def test_no_kernel_depends_on_the_defaults_of_torch(value, kernels):
+    x = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
+    codes = (x * 40).to(torch.int8)
+    grid, one = Grid(torch.rand(1) + 0.1, torch.rand(1), 8), torch.ones(1, dtype=torch.int32)
+    windows = Windows((4, 5), (3, 3), (1, 1), (1, 1), (1, 1))
+
+    def compute():
+        results = [uniform(x, 1, 2), *encode_images(x, 5)]
+        for laid_out in (x, in_layout(x, "channels last")):
+            results += [to_channels_last(laid_out), to_contiguous(laid_out)]
+            for dims in (None, (1, 2, 3), (1,)):
+                encoded = encode(laid_out, 5, dims)
+                results += [*encoded, decode(encoded.codes, encoded.scale, encoded.zero, torch.float32)]
+        matrix = codes.view(6, 20)
+        sums = matrix.int()
+        for pixels in (0, 3):
+            results.append(combine(sums.clone(), grid, grid, row_sums(matrix), column_sums(matrix), one, pixels=pixels))
+        pixel_sums = codes.sum(1, dtype=torch.int32)
+        return [*results, windows.unfold(in_layout(codes, "channels last")), windows.sums(pixel_sums)]
+
+    with using(kernels):
+        expected = compute()
+        with default(value):
+            got = compute()
+    for ours, theirs in zip(got, expected, strict=True):
+        assert ours.device == theirs.device
+        assert_same(ours, theirs)
+
+
+def test_views_with_another_sign_keep_it():
+    """Such as the imaginary part of a conjugate. Their memory holds the negatives of their elements."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 16, 4, 4, generator=generator, dtype=torch.complex64).conj().imag
+    y = torch._neg_view(torch.randn(6, generator=generator))
+    grid, sums, one = Grid(torch.ones(1), torch.ones(1), 0), torch.ones(3, 6, dtype=torch.int32), torch.ones(1).int()
+    for view in (x, y):
+        assert view.is_neg()
+    functions = [
+        lambda x, y: round_to_grid(x, 4),
+        lambda x, y: round_to_grid(y, 4, (0,), (1, 2)),
+        lambda x, y: encode_in_bytes(y, 4).codes,
+        lambda x, y: encode_images(x, 4).codes,
+        lambda x, y: decode(torch.ones(6, dtype=torch.int8), y, y, torch.float32),
+        lambda x, y: round_to_format(y, E4M3, Scaling.TO_LARGEST),
+        lambda x, y: to_channels_last(x),
+        lambda x, y: to_contiguous(x.permute(0, 3, 1, 2)),
+        lambda x, y: combine(sums.clone(), grid, grid, sums[:, 0].contiguous(), sums[:1], one, y),
+    ]
+    for function in functions:
+        with using("native"):
+            assert_same(function(x, y), function(x.resolve_neg(), y.resolve_neg()))
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))
@@ -474,12 +530,13 @@ def test_large_images_on_one_and_two_threads():
 
 
 pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
+kernel_sizes = st.tuples(st.integers(1, 6), st.integers(1, 6))  # also with spans that are larger than the image
 
 
 @st.composite
 def windows(draw):
     size = draw(st.integers(1, 9)), draw(st.integers(1, 9))
-    kernel, stride, dilation = draw(pairs), draw(pairs), draw(pairs)
+    kernel, stride, dilation = draw(kernel_sizes), draw(pairs), draw(pairs)
     padding = draw(st.integers(0, 6)), draw(st.integers(0, 6))  # also larger than the kernel and than the image
     result = Windows(size, kernel, stride, padding, dilation)
     assume(min(result.output) >= 1)
@@ -503,6 +560,26 @@ def test_windows(windows, images, channels, count, seed):
     assert_same(got, expected)
     columns = F.unfold(map.double().unsqueeze(1), windows.kernel, windows.dilation, windows.padding, windows.stride)
     assert (got.double() == columns.sum(1).flatten()).all()
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(windows(), st.integers(1, 2), st.sampled_from([1, 3, 16]))
+@example(Windows((1, 1), (5, 5), (1, 1), (2, 2), (1, 1)), 1, 16)
+@example(Windows((8, 8), (3, 3), (1, 1), (12, 12), (12, 12)), 2, 16)
+def test_windows_are_written_to_their_memory_alone(windows, images, channels):
+    """Bytes before and after the matrix stay as they are, and nothing is read beyond the images."""
+    guard, (down, across), (rows, columns) = 4096, windows.output, windows.kernel
+    count = images * channels * windows.size[0] * windows.size[1]
+    codes = torch.full((guard + count + guard,), 99, dtype=torch.int8)
+    codes[guard : guard + count] = 1
+    written = images * down * across * rows * columns * channels
+    out = torch.full((guard + written + guard,), 77, dtype=torch.int8)
+    geometry = windows._geometry(channels)
+    native._extension.unfold(codes.data_ptr() + guard, out.data_ptr() + guard, images, *geometry, 1)
+    before, matrix, after = out.split([guard, written, guard])
+    assert (before == 77).all()
+    assert (after == 77).all()
+    assert ((matrix == 0) | (matrix == 1)).all()
 
 
 # ------------------------------------------------------------------------------------------------ the choice

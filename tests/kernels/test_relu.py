@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from bitcycle.kernels import native
 from bitcycle.kernels.relu import relu
+from tests.kernels.layouts import DEFAULTS, default
 from tests.kernels.test_native import assert_same, tensors, threads, using
 
 pytestmark = pytest.mark.skipif(
@@ -58,3 +59,21 @@ def test_what_the_kernels_do_not_take_is_computed_by_torch():
         assert torch.equal(relu(y), torch.relu(y))
     with using("reference"):
         assert type(relu(torch.ones(3, requires_grad=True)).grad_fn).__name__ == "ReluBackward0"
+
+
+@pytest.mark.parametrize("value", DEFAULTS, ids=str)
+def test_the_defaults_of_torch_do_not_matter(value):
+    x, grad_output = torch.randn(2, 3, 600)
+    with default(value):
+        ours, theirs = gradients(relu, x, grad_output), gradients(torch.relu, x, grad_output)
+    for got, expected in zip(ours, theirs, strict=True):
+        assert_same(got, expected)
+
+
+def test_gradients_with_another_sign_keep_it():
+    x, grad_output = torch.randn(2, 3, 600)
+    negative = torch._neg_view(grad_output)
+    for got, expected in zip(gradients(relu, x, negative), gradients(torch.relu, x, negative), strict=True):
+        assert_same(got, expected)
+    view = torch._neg_view(x)
+    assert_same(gradients(relu, view, negative)[1], gradients(torch.relu, view, negative)[1])

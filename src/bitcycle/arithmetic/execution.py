@@ -107,8 +107,8 @@ def resolve(execute: str) -> Execution:
 def integers_are_right() -> bool:
     """Return whether integer matrix products are exact here; some old CPUs and versions of torch saturate. Cached."""
     generator = torch.Generator().manual_seed(0)
-    a = torch.randint(-128, 128, (64, 256), generator=generator, dtype=torch.int8)
-    b = torch.randint(-128, 128, (256, 64), generator=generator, dtype=torch.int8)
+    a = torch.randint(-128, 128, (64, 256), generator=generator, dtype=torch.int8, device="cpu")
+    b = torch.randint(-128, 128, (256, 64), generator=generator, dtype=torch.int8, device="cpu")
     a[0], b[:, 0], b[:, 1] = -128, -128, 127
     try:
         return torch.equal(torch._int_mm(a, b).double(), a.double() @ b.double())
@@ -124,7 +124,8 @@ def integers_are_fast() -> bool:
     """
     if native.current_kernels() == "reference" or not integers_are_right():
         return False
-    a, b = torch.linspace(-1, 1, 2 * 256 * 256).view(2, 256, 256)  # random numbers would change those of the caller
+    # Random numbers would change those of the caller.
+    a, b = torch.linspace(-1, 1, 2 * 256 * 256, dtype=torch.float32, device="cpu").view(2, 256, 256)
     a8, b8 = (x.mul(127).to(torch.int8) for x in (a, b))
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(9):

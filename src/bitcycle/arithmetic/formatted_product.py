@@ -212,7 +212,7 @@ def hadamard(size: int) -> Tensor:
     tensor([[ 1.,  1.],
             [ 1., -1.]], dtype=torch.float64)
     """
-    matrix = torch.ones(1, 1, dtype=torch.float64)
+    matrix = torch.ones(1, 1, dtype=torch.float64, device="cpu")
     while len(matrix) < size:
         matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
     return matrix / math.sqrt(size)

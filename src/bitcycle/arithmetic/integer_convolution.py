@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic.execution import Execution, Means, Reason, why_simulated
@@ -23,10 +22,14 @@ from bitcycle.kernels.integer_sums import Grid, column_sums, combine
 
 MOST_TERMS = (2**31 - 1) // (255 * 128)
 """A sum of this many products of an unsigned and a signed byte stays within 32 bits."""
+MOST_CODES = (2**31 - 1) // 255
+"""A sum of this many unsigned bytes stays within 32 bits."""
 FEWEST_CHANNELS = 16
 """Weight gradients of fewer input channels are not faster in integers."""
 UNFOLDED = 2**21
 """Bytes of unfolded codes that are multiplied at once."""
+VECTOR = 64
+"""Bytes of a vector of AVX-512."""
 SMALLEST_FASTER = 25_000_000
 """Products with fewer multiply-accumulates are not faster in integers."""
 
@@ -54,13 +57,30 @@ def means(
         return Means.simulated(Reason.GRANULARITY)
     windows = _windows(product, a.shape, b.shape)
     positions = windows.output[0] * windows.output[1]
-    if positions > MOST_TERMS:
+    if positions > MOST_TERMS or len(a) > MOST_CODES or is_miscomputed(windows, b.shape[1]):
         return Means.simulated(Reason.GEOMETRY)
     if how is Execution.FASTEST and len(a) * positions * b.numel() < SMALLEST_FASTER:
         return Means.simulated(Reason.SMALL)
     input_gradient = Reason.GRANULARITY if b_spec.dims is not None and not fold else None
+    if b.numel() // b.shape[1] > MOST_TERMS:  # the input gradient sums over the output channels
+        input_gradient = Reason.GEOMETRY
     few = how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS
     return Means(None, input_gradient, Reason.SMALL if few else None)
+
+
+def is_miscomputed(windows: Windows, channels: int) -> bool:
+    """Return whether oneDNN's convolution of bytes can be wrong for windows over images of so many channels.
+
+    With AVX-512, oneDNN 3.12 rearranges some convolutions whose output has one column and whose stride is more than 1
+    across, sums over wrong pixels or weights, and can write beyond its memory: (1) those of one channel; (2) those
+    without padding whose stride is a multiple of the kernel's width, which it turns into kernels of width 1 over more
+    channels, if these exceed a vector and the channels themselves do not fill one.
+    """
+    kernel, stride, padding = windows.kernel[1], windows.stride[1], windows.padding[1]
+    if windows.output[1] != 1 or stride == 1:
+        return False
+    turned = padding == 0 and stride % kernel == 0 and channels < VECTOR < channels * kernel
+    return channels == 1 or turned
 
 
 def output(product: ConvolutionProduct, a: Operand, b: Operand, bias: Tensor | None) -> Tensor:
@@ -111,13 +131,13 @@ def weight_gradient(
     (e_pixels, s_e, z_e), (a_pixels, s_a, z_a) = _unsigned(e), _signed(a)
     e_rows = e_pixels.view(images * positions, out_channels)
     at_once = max(min(UNFOLDED // elements, MOST_TERMS) // positions, 1)  # images
-    sums = torch.zeros(out_channels, elements, dtype=torch.float64)
+    sums = e_pixels.new_zeros(out_channels, elements, dtype=torch.float64)
     for first in range(0, images, at_once):
         rows = windows.unfold(a_pixels[first : first + at_once].permute(0, 3, 1, 2))
         sums += multiply_codes(e_rows[first * positions : (first + at_once) * positions].t(), rows)
     # Sums over the positions inside the image, for each element of the kernel.
-    e_sums = taps.meets_output @ _pixel_totals(e_pixels).double()
-    a_sums = taps.meets_input @ _pixel_totals(a_pixels).double()
+    e_sums = _sum_met(taps.meets_output, _pixel_totals(e_pixels).double())
+    a_sums = _sum_met(taps.meets_input, _pixel_totals(a_pixels).double())
     by_tap = sums.view(out_channels, -1, in_channels).mul_(s_e * s_a)
     by_tap += e_sums.t().unsqueeze(2).mul(s_e * z_a)
     by_tap += a_sums.mul_(z_e * s_a).add_(taps.counts, alpha=z_e * z_a * images)
@@ -168,12 +188,19 @@ def _convolve(
 
 @lru_cache(maxsize=64)
 def _ones_and_zeros(count: int) -> tuple[Tensor, Tensor]:
-    return torch.ones(count), torch.zeros(count, dtype=torch.int32)
+    return torch.ones(count, dtype=torch.float32, device="cpu"), torch.zeros(count, dtype=torch.int32, device="cpu")
+
+
+Met = tuple[Tensor, Tensor]
+"""Which pixels the elements of a kernel meet, as 0 and 1: its rows (kernel rows, image rows), and its columns."""
 
 
 @dataclass(frozen=True)
 class _Taps:
     """Where the elements of a kernel meet the inside of an image.
+
+    An element meets a pixel if its row meets that of the pixel, and so do the columns. What is kept for a geometry is
+    therefore small, apart from a number for each output position.
 
     Args:
         windows: The windows of the convolution.
@@ -183,36 +210,39 @@ class _Taps:
     windows: Windows
     every: tuple[int, int]
 
-    @cached_property
-    def _met(self) -> Tensor:
-        """For each element and position, the number of the pixel it meets, from 1 on; 0 outside."""
-        windows, (s1, s2) = self.windows, self.every
-        rows, columns = windows.size
-        numbers = torch.arange(1, rows * columns + 1, dtype=torch.float64).view(1, 1, rows, columns)
-        pixels = torch.zeros_like(numbers)
-        pixels[..., ::s1, ::s2] = numbers[..., ::s1, ::s2]
-        return F.unfold(pixels, windows.kernel, windows.dilation, windows.padding, windows.stride)[0]
+    def _pixels(self, side: int) -> Tensor:
+        """The row (0) or column (1) that each one of the kernel meets at each one of the output; -1 outside."""
+        w = self.windows
+        taps, positions = (torch.arange(n, device="cpu") for n in (w.kernel[side], w.output[side]))
+        pixels = positions * w.stride[side] - w.padding[side] + taps.unsqueeze(1) * w.dilation[side]
+        return pixels.where((pixels >= 0) & (pixels < w.size[side]) & (pixels % self.every[side] == 0), -1)
 
     @cached_property
-    def meets_output(self) -> Tensor:
-        """Whether each element meets the image at each output position, as 0 and 1 in double precision."""
-        return (self._met > 0).double()
+    def meets_output(self) -> Met:
+        """At which output positions each element meets the image, in double precision."""
+        rows, columns = ((self._pixels(side) >= 0).double() for side in (0, 1))
+        return rows, columns
 
     @cached_property
-    def meets_input(self) -> Tensor:
-        """Whether each element meets each pixel, as 0 and 1 in double precision."""
-        met = torch.zeros(len(self._met), self.windows.size[0] * self.windows.size[1] + 1, dtype=torch.float64)
-        return met.scatter_(1, self._met.long(), 1.0)[:, 1:].contiguous()
+    def meets_input(self) -> Met:
+        """Which pixels each element meets at some position, in double precision."""
+        rows, columns = (
+            (self._pixels(side).unsqueeze(2) == torch.arange(size, device="cpu")).any(1).double()
+            for side, size in enumerate(self.windows.size)
+        )
+        return rows, columns
 
     @cached_property
     def counts(self) -> Tensor:
-        """The number of positions at which each element meets the image."""
-        return self.meets_output.sum(1, keepdim=True)
+        """The number of positions at which each element meets the image (elements, 1)."""
+        rows, columns = self.meets_output
+        return torch.kron(rows.sum(1, keepdim=True), columns.sum(1, keepdim=True))
 
     @cached_property
     def _kinds(self) -> tuple[Tensor, Tensor]:
-        inside, kinds = self.meets_output.t().unique(dim=0, return_inverse=True)
-        return kinds.to(torch.int32), inside.float()
+        rows, columns = (met.t().unique(dim=0, return_inverse=True) for met in self.meets_output)
+        kinds = rows[1].unsqueeze(1) * len(columns[0]) + columns[1]
+        return kinds.flatten().to(torch.int32), torch.kron(rows[0], columns[0]).float()
 
     @property
     def kinds(self) -> Tensor:
@@ -224,19 +254,25 @@ class _Taps:
         """Which elements meet the image at positions of each kind (kinds, elements)."""
         return self._kinds[1]
 
+    @cached_property
+    def _elements(self) -> Tensor:
+        return self.inside.sum(1).to(torch.int32)
+
     def terms(self, channels: int) -> Tensor:
         """Return the number of terms of a sum, for each kind of position."""
-        return _terms(self, channels)
+        return self._elements * channels
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _taps(windows: Windows, every: tuple[int, int]) -> _Taps:
     return _Taps(windows, every)
 
 
-@lru_cache(maxsize=256)
-def _terms(taps: _Taps, channels: int) -> Tensor:
-    return (taps.inside.sum(1) * channels).to(torch.int32)
+def _sum_met(met: Met, pixels: Tensor) -> Tensor:
+    """Return sums of (pixels, channels) over the pixels that each element of a kernel meets (elements, channels)."""
+    rows, columns = met
+    by_row = rows @ pixels.view(rows.shape[1], -1)
+    return (columns @ by_row.view(len(rows), columns.shape[1], -1)).flatten(0, 1)
 
 
 def _unsigned(operand: Operand) -> tuple[Tensor, float, float]:

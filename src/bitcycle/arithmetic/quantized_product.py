@@ -208,7 +208,9 @@ def _forward(
         if shares:
             share_weight(b, on_grid_b, widths.b, b_spec, grid)
     channels_last = has_channels_last(a) or has_channels_last(b)  # as torch decides
-    if in_integers and on_grid_a.in_bytes and on_grid_b.in_bytes:
+    # A bias of another type is left to torch, which refuses it.
+    same_type = bias is None or bias.dtype is a.dtype
+    if in_integers and same_type and on_grid_a.in_bytes and on_grid_b.in_bytes:
         on_grid_a.results_channels_last = channels_last
         out = IN_INTEGERS[type(product)].output(product, on_grid_a, on_grid_b, bias)
     else:

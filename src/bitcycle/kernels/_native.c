@@ -639,8 +639,9 @@ static void unfold_codes(const int8_t *codes, const geometry *g, int8_t *out, in
     /* Output columns from `first` to `last` have their windows inside the image. */
     int64_t first = (g->padding[1] + stride - 1) / stride, span = (g->kernel[1] - 1) * g->dilation[1];
     int64_t last = g->width - span + g->padding[1] > 0 ? (g->width - span + g->padding[1] - 1) / stride + 1 : 0;
-    last = g->dilation[1] > 1 || last < first ? first : last < g->out_width ? last : g->out_width;
     first = first < g->out_width ? first : g->out_width;
+    last = last < g->out_width ? last : g->out_width;
+    last = g->dilation[1] > 1 || last < first ? first : last;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t line = 0; line < g->images * g->out_height; line++) {
         int64_t image = line / g->out_height, y = line % g->out_height;

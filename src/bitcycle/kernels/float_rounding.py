@@ -131,7 +131,7 @@ def _scale(blocks: Tensor, format: Format, scaling: Scaling) -> Tensor:
     """Return the scale of each block; NaN for a block that passes through unchanged."""
     largest = blocks.abs().amax(-1, keepdim=True)
     if scaling is Scaling.POWERS_OF_TWO:
-        top = exponent_of(torch.as_tensor(format.largest, dtype=blocks.dtype))
+        top = exponent_of(torch.as_tensor(format.largest, dtype=blocks.dtype, device=blocks.device))
         scale = power_of_two((exponent_of(largest) - top).clamp(-127, 127), blocks.dtype)
     elif scaling is Scaling.TWO_LEVELS:
         tensor = largest.amax() / (E4M3.largest * format.largest)

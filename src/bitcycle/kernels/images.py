@@ -29,8 +29,8 @@ def to_channels_last(x: Tensor) -> Tensor:
     """Return (images, channels, rows, columns) with the channels last in memory."""
     if x.is_contiguous(memory_format=_CHANNELS_LAST):
         return x
-    run = native.kernel("transpose", x)
-    if run is None or x.element_size() not in (1, 4):
+    run = native.kernel("transpose", (x, native.BYTES + native.WORDS))
+    if run is None:
         return x.contiguous(memory_format=_CHANNELS_LAST)
     out = torch.empty_like(x, memory_format=_CHANNELS_LAST)
     images, channels, rows, columns = x.shape
@@ -42,8 +42,8 @@ def to_channels_last(x: Tensor) -> Tensor:
 def to_contiguous(x: Tensor) -> Tensor:
     """Return (images, channels, rows, columns) in the order of the dimensions in memory."""
     pixels = x.permute(0, 2, 3, 1)
-    run = native.kernel("transpose", pixels) if x.dim() == 4 else None
-    if x.is_contiguous() or run is None or x.element_size() not in (1, 4):
+    run = native.kernel("transpose", (pixels, native.BYTES + native.WORDS)) if x.dim() == 4 else None
+    if x.is_contiguous() or run is None:
         return x.contiguous()
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     images, channels, rows, columns = x.shape
@@ -107,7 +107,7 @@ class Windows:
         images, channels = codes.shape[:2]
         pixels = codes.permute(0, 2, 3, 1)
         (down, across), (k1, k2) = self.output, self.kernel
-        run = native.kernel("unfold", pixels)
+        run = native.kernel("unfold", (pixels, native.BYTES))
         if run is None:
             (p1, p2), (s1, s2), (d1, d2) = self.padding, self.stride, self.dilation
             padded = F.pad(pixels, (0, 0, p2, p2, p1, p1))
@@ -129,7 +129,7 @@ class Windows:
             map: 32-bit integers (images, rows, columns).
         """
         images = len(map)
-        run = native.kernel("sum_windows", map)
+        run = native.kernel("sum_windows", (map, native.INT32))
         if run is None:
             kernel = torch.ones(1, 1, *self.kernel, dtype=torch.float64, device=map.device)
             geometry = (self.stride, self.padding, self.dilation)

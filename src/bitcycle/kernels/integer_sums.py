@@ -47,10 +47,10 @@ def column_sums(codes: Tensor) -> Tensor:
 
 def _sums(codes: Tensor, by_row: bool) -> Tensor:
     rows, columns = codes.shape
-    run = native.kernel("sum_codes", codes)
+    run = native.kernel("sum_codes", (codes, native.BYTES))
     if run is None:
         return codes.sum(1 if by_row else 0, dtype=torch.int32)
-    out = torch.empty(rows if by_row else columns, dtype=torch.int32)
+    out = codes.new_empty(rows if by_row else columns, dtype=torch.int32)
     at = out.data_ptr()
     is_unsigned = codes.dtype is torch.uint8
     to_rows, to_columns = (at, 0) if by_row else (0, at)
@@ -86,12 +86,13 @@ def combine(
         pixels: If given, rows are pixels of images of this size, and the result is (images, columns, pixels).
     """
     kinds = torch.zeros(1, dtype=torch.int32, device=sums.device) if kinds is None else kinds
-    dense = (sums, p.scale, p.zero, q.scale, q.zero, by_row, by_column, terms, bias, row_bias, kinds)
-    run = native.kernel("combine", *dense)
+    floats = [(x, native.FLOAT32) for x in (p.scale, p.zero, q.scale, q.zero, bias, row_bias)]
+    integers = [(x, native.INT32) for x in (by_row, by_column, terms, kinds)]
+    run = native.kernel("combine", (sums, native.WORDS), *floats, *integers)
     if run is None:
         return _combine(sums, p, q, by_row, by_column, terms, bias, row_bias, kinds, pixels)
     rows, columns = sums.shape
-    out = torch.empty(rows // pixels, columns, pixels) if pixels else sums
+    out = sums.new_empty(rows // pixels, columns, pixels, dtype=torch.float32) if pixels else sums
     run(
         sums.data_ptr(), rows, columns, kinds.numel(), kinds.data_ptr(), terms.numel(),
         terms.data_ptr(), by_row.data_ptr(), by_column.data_ptr(),

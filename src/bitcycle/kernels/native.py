@@ -22,6 +22,10 @@ VARIABLE = "BITCYCLE_KERNELS"
 CHOICES = ("native", "reference")
 PARALLEL = 32768
 """Tensors with fewer elements are computed by one thread."""
+BYTES = (torch.int8, torch.uint8)
+INT32 = (torch.int32,)
+FLOAT32 = (torch.float32,)
+WORDS = INT32 + FLOAT32
 
 _FLAT, _LAST, _TO_LAST = range(3)  # the layouts of `encode` in the C file
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -73,14 +77,9 @@ class Rounded(NamedTuple):
 
 def takes(x: Tensor) -> bool:
     """Return whether a tensor is one for the native kernels."""
+    # A compiler refuses some of what is asked of the tensor in a backward pass, so it comes last.
     return (
-        _library is not None
-        and not torch.compiler.is_compiling()  # first: a compiler refuses some of the following in a backward pass
-        and x.dtype is torch.float32
-        and type(x) in _PLAIN
-        and x.device.type == "cpu"
-        and x.layout is torch.strided
-        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+        _library is not None and not torch.compiler.is_compiling() and x.dtype is torch.float32 and _has_plain_memory(x)
     )
 
 
@@ -124,16 +123,16 @@ def encode(
         chosen = {d % x.dim() for d in dims}
         shape = tuple(1 if d in chosen else size for d, size in enumerate(x.shape))
     if dims is None or x.is_contiguous():
-        scale, zero = torch.empty(shape), torch.empty(shape)
+        scale, zero = x.new_empty(shape), x.new_empty(shape)
     else:
         strides = _strides_in_order_of(x, shape)
-        scale, zero = torch.empty_strided(shape, strides), torch.empty_strided(shape, strides)
+        scale, zero = x.new_empty_strided(shape, strides), x.new_empty_strided(shape, strides)
     rounded = torch.empty_like(x) if values else None
     stored = None
     if codes:
         memory = torch.channels_last if layout is _TO_LAST else torch.preserve_format
         stored = torch.empty_like(x, dtype=torch.int8, memory_format=memory)
-    sums = torch.empty((len(x), *x.shape[2:]), dtype=torch.int32) if channels_last else None
+    sums = x.new_empty((len(x), *x.shape[2:]), dtype=torch.int32) if channels_last else None
     key1, key2 = (0, 0) if noise is None else noise
     origin = 1 << bits - 1 if symmetric else 0
     lowest, highest = (1 - origin, origin - 1) if symmetric else (0, (1 << bits) - 1)
@@ -148,6 +147,8 @@ def encode(
 
 def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int, origin: int = 0) -> Tensor | None:
     """Recover the values of codes; None if their layout is not one for the kernels."""
+    if not (takes(scale) and takes(zero) and _has_plain_memory(codes)) or scale.shape != zero.shape:
+        return None
     if codes.numel() == 0 or not _is_dense(codes):
         return None
     if scale.dim() == 0:
@@ -161,7 +162,7 @@ def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int, origin: int 
         if codes.is_contiguous():
             if not (scale.is_contiguous() and zero.is_contiguous()):
                 return None
-        elif scale.stride() != _strides_in_order_of(codes, tuple(scale.shape)):
+        elif not scale.stride() == zero.stride() == _strides_in_order_of(codes, tuple(scale.shape)):
             return None
     values = torch.empty_like(codes, dtype=torch.float32)
     _library.decode(
@@ -230,12 +231,12 @@ def mask(x: Tensor, bits: Tensor, out: Tensor | None = None) -> None:
     _library.mask(x.data_ptr(), x.numel(), bits.data_ptr(), at, threads(x.numel()))
 
 
-def kernel(name: str, *tensors: Tensor | None) -> Callable[..., Any] | None:
-    """Return a kernel by its name if all tensors are contiguous ones on the CPU, else None."""
+def kernel(name: str, *tensors: tuple[Tensor | None, tuple[torch.dtype, ...]]) -> Callable[..., Any] | None:
+    """Return a kernel by its name if all tensors are contiguous ones on the CPU, of the types with them, else None."""
     if _library is None or torch.compiler.is_compiling():
         return None
-    for x in tensors:
-        if x is not None and (x.device.type != "cpu" or not x.is_contiguous() or _is_traced(x)):
+    for x, dtypes in tensors:
+        if x is not None and not (x.dtype in dtypes and _has_plain_memory(x) and x.is_contiguous()):
             return None
     function: Callable[..., Any] = getattr(_library, name)
     return function
@@ -244,6 +245,17 @@ def kernel(name: str, *tensors: Tensor | None) -> Callable[..., Any] | None:
 def threads(count: int) -> int:
     """Return how many threads compute this number of elements."""
     return 1 if count < PARALLEL else torch.get_num_threads()
+
+
+def _has_plain_memory(x: Tensor) -> bool:
+    """Return whether the memory of a tensor on the CPU holds its elements as they are."""
+    return (
+        not _is_traced(x)
+        and x.is_cpu
+        and x.layout is torch.strided
+        and not x.is_neg()  # torch changes the sign of the elements of such a view when it reads them
+        and not x._is_zerotensor()  # has no memory at all
+    )
 
 
 def _is_traced(x: Tensor) -> bool:

@@ -69,7 +69,7 @@ def noise_of(like: Tensor, key: NoiseKey) -> Tensor:
     if like.is_meta or native.draw(out, key):
         return out
     # Products of 32-bit integers wrap around. A right shift copies the sign, so its upper bits are cleared.
-    x = torch.arange(like.numel(), device=like.device).to(torch.int32).add_(_signed(key[0]))
+    x = torch.arange(like.numel(), dtype=torch.int64, device=like.device).to(torch.int32).add_(_signed(key[0]))
     for shift, added, factor in ((16, 0, 0x7FEB352D), (15, key[1], 0x846CA68B), (16, 0, 0xC2B2AE35)):
         x ^= (x >> shift).bitwise_and_((1 << 32 - shift) - 1)
         x = (x ^ _signed(added) if added else x).mul_(_signed(factor))

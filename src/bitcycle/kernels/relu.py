@@ -37,7 +37,7 @@ class _ReLU(torch.autograd.Function):
         if inplace:
             ctx.mark_dirty(x)
         out = x.relu_() if inplace else x.relu()
-        bits = torch.empty(-(-out.numel() // GROUP) * GROUP // 8, dtype=torch.uint8)
+        bits = out.new_empty(-(-out.numel() // GROUP) * GROUP // 8, dtype=torch.uint8)
         native.mask(out, bits)
         ctx.save_for_backward(bits)
         ctx.layout = _layout(out)
@@ -46,7 +46,7 @@ class _ReLU(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         (bits,) = ctx.saved_tensors
-        return _Masked.apply(grad_output.contiguous(memory_format=ctx.layout), bits), None
+        return _Masked.apply(_in_memory(grad_output, ctx.layout), bits), None
 
 
 class _Masked(torch.autograd.Function):
@@ -63,7 +63,7 @@ class _Masked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         (bits,) = ctx.saved_tensors
-        return _Masked.apply(grad_output.contiguous(memory_format=ctx.layout), bits), None
+        return _Masked.apply(_in_memory(grad_output, ctx.layout), bits), None
 
 
 def _layout(x: Tensor) -> torch.memory_format | None:
@@ -71,3 +71,8 @@ def _layout(x: Tensor) -> torch.memory_format | None:
     if x.is_contiguous():
         return torch.contiguous_format
     return torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else None
+
+
+def _in_memory(x: Tensor, layout: torch.memory_format) -> Tensor:
+    """Return a tensor whose memory holds its elements as they are, in a layout."""
+    return x.resolve_neg().contiguous(memory_format=layout)

@@ -154,7 +154,7 @@ def decode(
     """Recover the values that :func:`encode` returned with the same offset, for the origin of the grid."""
     if codes.dtype is not torch.int8:
         return codes
-    if native.takes(scale) and dtype is torch.float32:
+    if dtype is torch.float32:
         values = native.decode(codes, scale, zero, offset, origin)
         if values is not None:
             return values
