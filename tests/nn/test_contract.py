@@ -232,6 +232,27 @@ def test_bits_change_at_once_and_change_the_result(case):
 
 
 @every_case
+@pytest.mark.parametrize("execute", ["simulated", "integer"])
+def test_results_can_be_changed_in_place(case, execute):
+    """Wherever those of the float layer can: ``nn.ReLU(inplace=True)`` and ``y += x`` follow many layers."""
+    float_layer, inputs = build(case)
+    single = [x.float() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
+    for layer in (float_layer.float(), bc.quantize(build(case)[0].float(), case.recipe, execute=execute)):
+        if layer is not float_layer:
+            bc.set_bits(layer, forward=8, backward=8)
+
+        def doubled(*arguments, layer=layer):
+            return [out.mul_(2) for out in tensors(layer(*arguments))]
+
+        try:
+            run(layer, single, doubled)
+        except RuntimeError:
+            if layer is not float_layer:
+                raise
+            return
+
+
+@every_case
 def test_not_a_number_is_not_laundered(case):
     layer, inputs = build(case)
     poisoned = [x.clone() if torch.is_tensor(x) else x for x in inputs]

@@ -79,7 +79,7 @@ class _FormattedProduct(torch.autograd.Function):
         a_needs_grad, b_needs_grad = ctx.needs_input_grad[:2]
         ctx.save_for_backward(a if b_needs_grad else None, b if a_needs_grad else None)
         ctx.dtypes = a.dtype, b.dtype
-        return ctx.operands.output(a, b, bias)
+        return ctx.operands.output(a, b, bias).detach()  # autograd forbids later operations to change a view in place
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:

@@ -120,7 +120,7 @@ class _QuantizedProduct(torch.autograd.Function):
         ctx.specs = a_spec, b_spec
         ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
         ctx.channels_last = has_channels_last(a) or has_channels_last(b)
-        return out
+        return out.detach()  # autograd forbids later operations to change a view in place
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
