@@ -236,6 +236,7 @@ def test_a_cluster_engine_is_named(tmp_path):
         ({"schedules": [bc.schedule(lambda step, total: 4)]}, "is a function, which the processes that train do not"),
         ({"schedules": ["static:4"], "strength": [lambda step, total: 0.5]}, "0x|strength"),
         ({"schedules": 5}, "schedules must be a name, a spec, a schedule or a list of them, got 5"),
+        ({"data": "/no/where"}, "/no/where: there is no such file or folder"),
         ({"seeds": 1.5}, r"seeds must be a number of seeds, or a list of seeds, got 1\.5"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from bitcycle._study.driver import StudyProgress, run_study
 from bitcycle._study.engines import engine_of
+from bitcycle._study.plan import check_data
 from bitcycle._study.plan_file import plan_of
 from bitcycle._study.progress import EndedRuns
 from bitcycle._study.statistics import analyse
@@ -120,6 +121,8 @@ def study(
     plan.check()
     chosen = engine_of(engine, workers, threads, device, address, gpus)
     watch = (EndedRuns().print if progress else _ignore) if isinstance(progress, bool) else progress
+    if not Path(store).exists():  # nothing is done yet
+        check_data(plan.runs())
     with Store(store) as opened:
         run_study(plan, opened, chosen, "bitcycle.study(...) in Python", retry_failed, watch)
         runs = opened.study(plan.name).runs

@@ -145,13 +145,11 @@ class Plan:
         return [run for runs in by_seed.values() for run in runs]
 
     def check(self) -> None:
-        """Check tasks, models, data, options, schedules and learning-rate policies before anything runs.
+        """Check tasks, models, options, schedules and learning-rate policies before anything runs.
 
         Raises:
             ValueError: Something is wrong; the message says what.
         """
-        from bitcycle.experiments.data.files import DataError, is_there
-        from bitcycle.experiments.data.official import OFFICIAL
         from bitcycle.experiments.tasks import task_of  # loads torch, which reading a stored plan does not need
 
         for part in self.parts:
@@ -162,8 +160,6 @@ class Plan:
             raise ValueError(f"the study {self.name!r} has no runs")
         for run in settings:
             task = task_of(run)
-            if run.data and run.data not in OFFICIAL and not is_there(Path(run.data)):
-                raise DataError(f"{run.data}: there is no such file or folder")
             task.chosen_model(run)
             task.chosen_options(run)
             LearningRatePolicy.of(run.learning_rate, run.steps)
@@ -177,6 +173,16 @@ class Plan:
             lines += ["", "[[part]]" if isinstance(part, StudyPart) else "[[deficit]]"]
             lines += [f"{key} = {_toml(value)}" for key, value in part.values().items() if value not in ("", {})]
         return "\n".join(lines) + "\n"
+
+
+def check_data(runs: Iterable[RunConfig]) -> None:
+    """Raise a DataError if the data of a run that is to be trained is not there."""
+    from bitcycle.experiments.data.files import DataError, is_there
+    from bitcycle.experiments.data.official import OFFICIAL
+
+    for data in dict.fromkeys(run.data for run in runs):
+        if data and data not in OFFICIAL and not is_there(Path(data)):
+            raise DataError(f"{data}: there is no such file or folder")
 
 
 def check_widths(run: RunConfig) -> None:

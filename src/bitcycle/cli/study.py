@@ -161,9 +161,12 @@ def run_and_report(
 ) -> None:
     """Run a plan with a progress bar, write its report and print the results; exit with 1 if a run failed."""
     from bitcycle._study.driver import run_study
+    from bitcycle._study.plan import check_data
     from bitcycle._study.store import Store
 
     command = shlex.join(["bitcycle", *sys.argv[1:]])
+    if not store.exists():  # nothing is done yet
+        check_data(plan.runs())
     with Store(store) as opened:
         with StudyBar() as bar:
             try:

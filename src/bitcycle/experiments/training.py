@@ -138,12 +138,13 @@ def train(
             observer = diagnostics.observe_update(step) if diagnostics else UNOBSERVED
             update(training, loss, training.learning_rate(*policy.position(step)), observer)
             state.losses.append(loss.item())
-            bits = scheduler.bits
-            scheduler.step()
-            last = step + 1 == run.steps
-            if last or (step + 1) % interval == 0:
+            bits, last = scheduler.bits, step + 1 == run.steps
+            evaluates = last or (step + 1) % interval == 0
+            if evaluates:  # at the bits of this step, if the run is evaluated at its current bits
                 with _evaluation_mode(model):
                     state.add_evaluation(step, bits, training.evaluate(Split.VALIDATION))
+            scheduler.step()
+            if evaluates:
                 if not policy.held(step):
                     training.validated(state.curve[-1]["validation"])
                 if diagnostics:
