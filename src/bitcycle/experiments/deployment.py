@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
+from bitcycle.arithmetic.site import write_bits
 from bitcycle.conversion.convert import quantize, set_bits
+from bitcycle.conversion.sites import sites
 from bitcycle.experiments.checkpoints import read_checkpoint
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig
@@ -20,7 +22,6 @@ from bitcycle.experiments.tasks import Training, task_of
 from bitcycle.experiments.tasks.own_tasks import load_task
 from bitcycle.experiments.training import recipe_of
 from bitcycle.kernels.noise import mix
-from bitcycle.schedules import schedule as as_schedule
 
 Inputs = tuple[Any, ...] | dict[str, Any]
 """The positional or the keyword arguments of a call of a model."""
@@ -39,7 +40,7 @@ def load_trained(folder: Path, reference: str = "") -> tuple[RunConfig, Training
 
     Returns:
         The configuration of the run, and its training with the converted model: the weights that were tested, in
-        evaluation mode, at the schedule's q_max.
+        evaluation mode, at the bits that they were tested at.
 
     Raises:
         ValueError: The folder has no checkpoint, the training has not ended, the task is not the one that was trained,
@@ -80,7 +81,7 @@ def _with_source(run: RunConfig, reference: str, folder: Path) -> RunConfig:
 
 
 def prepare_trained(run: RunConfig, weights: Mapping[str, Any]) -> Training:
-    """Return the training of a run with its converted model in evaluation mode, at the schedule's q_max.
+    """Return the training of a run with its converted model in evaluation mode, at the bits that the run was tested at.
 
     Args:
         run: The configuration of the run.
@@ -88,8 +89,18 @@ def prepare_trained(run: RunConfig, weights: Mapping[str, Any]) -> Training:
     """
     torch.manual_seed(mix(run.seed, 0) >> 1)
     training = task_of(run).prepare(run)
-    quantize(training.model, recipe_of(run, training), keep=training.keep, policy=training.policy)
-    set_bits(training.model, evaluate=as_schedule(run.schedule).limits(run.steps)[1])
+    recipe = replace(recipe_of(run, training), evaluate_at="max")  # its evaluation bits are set here
+    quantize(training.model, recipe, keep=training.keep, policy=training.policy)
+    weight_bits, activation_bits = run.schedules.evaluation(run.steps)
+    strength = 1.0
+    if run.evaluate_at == "current":
+        weight_bits, activation_bits, _, strength = run.schedules.at(run.steps - 1, run.steps)
+    write_bits(
+        sites(training.model).values(),
+        evaluate_weights=weight_bits,
+        evaluate_activations=activation_bits,
+        evaluate_strength=strength,
+    )
     training.model.load_state_dict(weights)
     training.model.eval()
     return training
