@@ -182,7 +182,24 @@ def test_products_of_sparse_tensors_are_named():
     model(torch.randn(3, 4))
     assert list(named_sites(model)) == ["layer"]
     [row] = bc.summary(model).skipped
-    assert row.reason == "products of sparse tensors (matmul) stay in full precision"
+    assert row.reason == "products of sparse or complex tensors (matmul) stay in full precision"
+
+
+def test_products_of_complex_tensors_are_named():
+    class Spectral(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 4, dtype=torch.cfloat))
+
+        def forward(self, x):
+            return torch.fft.irfft(torch.einsum("bki,io->bko", torch.fft.rfft(x, dim=1), self.weight), dim=1)
+
+    model = bc.quantize(Spectral())
+    bc.set_bits(model, forward=2, backward=8)
+    model(torch.randn(2, 8, 4))
+    assert list(named_sites(model)) == []
+    [row] = bc.summary(model).skipped
+    assert row.reason == "products of sparse or complex tensors (einsum) stay in full precision"
 
 
 def test_products_that_no_run_found_are_named():

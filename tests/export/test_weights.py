@@ -172,3 +172,75 @@ def test_torchao_says_what_it_leaves():
     exported = bc.export_torchao(converted(cnn(), 4))
     assert exported.left == {"0": "torchao has no layout for Conv2d", "3": "torchao has no layout for Conv2d"}
     assert "0 in floating point: torchao has no layout for Conv2d" in str(exported)
+
+
+class TiedHead(nn.Module):
+    """A language model whose head multiplies by the table of its embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.layer = nn.Embedding(10, 8), nn.Linear(8, 8)
+
+    def forward(self, tokens):
+        return nn.functional.linear(self.layer(self.table(tokens)), self.table.weight)
+
+
+class TiedAutoencoder(nn.Module):
+    """The decoder multiplies by the transposed weight of the encoder, which is another grid for each output channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(8, 4, bias=False)
+
+    def forward(self, x):
+        return nn.functional.linear(self.encoder(x), self.encoder.weight.t())
+
+
+class Expanded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 4))
+
+    def forward(self, x):
+        return torch.bmm(x, self.weight.expand(len(x), -1, -1))
+
+
+class Vector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+def at_three_bits(model):
+    bc.quantize(model)
+    bc.set_bits(model, weights=3, activations=None, backward=None)
+    return model.eval()
+
+
+@pytest.mark.parametrize(("kind", "shape"), [(Expanded, (3, 5, 8)), (Vector, (3, 8))])
+def test_weights_in_the_code_of_a_module_need_a_run(kind, shape):
+    torch.manual_seed(0)
+    plain, x = kind(), torch.randn(shape)
+    model = at_three_bits(copy.deepcopy(plain))
+    with pytest.raises(ValueError, match="multiplies, and it has the parameters weight: pass example_inputs"):
+        bc.export(model)
+    plain.load_state_dict(bc.export(model, x))
+    assert torch.equal(plain(x), model(x))
+
+
+def test_a_weight_of_a_child_in_the_code_of_its_parent_needs_a_run():
+    model, tokens = at_three_bits(TiedHead()), torch.tensor([[1, 2]])
+    with pytest.raises(ValueError, match="has the parameters table.weight, layer.weight: pass example_inputs"):
+        bc.export(model)
+    with pytest.warns(UserWarning, match="on the grid for all uses: table.weight and the table of an embedding"):
+        exported = bc.export(model, tokens)
+    assert all(len(row.unique()) <= 2**3 for row in exported["table.weight"])
+
+
+def test_one_tensor_on_two_grids_is_refused():
+    model = at_three_bits(TiedAutoencoder())
+    with pytest.raises(ValueError, match="is also used on another grid, and one tensor cannot hold both"):
+        bc.export(model, torch.randn(2, 8))

@@ -6,12 +6,15 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from bitcycle._export.recording import Recording, evaluating, is_symmetric, record
 from bitcycle.arithmetic import Site
 from bitcycle.conversion.sites import conversions
 from bitcycle.kernels.rounding import round_to_grid
+from bitcycle.nn.code_scan import scan_for_names
+from bitcycle.nn.layer import conversion_of
 
 
 def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
@@ -23,14 +26,14 @@ def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
     Args:
         model: A converted model with evaluation bits.
         example_inputs: Inputs of the model. They are needed only if the ``forward`` of a module multiplies parameters
-            of its own, which a run shows.
+            of its own or of its children, which a run shows.
 
     Returns:
         The keys of the float model, with tensors of its own.
 
     Raises:
-        ValueError: The model is not converted, its evaluation bits were never set, example inputs are needed, or a
-            weight is computed from other parameters, as by ``weight_norm``.
+        ValueError: The model is not converted, its evaluation bits were never set, example inputs are needed, a weight
+            is computed from other parameters, as by ``weight_norm``, or a weight is used on two grids.
 
     Example:
         >>> import bitcycle as bc
@@ -53,8 +56,14 @@ def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
             names.setdefault(address, []).append(name)
             whole = copies.setdefault(address, _memory(tensor).clone())
             state[name] = whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        looked_up = {
+            module.weight.untyped_storage().data_ptr(): ("the table of an embedding",)
+            for module in model.modules()
+            if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and conversion_of(module) is None
+        }
         tied = set()
-        for site, tensor, values in _rounded_weights(model, recording):
+        written: list[tuple[str, Tensor, Tensor]] = []
+        for site, tensor, values in map(_without_repetition, _rounded_weights(model, recording)):
             if not tensor.numel():
                 continue
             address = tensor.untyped_storage().data_ptr()
@@ -64,9 +73,16 @@ def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
                     "its values on the grid: call bc.restore(model), make it a parameter (for example with "
                     "torch.nn.utils.parametrize.remove_parametrizations), then convert the model again and export it"
                 )
-            copies[address].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).copy_(values)
-            if len(names[address]) > 1:
-                tied.add(" and ".join(names[address]))
+            place = copies[address].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+            written.append((site.name, place.copy_(values), values))
+            if len(names[address]) > 1 or address in looked_up:
+                tied.add(" and ".join([*names[address], *looked_up.get(address, ())]))
+        for name, place, values in written:
+            if not torch.allclose(place, values.to(place.dtype), rtol=0, atol=0, equal_nan=True):
+                raise ValueError(
+                    f"the weight of {name or 'the model'} is also used on another grid, and one tensor cannot hold "
+                    "both: keep one of its uses in full precision, with bc.set_bits(model, evaluate=None, where=...)"
+                )
     if tied:
         warnings.warn(
             f"these are one tensor, which is on the grid for all uses: {'; '.join(sorted(tied))}", stacklevel=2
@@ -92,16 +108,34 @@ def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[
             if bits is not None:
                 values = round_to_grid(tensor.detach(), bits, dims, symmetric=is_symmetric(site))
                 yield RoundedWeight(site, tensor.detach(), values)
-        own = [key for key, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1]
-        if conversion.template is None or not own:
+        if conversion.template is None:
             continue
-        if recording is None:
+        own = _parameters_in_code(module, conversion.original) if recording is None else []
+        if own:
             raise ValueError(
                 f"the forward of {name or 'the model'} multiplies, and it has the parameters {', '.join(own)}: "
                 "pass example_inputs, with which a run shows how they are rounded"
             )
-        for site in conversion.sites.values():
-            yield from (RoundedWeight(site, *found) for found in recording.weights_of(site))
+        if recording is not None:
+            for site in conversion.sites.values():
+                yield from (RoundedWeight(site, *found) for found in recording.weights_of(site))
+
+
+def _parameters_in_code(module: nn.Module, original: type[nn.Module]) -> list[str]:
+    """Return the parameters of a module, and matrices of its children that its code names, as ``self.child.weight``."""
+    own = [name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 0]
+    inner = [name for name, parameter in module.named_parameters() if "." in name and parameter.dim() > 1]
+    named = scan_for_names(original, {name.rpartition(".")[2] for name in inner})
+    return own + [name for name in inner if name.rpartition(".")[2] in named]
+
+
+def _without_repetition(weight: RoundedWeight) -> RoundedWeight:
+    """Return a weight once along dimensions in which it was expanded."""
+    site, tensor, values = weight
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.shape[dim] > 1:
+            tensor, values = tensor.narrow(dim, 0, 1), values.narrow(dim, 0, 1)
+    return RoundedWeight(site, tensor, values)
 
 
 def _memory(tensor: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ class SkipKind(Enum):
     UNKNOWN_PRODUCTS = auto()  # the functions that multiply
     PRODUCTS_OUTSIDE_SITES = auto()  # the functions that multiply
     RAN_OUTSIDE_SITES = auto()  # the operations that ran
-    SPARSE = auto()  # the functions that multiply
+    NO_GRID = auto()  # the functions that multiply
     HOOK = auto()  # the functions that multiply
     CHECKPOINT = auto()
     NOT_RUN_YET = auto()  # the functions that multiply

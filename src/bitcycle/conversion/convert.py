@@ -362,8 +362,8 @@ def _why_float(module: nn.Module) -> tuple[Skip, ...]:
 
 def _discovery_so_far(conversion: Conversion) -> Iterator[Skip]:
     """Yield why products of a module's own ``forward`` are not sites."""
-    if conversion.sparse_products:
-        yield Skip(SkipKind.SPARSE, tuple(sorted(conversion.sparse_products)))
+    if conversion.products_without_grids:
+        yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
     elif not conversion.sites:
         products = scan_for_products(conversion.original) or ("found by a run",)
         yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)

@@ -106,8 +106,8 @@ def _explain(skip: Skip) -> str:
             return f"its code multiplies ({names}) outside its sites"
         case SkipKind.RAN_OUTSIDE_SITES:
             return f"runs {names} outside any site"
-        case SkipKind.SPARSE:
-            return f"products of sparse tensors ({names}) stay in full precision"
+        case SkipKind.NO_GRID:
+            return f"products of sparse or complex tensors ({names}) stay in full precision"
         case SkipKind.HOOK:
             return f"its hooks multiply ({names}) outside its sites"
         case SkipKind.CHECKPOINT:

@@ -41,8 +41,8 @@ class Conversion:
     """For such modules: rules that name sites to keep in full precision."""
     has_run: bool = False
     """For such modules: whether they have run since conversion."""
-    sparse_products: set[str] = field(default_factory=set)
-    """For such modules: functions that were called with sparse tensors, which are not quantised."""
+    products_without_grids: set[str] = field(default_factory=set)
+    """For such modules: functions that were called with sparse or complex tensors, which are not quantised."""
     nested: bool = False
     """Whether the module runs inside the ``forward`` of such a module, which must not see its products."""
     discovered: SimpleNamespace = field(default_factory=SimpleNamespace)

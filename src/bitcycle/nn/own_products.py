@@ -99,9 +99,14 @@ class _Interceptor(TorchFunctionMode):
         name, compute = product
         count = self.calls.get(name, 0) + 1
         self.calls[name] = count
-        if any(isinstance(x, Tensor) and x.layout is not torch.strided for x in (*args, *kwargs.values())):
-            self.module.bitcycle.sparse_products.add(name)
+        if any(isinstance(x, Tensor) and _has_no_grid(x) for x in (*args, *kwargs.values())):
+            self.module.bitcycle.products_without_grids.add(name)
             return func(*args, **kwargs)
         local = f":{name}" if count == 1 else f":{name}#{count}"
         with torch._C.DisableTorchFunction():  # enclosing interceptors must not see what a product is made of
             return compute(self.module, local, func, *args, **kwargs)
+
+
+def _has_no_grid(x: Tensor) -> bool:
+    """Return whether a tensor is never quantised."""
+    return x.layout is not torch.strided or x.is_complex()
