@@ -170,6 +170,19 @@ def test_quality_that_falls_with_cost_is_contradicted():
     )
 
 
+def test_the_lowest_static_width_is_below_the_baseline_and_trained_like_it():
+    def runs(spec, quality, **of_run):
+        return [record(spec, seed, quality + 0.001 * seed * len(spec), **of_run) for seed in range(5)]
+
+    base, cyclic = runs("static:8", 0.9), runs("CR:3-8:cycles=8", 0.89)
+    other_grid = runs("static:8", 0.8, grid="mx") + runs("static:4", 0.7, grid="mx")
+    apart = runs("static:2", 0.9, weights="static:8", activations="static:8")
+    found = only([*base, *cyclic, *other_grid, *apart])
+    assert not any(isinstance(each, PrecisionMatters) for each in found.claims)
+    found = only([*base, *cyclic, *other_grid, *apart, *runs("static:4", 0.6, backward_bits=8)])
+    assert claim(found, PrecisionMatters).lowest == "static 4 integer"
+
+
 def test_no_relation_is_open_and_no_difference_is_not_called_equality():
     noisy = noise(0.01, seed=1)
     found = only(study(lambda s, cost, seed: 0.9 + noisy()))
