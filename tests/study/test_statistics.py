@@ -231,6 +231,14 @@ def test_two_costs_tell_of_no_trade_off():
     assert "the settings have only 2 different costs" in said(found, QualityFollowsCost)
 
 
+def test_the_cost_of_settings_that_diverged_does_not_count():
+    costs = {f"{name}:3-8:cycles={n}": cost for name, cost in (("CR", 500), ("LR", 700)) for n in (2, 4, 8)}
+    records = [record(spec, seed, cost / 1000 + 0.001 * seed, cost) for spec, cost in costs.items() for seed in (0, 1)]
+    lost = [record("static:1", seed, math.nan, 100) for seed in (0, 1)]
+    for found in (only(records), only([*records, *lost])):
+        assert claim(found, QualityFollowsCost, different_costs=2).verdict == "open"
+
+
 def test_everything_cheaper_is_worse():
     noisy = noise(0.001)
     found = only(study(lambda s, cost, seed: 0.8 + 0.1 * cost + noisy()))

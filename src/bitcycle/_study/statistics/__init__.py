@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -10,12 +9,10 @@ from bitcycle._study.analysis import Analysis
 from bitcycle._study.statistics.correlations import Table, correlations
 from bitcycle._study.statistics.equal_cost import equal_cost
 from bitcycle._study.statistics.findings import advice, claims
-from bitcycle._study.statistics.labels import schedule_of
-from bitcycle._study.statistics.settings import baseline_of, by_setting, describe
+from bitcycle._study.statistics.settings import baseline_of, by_setting, correlated, describe
 from bitcycle.advice.non_inferiority import checked_margin
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant
 
 __all__ = ["analyse"]
 
@@ -83,7 +80,7 @@ def _analysis(question: RunConfig, records: list[RunResult], margin: float | Non
     groups = by_setting(records)
     baseline = baseline_of(groups)
     settings = describe(groups, baseline, sign, margin)
-    related = [s for s in settings if math.isfinite(s.quality.mean) and schedule_of(s.run) != Constant(None)]
+    related = correlated(settings)
     table = Table.of(
         [{seed: float(record.bitops) for seed, record in groups[s.run].items()} for s in related],
         [{seed: sign * value for seed, value in s.qualities.items()} for s in related],

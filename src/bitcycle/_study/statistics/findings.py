@@ -34,6 +34,7 @@ from bitcycle._study.claims import (
 from bitcycle._study.statistics.bootstrap import LEVEL, most_coverage, stats
 from bitcycle._study.statistics.correlations import FEWEST_SETTINGS
 from bitcycle._study.statistics.labels import gradient_bits, moves_apart, schedule_of
+from bitcycle._study.statistics.settings import correlated
 from bitcycle.advice.non_inferiority import Judgement
 from bitcycle.schedules import Constant
 from bitcycle.schedules.base import width_of
@@ -72,7 +73,7 @@ def quality_follows_cost(analysis: Analysis) -> QualityFollowsCost:
     settings, runs = (
         next(c for c in analysis.correlations if c.kind == CorrelationKind.SPEARMAN and c.over == over) for over in Over
     )
-    costs = sorted(setting.bitops for setting in _without_full_precision(analysis))
+    costs = sorted(setting.bitops for setting in correlated(analysis.settings))
     different = 1 + sum(higher > 1.01 * lower for lower, higher in pairwise(costs))
     decision = _relation(analysis, settings, runs, different)
     return QualityFollowsCost(*decision, settings, runs, different)
@@ -98,12 +99,8 @@ def _constant(analysis: Analysis) -> OpenReason:
     """Say what does not vary, so that there is no correlation."""
     if len({value for setting in analysis.settings for value in setting.qualities.values()}) == 1:
         return OpenReason.EQUAL_QUALITY
-    costs = {setting.bitops for setting in _without_full_precision(analysis)}
+    costs = {setting.bitops for setting in correlated(analysis.settings)}
     return OpenReason.EQUAL_COST if len(costs) == 1 else OpenReason.EQUAL_MEANS
-
-
-def _without_full_precision(analysis: Analysis) -> list[Setting]:
-    return [setting for setting in analysis.settings if schedule_of(setting.run) != Constant(None)]
 
 
 def schedules_against_baseline(analysis: Analysis) -> SchedulesAgainstBaseline | None:
