@@ -66,6 +66,15 @@ def test_each_question_has_its_own_analysis():
     assert all(a.question.schedule == "" for a in found)
 
 
+@pytest.mark.parametrize(
+    "other", [{"evaluate_at": "current"}, {"diagnostics": True}, {"source": "1f2e"}, {"fingerprint": "3d4c"}]
+)
+def test_each_question_has_its_own_title(other):
+    found = analyse([record("static:8", 0, 0.9), record("static:8", 0, 0.9, **other)])
+    assert len({each.title for each in found}) == 2
+    assert found[0].title == "graph, 160 steps"
+
+
 def test_the_order_of_records_does_not_matter():
     records = [*rising(), record("CR:3-8", 0, math.nan, steps=300), record("static:8", 0, 0.5, steps=300)]
     shuffled = list(records)
