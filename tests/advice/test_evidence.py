@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bitcycle.advice import Evidence, advise
+from bitcycle.advice import Evidence, Settings, advise
 
 
 @dataclass
@@ -72,6 +72,18 @@ def test_nothing_below_a_q_min_that_is_given_or_found():
 def test_questions_are_checked_with_records_too(asked, told):
     with pytest.raises(ValueError, match=told):
         advise(records=[*BASE, *AS_GOOD], **asked)
+
+
+@pytest.mark.parametrize("goal", ["cost", "quality"])
+def test_a_goal_is_not_ignored(goal):
+    with pytest.raises(ValueError, match=f"the goal '{goal}' is for advice without records"):
+        advise(goal, records=[*BASE, *AS_GOOD])
+
+
+def test_runs_of_one_schedule_are_of_one_kind():
+    mixed = [Evidence(run.schedule, run.seed, run.quality, run.cost, Settings(4 + run.seed)) for run in AS_GOOD]
+    with pytest.raises(ValueError, match="the records of CT:3-8 differ in more than the seed"):
+        advise(records=[*BASE, *mixed])
 
 
 def test_too_few_seeds_are_never_recommended():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.advice import advise
+from bitcycle.advice import Evidence, Settings, advise
 
 
 def model():
@@ -23,6 +23,20 @@ def test_the_saving_is_that_of_the_model():
     assert (advice.model.largest_part, advice.model.largest_share) == ("2 (Linear)", pytest.approx(128 / 272))
     assert "of the cost of your model at static 8 bits (the schedule alone:" in " ".join(str(advice).split())
     assert "the largest part in full precision is 2 (Linear) with 47.1 %" in " ".join(str(advice).split())
+
+
+def test_the_saving_of_runs_with_settings_of_their_own():
+    settings = Settings(6, activations="static:8", grid="mx")
+    runs = [
+        Evidence(spec, seed, 0.9 + 0.001 * seed, cost, settings)
+        for spec, cost in (("static:8", 100.0), ("CR:3-8", 60.0))
+        for seed in range(5)
+    ]
+    inputs = torch.randn(4, 8)
+    advice = advise(steps=1000, records=runs, model=model(), inputs=inputs)
+    converted = bc.quantize(model(), bc.Recipe(grid="mx"))
+    expected = bc.cost(converted, inputs).saving("CR:3-8", 1000, 6, against="static:8", activations="static:8")
+    assert advice.model.saving == expected
 
 
 def test_a_float_model_counts_as_converted():

@@ -101,6 +101,17 @@ def test_fisher_information_of_a_linear_classifier_in_closed_form():
     assert float(error) < 0.1 * exact
 
 
+@pytest.mark.parametrize("reduction", ["sum", "none"])
+def test_fisher_information_does_not_depend_on_how_the_mean_is_taken(reduction):
+    class Reduced(Toy):
+        def loss(self, step):
+            losses = F.cross_entropy(self.model(self.x[step % 4]), self.y[step % 4], reduction=reduction)
+            return losses.sum() / len(self.y[step % 4])
+
+    usual, reduced = (measured(toy, "full")[0]._fisher(0) for toy in (Toy(), Reduced()))
+    assert reduced == pytest.approx(usual, rel=1e-5)
+
+
 def test_diversity_by_hand():
     toy = Toy()
     diagnostics, _ = measured(toy, "full")

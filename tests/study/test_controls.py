@@ -2,7 +2,7 @@
 
 import pytest
 
-from bitcycle._study.estimate import training_cost
+from bitcycle._study.estimate import estimate, training_cost
 from bitcycle._study.plan_file import plan_of, stored_parts
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.training import train
@@ -16,9 +16,25 @@ def test_a_control_is_metered_at_the_cost_of_its_reference():
     assert controls == pytest.approx([reference] * 4, rel=1e-3)
 
 
-def test_the_price_of_a_training_whose_steps_differ_in_size():
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"activations": 8},
+        {"weights": "CR:4-8:cycles=2"},
+        {"strength": "join(0.5, 0.3, 1)"},
+        {"activations": 12, "backward_bits": 8},
+    ],
+)
+def test_controls_take_what_moves_apart_into_account(moves):
+    values = {"task": "graph", "schedules": ["CT", "match(CT)"], "bits": [3, 8], "steps": 150, "seeds": 1}
+    reference, *controls = [each.bitops for each in estimate(plan_of({**values, **moves}, "controls").runs())]
+    assert controls == pytest.approx([reference] * 4, rel=1e-3)
+
+
+@pytest.mark.parametrize("moves", [{}, {"activations": "static:8", "strength": "join(1, 0.3, 0.5, 0.7, 1)"}])
+def test_the_price_of_a_training_whose_steps_differ_in_size(moves):
     """The last segment of a text is shorter than the others."""
-    run = RunConfig("language", "CR:2-8:cycles=2", 8, batch_size=200, backward_bits=8)
+    run = RunConfig("language", "CR:2-8:cycles=2", 8, batch_size=200, backward_bits=8, **moves)
     priced = training_cost(run)
     assert priced(schedule(run.schedule), 8) == pytest.approx(train(run)[0].bitops, rel=1e-3)
     assert priced(schedule("deficit(2@6..7, static:8)"), 8) > priced(schedule("deficit(2@0..1, static:8)"), 8)
@@ -48,6 +64,9 @@ def test_a_stored_plan_has_the_solved_specs():
         ),  # must not take minutes
         ({"schedules": ["match(CX)"]}, "unknown schedule 'CX'"),
         ({"schedules": ["match(CT)"], "cycles": [2, 8]}, "one number of cycles"),
+        ({"schedules": ["match(CT)"], "activations": [6, 8]}, "one value of each option, of weights, activations"),
+        ({"schedules": ["match(CT)"], "bits": [3, 6], "activations": 8}, "not at q_max = 6 bits .* set backward_bits"),
+        ({"schedules": ["match(CT)"], "strength": "join(0, 0.5, 1)"}, "set backward_bits"),
         ({"schedules": ["match(CT)"], "steps": 17}, "costs as much as .* in 17 steps, to 0.1 %: use more steps"),
     ],
 )

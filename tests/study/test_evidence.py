@@ -1,7 +1,9 @@
 """Advice from a store of one's own runs."""
 
 import pytest
+from torch import nn
 
+import bitcycle as bc
 from bitcycle._study.evidence import evidence_from
 from bitcycle._study.store import Store
 from bitcycle.advice import advise
@@ -55,6 +57,36 @@ def test_misuse(path, arguments, told):
 
 def test_no_store(tmp_path):
     assert "there is no store" in bitcycle("advise", "--store", str(tmp_path / "none.sqlite")).stderr
+
+
+@pytest.mark.parametrize(
+    ("of_runs", "quantize", "scheduler"),
+    [
+        ({}, "bc.quantize(model)\n", "backward_bits=8)"),
+        ({"backward_bits": 6}, "bc.quantize(model)\n", "backward_bits=6)"),
+        ({"backward_bits": None}, "bc.quantize(model)\n", "backward_bits=None)"),
+        ({"grid": "mx"}, 'bc.quantize(model, bc.Recipe(grid="mx"))\n', "backward_bits=8)"),
+        ({"evaluate_at": "current"}, 'bc.quantize(model, bc.Recipe(evaluate_at="current"))\n', "backward_bits=8)"),
+        ({"activations": "static:8"}, "bc.quantize(model)\n", 'backward_bits=8, activations="static:8")'),
+        ({"weights": "CR:4-8:cycles=2"}, "bc.quantize(model)\n", 'backward_bits=8, weights="CR:4-8:cycles=2")'),
+        ({"strength": "linear-rise"}, "bc.quantize(model)\n", 'backward_bits="max", strength="linear-rise")'),
+    ],
+)
+def test_the_code_trains_as_the_runs_were_trained(tmp_path, of_runs, quantize, scheduler):
+    runs = [RunConfig("graph", spec, 150, seed, **of_runs) for spec in ("static:8", "CR:4-8") for seed in range(5)]
+    with Store(tmp_path / "s.sqlite") as store:
+        store.begin("alike", runs, 'task = "graph"', "bitcycle study graph")
+        for run in runs:
+            bitops = 1000 if run.schedule == "static:8" else 600
+            store.write(RunResult(run, "accuracy", True, 0.9 + 0.001 * (run.seed % 3), 0.9, 150, bitops, 1.0))
+    records, steps = evidence_from(tmp_path / "s.sqlite", "", None)
+    advice = advise(steps=steps, records=records)
+    assert advice.spec == "CR:4-8:cycles=8"
+    assert advice.code.startswith(quantize)
+    assert scheduler in advice.code
+    names = {"bc": bc, "model": nn.Sequential(nn.Linear(32, 4))}
+    exec(advice.code, names)
+    assert all(names["precision"].schedules.at(step, 150) == runs[-1].schedules.at(step, 150) for step in range(150))
 
 
 @pytest.mark.parametrize("moves", [{"grid": "mx"}, {"activations": "static:8"}, {"strength": "0.5"}])

@@ -66,6 +66,15 @@ def test_each_question_has_its_own_analysis():
     assert all(a.question.schedule == "" for a in found)
 
 
+@pytest.mark.parametrize(
+    "other", [{"evaluate_at": "current"}, {"diagnostics": True}, {"source": "1f2e"}, {"fingerprint": "3d4c"}]
+)
+def test_each_question_has_its_own_title(other):
+    found = analyse([record("static:8", 0, 0.9), record("static:8", 0, 0.9, **other)])
+    assert len({each.title for each in found}) == 2
+    assert found[0].title == "graph, 160 steps"
+
+
 def test_the_order_of_records_does_not_matter():
     records = [*rising(), record("CR:3-8", 0, math.nan, steps=300), record("static:8", 0, 0.5, steps=300)]
     shuffled = list(records)
@@ -170,6 +179,19 @@ def test_quality_that_falls_with_cost_is_contradicted():
     )
 
 
+def test_the_lowest_static_width_is_below_the_baseline_and_trained_like_it():
+    def runs(spec, quality, **of_run):
+        return [record(spec, seed, quality + 0.001 * seed * len(spec), **of_run) for seed in range(5)]
+
+    base, cyclic = runs("static:8", 0.9), runs("CR:3-8:cycles=8", 0.89)
+    other_grid = runs("static:8", 0.8, grid="mx") + runs("static:4", 0.7, grid="mx")
+    apart = runs("static:2", 0.9, weights="static:8", activations="static:8")
+    found = only([*base, *cyclic, *other_grid, *apart])
+    assert not any(isinstance(each, PrecisionMatters) for each in found.claims)
+    found = only([*base, *cyclic, *other_grid, *apart, *runs("static:4", 0.6, backward_bits=8)])
+    assert claim(found, PrecisionMatters).lowest == "static 4 integer"
+
+
 def test_no_relation_is_open_and_no_difference_is_not_called_equality():
     noisy = noise(0.01, seed=1)
     found = only(study(lambda s, cost, seed: 0.9 + noisy()))
@@ -216,6 +238,14 @@ def test_two_costs_tell_of_no_trade_off():
     found = only([*records, *(record("static:8", seed, 0.9) for seed in range(3))])
     assert claim(found, QualityFollowsCost, different_costs=2).verdict == "open"
     assert "the settings have only 2 different costs" in said(found, QualityFollowsCost)
+
+
+def test_the_cost_of_settings_that_diverged_does_not_count():
+    costs = {f"{name}:3-8:cycles={n}": cost for name, cost in (("CR", 500), ("LR", 700)) for n in (2, 4, 8)}
+    records = [record(spec, seed, cost / 1000 + 0.001 * seed, cost) for spec, cost in costs.items() for seed in (0, 1)]
+    lost = [record("static:1", seed, math.nan, 100) for seed in (0, 1)]
+    for found in (only(records), only([*records, *lost])):
+        assert claim(found, QualityFollowsCost, different_costs=2).verdict == "open"
 
 
 def test_everything_cheaper_is_worse():

@@ -104,6 +104,17 @@ def test_diverged_runs_are_never_laundered(lost):
     assert found.equal_cost.pairs[0][:2] == ("ETH", "ER")
 
 
+@pytest.mark.parametrize("lost", ["CR:3-8:cycles=8", "static:8"])
+def test_a_run_that_diverged_counts_whether_its_seed_is_shared_or_not(lost):
+    records = [record("static:8", seed, 0.9 + 0.001 * seed) for seed in range(5)]
+    records += [record("CR:3-8:cycles=8", seed, 0.91 + 0.0011 * seed) for seed in range(5)]
+    found = only([*records, record(lost, 9, math.nan)])
+    cr = setting(found, "CR")
+    assert (cr.against.outcome, cr.acceptable.judgement) == ("diverged", "diverged")
+    assert math.isnan(cr.against.difference.mean)
+    assert claim(found, SchedulesAgainstBaseline).reasons == ("runs diverged",)
+
+
 def test_a_diverged_baseline_leaves_nothing_to_compare_with():
     records = [replace(r, test=math.nan) if r.run.schedule == "static:8" else r for r in rising()]
     found = only(records)

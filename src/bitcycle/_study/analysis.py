@@ -100,10 +100,10 @@ class Comparison:
     """A setting against the baseline, paired over the seeds that both share."""
 
     difference: Estimate
-    """Positive: the setting is better than the baseline."""
+    """Positive: the setting is better than the baseline; NaN if a run of the two diverged."""
     pairs: int
     p: float
-    """Two-sided paired t test; NaN with fewer than two pairs."""
+    """Two-sided paired t test; NaN with fewer than two pairs, and if a run of the two diverged."""
     corrected: float
     """The same with Holm's correction for all settings of the question."""
     outcome: Outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -13,7 +14,7 @@ from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.experiments.data.splits import Split
 from bitcycle.experiments.run_config import RunConfig, grouped_by_setting
 from bitcycle.experiments.tasks import Training, task_of
-from bitcycle.schedules import Bits, Constant, Schedule
+from bitcycle.schedules import Bits, OperandSchedules, Schedule
 
 TIMED = 3  # steps that are timed, after one for warming up
 
@@ -59,30 +60,32 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
 
 def _estimated(run: RunConfig, kind: _Measured) -> tuple[int, float]:
     """Return the BitOps of a run and its seconds."""
-    bitops = kind.step.training(
-        run.schedule,
-        steps=run.steps,
-        backward_bits=run.backward_bits,
-        weights=run.weights or None,
-        activations=run.activations or None,
-        strength=run.strength or None,
-    )
+    bitops = kind.step.training(run.schedule, run.steps, run.backward_bits, **_moves(run))
     return int(bitops), run.steps * kind.seconds_per_step + kind.evaluations * kind.seconds_per_evaluation
 
 
 def training_cost(run: RunConfig) -> Callable[[Schedule, Bits | str], float]:
-    """Return the cost of a training like this run, as a function of its schedule and the bits of its gradients."""
+    """Return the cost of a training like this run, as a function of its schedule and the bits of its gradients.
+
+    Weights, activations and strength that move apart from the schedule are those of the run.
+    """
     training, step_cost = _prepared(run)
     sizes = [training.step_size(step) for step in range(run.steps)]
 
     def cost_of(schedule: Schedule, backward_bits: Bits | str) -> float:
         if all(size == 1 for size in sizes):
-            return step_cost.training(schedule, run.steps, backward_bits)
-        widths = [schedule(step, run.steps) for step in range(run.steps)]
-        of_step = {bits: step_cost.training(Constant(bits), 1, backward_bits) for bits in set(widths)}
-        return sum(size * of_step[bits] for size, bits in zip(sizes, widths, strict=True))
+            return step_cost.training(schedule, run.steps, backward_bits, **_moves(run))
+        moves = OperandSchedules.of(schedule, backward_bits, **_moves(run))
+        widths = [moves.at(step, run.steps).counted() for step in range(run.steps)]
+        of_step = {(w, a, g): step_cost.bitops(weights=w, activations=a, backward=g) for w, a, g in set(widths)}
+        return sum(size * of_step[each] for size, each in zip(sizes, widths, strict=True))
 
     return cost_of
+
+
+def _moves(run: RunConfig) -> dict[str, Any]:
+    """Return what moves apart from the schedule, as costs and schedules take it."""
+    return {"weights": run.weights or None, "activations": run.activations or None, "strength": run.strength or None}
 
 
 def _prepared(run: RunConfig) -> tuple[Training, Cost]:

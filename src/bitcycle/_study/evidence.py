@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bitcycle._study.store import Store
 from bitcycle._support.names import nearest
-from bitcycle.advice import Evidence
+from bitcycle.advice import Evidence, Settings
 from bitcycle.experiments.result import RunResult
 
 
@@ -14,11 +14,17 @@ def evidence_of(record: RunResult) -> Evidence:
     """Return a finished run as :func:`bitcycle.advise` takes it: its quality is signed so that higher is better.
 
     >>> from bitcycle.experiments.run_config import RunConfig
-    >>> evidence_of(RunResult(RunConfig("language", "CR:3-8", 400, 7), "perplexity", False, 99.5, 99.0, 400, 640, 1.0))
-    Evidence(schedule='CR:3-8', seed=7, quality=-99.5, cost=640.0)
+    >>> run = RunConfig("language", "CR:3-8", 400, 7, grid="mx")
+    >>> found = evidence_of(RunResult(run, "perplexity", False, 99.5, 99.0, 400, 640, 1.0))
+    >>> found.schedule, found.seed, found.quality, found.cost, found.settings.recipe
+    ('CR:3-8', 7, -99.5, 640.0, {'grid': 'mx'})
     """
+    run = record.run
     quality = record.test if record.higher_is_better else -record.test
-    return Evidence(record.run.schedule, record.run.seed, quality, float(record.bitops))
+    settings = Settings(
+        run.schedules.backward_setting(run.steps), run.weights, run.activations, run.strength, run.grid, run.evaluate_at
+    )
+    return Evidence(run.schedule, run.seed, quality, float(record.bitops), settings)
 
 
 def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[Evidence], int]:

@@ -191,15 +191,25 @@ def _with_controls(part: StudyPart) -> StudyPart:
     """Return the part with its controls at equal cost solved for the task's model, see :mod:`_study.controls`."""
     if not has_controls(part.schedules):
         return part
-    several = [len(part.bits), len(part.cycles), *map(len, part.options.values())]
-    if any(number != 1 for number in several):
+    moves = [getattr(part, name) for name in MOVES]
+    if any(len(values) != 1 for values in (part.bits, part.cycles, *moves, *part.options.values())):
         raise ValueError(
             "controls such as match(CT) are solved for one pair of bits, one number of cycles and one value of each "
-            "option: write a part for each combination"
+            "option, of weights, activations and strength: write a part for each combination"
         )
     from bitcycle._study.estimate import training_cost  # loads torch, which reading a stored plan does not need
 
     run = next(iter(replace(part, schedules=("full",)).runs()))
+    q_max = part.bits[0][1]
+    at_max, at_q_max = (
+        replace(run, schedule=f"static:{q_max}", backward_bits=bits).schedules.histogram(run.steps)
+        for bits in ("max", q_max)
+    )
+    if part.backward_bits == "max" and at_max != at_q_max:  # static settings have q_max, and schedules "max"
+        raise ValueError(
+            f"controls such as match(CT) need the gradients of their schedule, which are not at q_max = {q_max} bits "
+            "with these weights, activations or strength: set backward_bits"
+        )
     schedules = with_solved_controls(
         part.schedules, part.bits[0], part.cycles[0], part.steps, part.backward_bits, training_cost(run)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitcycle.advice.advisor import advise
-from bitcycle.advice.answer import Advice, Alternative, ModelSaving
+from bitcycle.advice.answer import Advice, Alternative, ModelSaving, Settings
 from bitcycle.advice.evidence import Evidence
 
-__all__ = ["Advice", "Alternative", "Evidence", "ModelSaving", "advise"]
+__all__ = ["Advice", "Alternative", "Evidence", "ModelSaving", "Settings", "advise"]

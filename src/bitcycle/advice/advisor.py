@@ -53,7 +53,7 @@ def advise(
     the schedule saves in the training of that model, in which some products stay in full precision.
 
     Args:
-        goal: ``cost``, ``balance`` or ``quality``.
+        goal: ``cost``, ``balance`` or ``quality``; with records, ``margin`` takes its place.
         domain: ``image``, ``detection``, ``graph``, ``language`` or ``entailment``; None if none of them fits.
         steps: Number of training steps. By default savings are those of 64,000 steps, and the code of the answer has
             ``total_steps`` as a variable.
@@ -75,8 +75,8 @@ def advise(
         The schedule with its saving, its reasons, and the alternatives on both sides of it.
 
     Raises:
-        ValueError: If the question is not valid, if no schedule meets the budget, or if only one of ``model`` and
-            ``inputs`` is given.
+        ValueError: If the question is not valid, if another goal than ``balance`` is given with records, if no schedule
+            meets the budget, or if only one of ``model`` and ``inputs`` is given.
 
     Example:
         >>> advice = advise(goal="quality", domain="graph")
@@ -99,6 +99,9 @@ def advise(
 
 def saving_of_model(advice: Advice, cost: Cost) -> ModelSaving:
     """Return what the schedule of an advice saves in the training of a model with this cost."""
+    settings = advice.training
+    moves: dict[str, Any] = dict(settings.moves)
+    priced = cost if advice.settings is None else replace(cost, grid=settings.grid)
     total = cost.macs or 1
     by_name: dict[str, int] = {}
     for row in cost.rows:
@@ -107,7 +110,7 @@ def saving_of_model(advice: Advice, cost: Cost) -> ModelSaving:
             by_name[name] = by_name.get(name, 0) + row.macs
     largest = max(by_name, key=lambda name: by_name[name], default=None)
     return ModelSaving(
-        cost.saving(advice.schedule, advice.steps, advice.q_max, against=f"static:{advice.q_max}"),
+        priced.saving(advice.schedule, advice.steps, settings.backward_bits, against=f"static:{advice.q_max}", **moves),
         sum(row.macs for row in cost.rows if row.quantized) / total,
         largest,
         0.0 if largest is None else by_name[largest] / total,
@@ -131,6 +134,11 @@ def _advise(
     check_domain(domain)
     check_goal(goal)
     if records is not None:
+        if goal != "balance":
+            raise ValueError(
+                f"the goal {goal!r} is for advice without records: with your own runs the answer is the cheapest "
+                "setting that is as good as the baseline; margin and save set how good and how cheap"
+            )
         return advise_by_evidence(
             records,
             positive(steps, "the number of steps"),

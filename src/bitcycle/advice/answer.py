@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bitcycle.schedules import Schedule
+from bitcycle.schedules import Bits, Schedule
 
 LINE = 100
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is trained apart from its schedule, with the defaults of a run; the code of an advice says the same."""
+
+    backward_bits: Bits | str
+    """As :class:`bitcycle.PrecisionScheduler` takes them."""
+    weights: str = ""
+    """The schedule of weights as a spec; that of the run if empty."""
+    activations: str = ""
+    """The schedule of activations as a spec; that of the run if empty."""
+    strength: str = ""
+    """The strength as a spec; full strength if empty."""
+    grid: str = "integer"
+    evaluate_at: str = "max"
+
+    @property
+    def moves(self) -> dict[str, str]:
+        """What moves apart from the schedule, by argument of the scheduler."""
+        moves = {"weights": self.weights, "activations": self.activations, "strength": self.strength}
+        return {name: spec for name, spec in moves.items() if spec}
+
+    @property
+    def recipe(self) -> dict[str, str]:
+        """What differs from the default recipe, by field."""
+        fields = {"grid": (self.grid, "integer"), "evaluate_at": (self.evaluate_at, "max")}
+        return {name: value for name, (value, default) in fields.items() if value != default}
 
 
 @dataclass(frozen=True)
@@ -79,6 +108,8 @@ class Advice:
     """Whether the steps are those of the question; if not, the code has a variable in their place."""
     model: ModelSaving | None = None
     """What it saves in the training of the model that was given."""
+    settings: Settings | None = None
+    """How the runs were trained on which the advice is based; ``None`` is on integers with gradients at q_max."""
 
     @property
     def spec(self) -> str:
@@ -86,13 +117,20 @@ class Advice:
         return str(self.schedule)
 
     @property
+    def training(self) -> Settings:
+        """The settings of the runs, or those that advice assumes without any."""
+        return self.settings or Settings(self.q_max)
+
+    @property
     def code(self) -> str:
         """Three lines to add to a training loop."""
+        settings = self.training
         steps = self.steps if self.steps_given else "total_steps"
+        recipe = f", bc.Recipe({_arguments(settings.recipe)})" if settings.recipe else ""
+        bits = _arguments({"backward_bits": settings.backward_bits, **settings.moves})
         return (
-            "bc.quantize(model)\n"
-            f'precision = bc.PrecisionScheduler(model, "{self.spec}", total_steps={steps}, '
-            f"backward_bits={self.q_max})\n"
+            f"bc.quantize(model{recipe})\n"
+            f'precision = bc.PrecisionScheduler(model, "{self.spec}", total_steps={steps}, {bits})\n'
             "precision.step()  # after each optimizer.step()"
         )
 
@@ -133,6 +171,12 @@ def percent(share: float) -> str:
     '40 %'
     """
     return f"{round(100 * share, 1):g} %"
+
+
+def _arguments(values: Mapping[str, Bits | str]) -> str:
+    return ", ".join(
+        f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}" for name, value in values.items()
+    )
 
 
 def _line(kind: str, alternative: Alternative | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from bitcycle.advice.answer import Advice, Alternative, percent
+from bitcycle.advice.answer import Advice, Alternative, Settings, percent
 from bitcycle.advice.non_inferiority import FEWEST_SEEDS, Judgement, NonInferiority, non_inferiority
 from bitcycle.schedules import Constant, Schedule, schedule
 from bitcycle.schedules.base import width_of
@@ -20,7 +20,7 @@ MANY_SEEDS = 5
 class Evidence:
     """What advice needs to know about a run; all runs given together are of one task.
 
-    Any other object with these attributes will do.
+    Any other object with the first four attributes will do.
     """
 
     schedule: str
@@ -30,6 +30,9 @@ class Evidence:
     """Higher is better; a metric that is better when lower enters with a minus sign."""
     cost: float
     """In any unit, the same for all runs."""
+    settings: Settings | None = None
+    """How it was trained apart from its schedule, for the code of the answer; by default on integers with gradients at
+    q_max."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Tested:
     cost: float
     saving: float
     test: NonInferiority
+    settings: Settings | None
 
 
 def advise_by_evidence(
@@ -79,6 +83,7 @@ def advise_by_evidence(
         _alternative(better[0], baseline) if better else None,
         steps,
         q_max,
+        settings=chosen.settings,
     )
 
 
@@ -103,7 +108,8 @@ def _tested(baseline: Schedule, records: Iterable[Evidence], margin: float | Non
         cost = _mean_cost(by_seed)
         test = non_inferiority({seed: run.quality for seed, run in by_seed.items()}, base, margin=margin)
         spec = min(run.schedule for run in by_seed.values())
-        tested.append((cost, each != baseline, spec, Tested(each, cost, 1 - cost / base_cost, test)))
+        settings = _settings(next(iter(by_seed.values())))
+        tested.append((cost, each != baseline, spec, Tested(each, cost, 1 - cost / base_cost, test, settings)))
     return [each for *_, each in sorted(tested, key=lambda entry: entry[:3])]
 
 
@@ -115,8 +121,16 @@ def _by_schedule(records: Iterable[Evidence]) -> dict[Schedule, dict[int, Eviden
             raise ValueError(
                 f"two records of {record.schedule} with seed {record.seed}: give the runs of one task and model only"
             )
+        if any(_settings(other) != _settings(record) for other in by_seed.values()):
+            raise ValueError(
+                f"the records of {record.schedule} differ in more than the seed: give runs of one kind only"
+            )
         by_seed[record.seed] = record
     return runs
+
+
+def _settings(record: Evidence) -> Settings | None:
+    return getattr(record, "settings", None)
 
 
 def _mean_cost(by_seed: dict[int, Evidence]) -> float:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import torch
@@ -140,6 +141,9 @@ class Diagnostics:
             self._reset_bits()
 
 
+_CROSS_ENTROPY = signature(F.cross_entropy)
+
+
 class _SampledLabels(TorchFunctionMode):
     """Makes every cross entropy use labels drawn from the prediction instead of the labels it is given."""
 
@@ -150,10 +154,14 @@ class _SampledLabels(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not F.cross_entropy:
             return func(*args, **(kwargs or {}))
-        logits = args[0].flatten(0, -2)
+        given = _CROSS_ENTROPY.bind(*args, **(kwargs or {}))
+        given.apply_defaults()
+        shape = given.arguments["input"].shape
+        logits = given.arguments["input"].flatten(0, -2)
         labels = torch.multinomial(logits.detach().float().softmax(-1), 1).squeeze(1)
         self.count += len(labels)
-        return F.nll_loss(logits.log_softmax(-1), labels)
+        loss = F.nll_loss(logits.log_softmax(-1), labels, reduction=given.arguments["reduction"])
+        return loss.view(shape[:-1]) if loss.dim() else loss
 
 
 def _norm(tensors: Gradients) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -10,12 +10,10 @@ from bitcycle._study.analysis import Analysis
 from bitcycle._study.statistics.correlations import Table, correlations
 from bitcycle._study.statistics.equal_cost import equal_cost
 from bitcycle._study.statistics.findings import advice, claims
-from bitcycle._study.statistics.labels import schedule_of
-from bitcycle._study.statistics.settings import baseline_of, by_setting, describe
+from bitcycle._study.statistics.settings import baseline_of, by_setting, correlated, describe
 from bitcycle.advice.non_inferiority import checked_margin
 from bitcycle.experiments.result import RunResult
 from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant
 
 __all__ = ["analyse"]
 
@@ -51,14 +49,34 @@ def analyse(records: Iterable[RunResult], margin: float | None = None) -> list[A
     questions: dict[RunConfig, list[RunResult]] = {}
     for record in records:
         questions.setdefault(record.question, []).append(record)
-    ordered = sorted(questions, key=lambda question: (title(question), question.name))
-    return [_analysis(question, questions[question], margin) for question in ordered]
+    titled = sorted(zip(titles(questions), questions, strict=True), key=lambda pair: (pair[0], pair[1].name))
+    return [_analysis(title, question, questions[question], margin) for title, question in titled]
 
 
-def title(question: RunConfig) -> str:
+def titles(questions: Iterable[RunConfig]) -> list[str]:
+    """Describe each question in one line, different from those of the others.
+
+    What seldom differs is only part of a line that would occur twice.
+
+    >>> titles([RunConfig("graph", "", 150), RunConfig("graph", "", 150, diagnostics=True), RunConfig("graph", "", 9)])
+    ['graph, 150 steps', 'graph, 150 steps, with diagnostics', 'graph, 9 steps']
+    """
+    described = [(_title(question), question) for question in questions]
+    counts = Counter(short for short, _ in described)
+    return [short if counts[short] == 1 else ", ".join([short, *_details(question)]) for short, question in described]
+
+
+def _details(question: RunConfig) -> list[str]:
+    parts = ["with diagnostics"] if question.diagnostics else []
+    parts += [f"source {question.source}"] if question.source else []
+    parts += [f"data fingerprint {question.fingerprint}"] if question.fingerprint else []
+    return parts
+
+
+def _title(question: RunConfig) -> str:
     """Describe a question in one line.
 
-    >>> title(RunConfig("graph", "", 150, model="gcn", options={"aggregation": "quantized"}))
+    >>> _title(RunConfig("graph", "", 150, model="gcn", options={"aggregation": "quantized"}))
     'graph, model gcn, 150 steps, aggregation=quantized'
     """
     parts = [question.task]
@@ -70,27 +88,28 @@ def title(question: RunConfig) -> str:
     parts += ["in bfloat16"] if question.autocast else []
     parts += ["compiled"] if question.compiled else []
     parts += ["last weights"] if question.test_weights == "last" else []
+    parts += [f"evaluated at {question.evaluate_at} bits"] if question.evaluate_at != "max" else []
     return ", ".join(parts)
 
 
-def _analysis(question: RunConfig, records: list[RunResult], margin: float | None) -> Analysis:
+def _analysis(title: str, question: RunConfig, records: list[RunResult], margin: float | None) -> Analysis:
     metrics = {(record.metric, record.higher_is_better) for record in records}
     if len(metrics) > 1:
         names = " and ".join(sorted({metric for metric, _ in metrics}))
-        raise ValueError(f"the runs of {title(question)} have no metric in common: {names}")
+        raise ValueError(f"the runs of {title} have no metric in common: {names}")
     [(metric, higher_is_better)] = metrics
     sign = 1 if higher_is_better else -1
     groups = by_setting(records)
     baseline = baseline_of(groups)
     settings = describe(groups, baseline, sign, margin)
-    related = [s for s in settings if math.isfinite(s.quality.mean) and schedule_of(s.run) != Constant(None)]
+    related = correlated(settings)
     table = Table.of(
         [{seed: float(record.bitops) for seed, record in groups[s.run].items()} for s in related],
         [{seed: sign * value for seed, value in s.qualities.items()} for s in related],
     )
     analysis = Analysis(
         question=question,
-        title=title(question),
+        title=title,
         metric=metric,
         higher_is_better=higher_is_better,
         baseline=next((s.label for s in settings if s.run == baseline), None),

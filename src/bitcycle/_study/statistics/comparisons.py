@@ -17,16 +17,19 @@ def compare(setting: Mapping[int, float], baseline: Mapping[int, float], sign: i
     """Compare one setting's metric by seed with the baseline's; ``sign`` is -1 where a lower metric is better.
 
     The p-value is that of the paired t test, see :func:`paired_p`. The outcome is that of a single comparison;
-    :func:`corrected` takes all comparisons of a question into account.
+    :func:`corrected` takes all comparisons of a question into account. If any run of the two diverged, with a seed that
+    both share or not, nothing is compared, as in :func:`~bitcycle.advice.non_inferiority.non_inferiority`.
 
     >>> found = compare({0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.6, 2: 0.4, 3: 0.1}, sign=1)
     >>> round(found.difference.mean, 3), found.pairs, round(found.p, 4)
     (0.2, 3, 0.0742)
     """
     seeds = sorted(setting.keys() & baseline.keys())
+    if not all(map(math.isfinite, (*setting.values(), *baseline.values()))):
+        return Comparison(estimate([]), len(seeds), math.nan, math.nan, Outcome.DIVERGED)
     ours = sign * np.array([setting[seed] for seed in seeds], dtype=np.float64)
     theirs = sign * np.array([baseline[seed] for seed in seeds], dtype=np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity stays NaN
+    with np.errstate(over="ignore"):
         difference = estimate(ours - theirs)
     [found] = corrected([Comparison(difference, len(seeds), paired_p(ours, theirs), math.nan, Outcome.TOO_FEW_SEEDS)])
     return found
@@ -82,8 +85,8 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _outcome(comparison: Comparison, p: float) -> Outcome:
-    if comparison.pairs and not math.isfinite(comparison.difference.mean):
-        return Outcome.DIVERGED
+    if comparison.outcome is Outcome.DIVERGED:
+        return comparison.outcome
     if math.isnan(p):
         return Outcome.TOO_FEW_SEEDS
     if p >= LEVEL:

@@ -33,9 +33,11 @@ from bitcycle._study.claims import (
 )
 from bitcycle._study.statistics.bootstrap import LEVEL, most_coverage, stats
 from bitcycle._study.statistics.correlations import FEWEST_SETTINGS
-from bitcycle._study.statistics.labels import gradient_bits, schedule_of
+from bitcycle._study.statistics.labels import gradient_bits, moves_apart, schedule_of
+from bitcycle._study.statistics.settings import correlated
 from bitcycle.advice.non_inferiority import Judgement
 from bitcycle.schedules import Constant
+from bitcycle.schedules.base import width_of
 
 Key = TypeVar("Key")
 Decision = tuple[Verdict, tuple[OpenReason, ...]]
@@ -71,7 +73,7 @@ def quality_follows_cost(analysis: Analysis) -> QualityFollowsCost:
     settings, runs = (
         next(c for c in analysis.correlations if c.kind == CorrelationKind.SPEARMAN and c.over == over) for over in Over
     )
-    costs = sorted(setting.bitops for setting in _without_full_precision(analysis))
+    costs = sorted(setting.bitops for setting in correlated(analysis.settings))
     different = 1 + sum(higher > 1.01 * lower for lower, higher in pairwise(costs))
     decision = _relation(analysis, settings, runs, different)
     return QualityFollowsCost(*decision, settings, runs, different)
@@ -97,12 +99,8 @@ def _constant(analysis: Analysis) -> OpenReason:
     """Say what does not vary, so that there is no correlation."""
     if len({value for setting in analysis.settings for value in setting.qualities.values()}) == 1:
         return OpenReason.EQUAL_QUALITY
-    costs = {setting.bitops for setting in _without_full_precision(analysis)}
+    costs = {setting.bitops for setting in correlated(analysis.settings)}
     return OpenReason.EQUAL_COST if len(costs) == 1 else OpenReason.EQUAL_MEANS
-
-
-def _without_full_precision(analysis: Analysis) -> list[Setting]:
-    return [setting for setting in analysis.settings if schedule_of(setting.run) != Constant(None)]
 
 
 def schedules_against_baseline(analysis: Analysis) -> SchedulesAgainstBaseline | None:
@@ -212,16 +210,22 @@ def precision_matters(analysis: Analysis) -> PrecisionMatters | None:
 
 
 def _lowest_static(analysis: Analysis, base: Setting) -> Setting | None:
-    """Return the lowest static width, preferably with the baseline's gradients; None if that is the baseline."""
+    """Return the lowest static width below the baseline's and otherwise trained like it; None if there is none.
+
+    Settings with the baseline's gradients are preferred.
+    """
+    widest = schedule_of(base.run)
+    assert isinstance(widest, Constant)  # see baseline_of
     static = [
         ((schedule.bits, gradient_bits(setting.run) != gradient_bits(base.run)), setting)
         for setting in analysis.settings
         if isinstance(schedule := schedule_of(setting.run), Constant)
         and schedule.bits is not None
-        and setting.run.learning_rate == base.run.learning_rate
+        and schedule.bits < width_of(widest.bits)
+        and not moves_apart(setting.run)
+        and (setting.run.grid, setting.run.learning_rate) == (base.run.grid, base.run.learning_rate)
     ]
-    lowest = min(static, key=lambda pair: pair[0], default=((0, False), base))[1]
-    return None if lowest is base else lowest
+    return min(static, key=lambda pair: pair[0])[1] if static else None
 
 
 def _diverged(setting: Setting) -> int:

@@ -109,6 +109,11 @@ def describe(
     return settings
 
 
+def correlated(settings: Iterable[Setting]) -> list[Setting]:
+    """Return the settings whose quality is related to their cost: without full precision and those that diverged."""
+    return [s for s in settings if math.isfinite(s.quality.mean) and schedule_of(s.run) != Constant(None)]
+
+
 def _mean_bits(run: RunConfig, first: float = 1.0) -> float:
     """Return the mean bits of weights and activations; NaN for a user's function that is not known here."""
     moves = moves_of(run)
