@@ -43,7 +43,8 @@ def scan_for_products(
     >>> scan_for_products(Scores)
     ('@',)
     """
-    scan, owner = _Scan(PRODUCTS, {getattr(layer, method, None) for method in skip}), module or layer
+    scan = _Scan(PRODUCTS, {getattr(layer, method, None) for method in skip})
+    owner = layer if module is None else module  # an empty container is false
     return tuple(sorted(set().union(*(scan.of(getattr(layer, method, None), owner) for method in methods))))
 
 
