@@ -102,7 +102,7 @@ def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[
     """Yield the weights that a converted model rounds in evaluation mode."""
     for name, conversion in conversions(model):
         module: Any = model.get_submodule(name)
-        for local, tensor, dims in module.weights_on_grid():
+        for local, tensor, dims in conversion.mixin.weights_on_grid(module):
             site = conversion.sites[local]
             bits = site.evaluation.weights
             if bits is not None:

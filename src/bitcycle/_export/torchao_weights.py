@@ -70,7 +70,7 @@ def export_torchao(model: nn.Module) -> TorchaoModel:
     bits, left, largest = {}, {}, 0.0
     for name, conversion in conversions(model):
         layer: Any = model.get_submodule(name)
-        for local, weight, dims in layer.weights_on_grid():
+        for local, weight, dims in conversion.mixin.weights_on_grid(layer):
             site = conversion.sites[local]
             width = site.evaluation.weights
             target = plain.get_submodule(name)

@@ -21,7 +21,7 @@ from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.nn.activation import LightReLU
-from bitcycle.nn.code_scan import products_of_function, scan_for_products
+from bitcycle.nn.code_scan import methods_that_multiply, products_of_function, scan_for_products
 from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, original_class, quantized_class
 from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
@@ -52,7 +52,7 @@ def quantize(
     The model computes in full precision until bits are set; it warns if it evaluates before that. The bits of
     evaluation travel with copies, pickles and ``state_dict`` files of the model: a converted model whose bits were not
     set takes them from the state it loads. Its parameters stay the same objects under the same names.
-    :func:`restore` undoes the conversion. Products that a module's own ``forward`` computes, such as
+    :func:`restore` undoes the conversion. Products that a module's own code computes, such as
     ``F.scaled_dot_product_attention`` or ``a @ b``, become sites of that module when it first runs. Products that stay
     in full precision because bitcycle does not know them are reported in one warning.
 
@@ -308,7 +308,7 @@ def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rul
         if LightReLU.takes(module):
             convert_layer(module, LightReLU, recipe, {})
         return () if skip is None else (skip,)
-    skips = mixin.skips(module, recipe)
+    skips = (*mixin.skips(module, recipe), *([] if skip is None else [skip]))
     local_names = mixin.site_names(module, recipe)
     own_products = issubclass(mixin, QuantizedForward) or (
         issubclass(mixin, OwnProducts) and bool(mixin.unknown_products(module))
@@ -365,7 +365,8 @@ def _discovery_so_far(conversion: Conversion) -> Iterator[Skip]:
     if conversion.products_without_grids:
         yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
     elif not conversion.sites:
-        products = scan_for_products(conversion.original) or ("found by a run",)
+        methods = ("forward", *methods_that_multiply(conversion.original))
+        products = scan_for_products(conversion.original, methods) or ("found by a run",)
         yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)
 
 

@@ -21,7 +21,7 @@ from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
 from bitcycle.conversion.tracing import CallArguments, run_model
 from bitcycle.nn.attention import AttentionLayer
 from bitcycle.nn.code_scan import scan_for_names
-from bitcycle.nn.own_products import OwnProducts
+from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.registry import find
 
 ATTENTION = {"scaled_dot_product_attention", "multi_head_attention_forward"}
@@ -127,7 +127,7 @@ def _attends(module: nn.Module, scan: bool) -> bool:
         return True
     mixin = find(module).mixin
     if mixin is not None:
-        return issubclass(mixin, AttentionLayer) and not issubclass(mixin, OwnProducts)
+        return issubclass(mixin, AttentionLayer) and not issubclass(mixin, DiscoveredSites)
     if not scan or kind.__module__.startswith("torch.nn."):
         return False
     names = scan_for_names(kind, ATTENTION | SOFTMAX | PAIR_PRODUCTS)

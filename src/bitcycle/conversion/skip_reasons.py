@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import scan_for_products
+from bitcycle.nn.code_scan import methods_that_multiply, scan_for_products
 from bitcycle.nn.own_products import QuantizedForward
 from bitcycle.nn.registry import SKIPPED, Match, find
 
@@ -19,7 +19,7 @@ PATCHED_FORWARD = Skip(SkipKind.PATCHED_METHOD, (FORWARD,))
 def mixin_for(module: nn.Module) -> Match:
     """Return the mixin that quantises a module, or why nothing does; neither for a mere container.
 
-    A module that no layer is registered for is quantised by its own ``forward``, if that multiplies.
+    A module that no layer is registered for is quantised by its own code, if that multiplies.
     """
     match = find(module)
     if match.mixin is not None:
@@ -36,7 +36,8 @@ def skip_reason(module: nn.Module, mismatch: Skip | None) -> Skip | None:
     ``mismatch`` says how the module differs from a registered layer, if it almost is one.
     """
     kind = type(module)
-    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+    products = scan_for_products(kind, (FORWARD, *methods_that_multiply(kind)), module=module)
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and not products:
         return Skip(SkipKind.EMBEDDING)
     if mismatch is not None:
         return mismatch
@@ -47,7 +48,6 @@ def skip_reason(module: nn.Module, mismatch: Skip | None) -> Skip | None:
     for condition, skip in SKIPPED:
         if condition(kind):
             return skip
-    products = scan_for_products(kind, module=module)
     if products:
         return Skip(SkipKind.UNKNOWN_PRODUCTS, products)
     matrices = [name for name, parameter in module.named_parameters(recurse=False) if _is_matrix(parameter)]

@@ -27,6 +27,10 @@ _NOT_FOLLOWED = {"torch", "numpy", "bitcycle", *sys.stdlib_module_names}
 """Packages whose functions are known by their names."""
 
 
+FRAMEWORKS = {"torch", "torch_geometric", "transformers", "lightning", "pytorch_lightning", "bitcycle"}
+"""Packages whose classes call the methods of user code themselves."""
+
+
 def scan_for_products(
     layer: type[nn.Module],
     methods: tuple[str, ...] = ("forward",),
@@ -46,6 +50,27 @@ def scan_for_products(
     scan = _Scan(PRODUCTS, {getattr(layer, method, None) for method in skip})
     owner = layer if module is None else module  # an empty container is false
     return tuple(sorted(set().union(*(scan.of(getattr(layer, method, None), owner) for method in methods))))
+
+
+def methods_that_multiply(layer: type[nn.Module], base: type[nn.Module] = nn.Module) -> tuple[str, ...]:
+    """Return the public methods besides ``forward`` that multiply, in user code that extends a base class.
+
+    Methods that a framework calls, such as ``training_step`` of Lightning, are not among them.
+
+    >>> class Encoder(nn.Module):
+    ...     def encode(self, x):
+    ...         return x @ self.weight
+    ...     def forward(self, x):
+    ...         return self.encode(x)
+    >>> methods_that_multiply(Encoder)
+    ('encode',)
+    """
+    classes = layer.__mro__[: layer.__mro__.index(base)]
+    frameworks = [kind for kind in layer.__mro__ if _package(kind) in FRAMEWORKS]
+    taken = {"forward", *(name for kind in frameworks for name in vars(kind))}
+    names = {name for kind in classes for name in vars(kind) if not name.startswith("_")} - taken
+    methods = sorted(name for name in names if isinstance(inspect.getattr_static(layer, name), FunctionType))
+    return tuple(name for name in methods if scan_for_products(layer, (name,), skip=("forward",)))
 
 
 def products_of_function(function: object) -> tuple[str, ...]:
@@ -160,6 +185,10 @@ def _helpers(function: FunctionType, names: set[str]) -> Iterator[object]:
             values += (vars(value).get(name) for name in names)
         else:
             yield value
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 def _value(cell: CellType) -> object:

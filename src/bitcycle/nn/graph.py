@@ -27,9 +27,9 @@ from bitcycle.arithmetic import (
 )
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import scan_for_products, sums_of_products
-from bitcycle.nn.layer import QuantizedLayer, feature_dims, original_class, weight_dims
-from bitcycle.nn.own_products import OwnProducts
+from bitcycle.nn.code_scan import methods_that_multiply, scan_for_products, sums_of_products
+from bitcycle.nn.layer import ConvertedModule, QuantizedLayer, feature_dims, original_class, weight_dims
+from bitcycle.nn.own_products import OwnProducts, run_at_sites
 from bitcycle.nn.registry import register
 
 METHODS = ("forward", "message", "edge_update", "update")
@@ -51,11 +51,43 @@ class QuantizedGraphLinear(QuantizedLayer):
         return self.multiply("", LinearProduct(), x, self.weight, bias, a_spec=x_spec, b_spec=weight_spec)
 
 
+class MessagePassingAtSites(ConvertedModule):
+    """Message passing whose own products, and whose aggregation, are computed at sites."""
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        forward = super().forward  # type: ignore[misc]
+        if self.bitcycle.template is None:
+            return forward(*arguments, **keywords)
+        return run_at_sites(self, forward, arguments, keywords)
+
+    def aggregate(self, inputs: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+        """Round the messages, then run the layer's own aggregation."""
+        site = self.bitcycle.sites.get("aggregate")
+        if site is None:
+            return super().aggregate(inputs, *arguments, **keywords)  # type: ignore[misc]
+        with computing(site):
+            out = super().aggregate(_round(self, inputs), *arguments, **keywords)  # type: ignore[misc]
+        return round_grad_output(site, report_product(site, AggregationProduct(len(inputs)), inputs, None, out))
+
+    def message_and_aggregate(self, edge_index: Any, *arguments: Any, **keywords: Any) -> Tensor:
+        """Do the same where messages and aggregation are one sparse product."""
+        site = self.bitcycle.sites.get("aggregate")
+        if site is None:
+            return super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
+        arguments = tuple(_round(self, argument) for argument in arguments)
+        keywords = {name: _round(self, argument) for name, argument in keywords.items()}
+        with computing(site):
+            out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
+        edges = edge_index.nnz() if hasattr(edge_index, "nnz") else edge_index._nnz()
+        return round_grad_output(site, report_product(site, AggregationProduct(edges), out, None, out))
+
+
 @register(MessagePassing)
 class QuantizedMessagePassing(OwnProducts):
     """Any message passing: products in its own code, and quantised aggregation (Q-Agg)."""
 
     replaces = ()
+    front = MessagePassingAtSites
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
@@ -79,9 +111,9 @@ class QuantizedMessagePassing(OwnProducts):
 
     @classmethod
     def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
-        return scan_for_products(
-            original_class(module), METHODS, skip=("propagate", "aggregate", "message_and_aggregate")
-        )
+        kind = original_class(module)
+        methods = (*METHODS, *methods_that_multiply(kind))
+        return scan_for_products(kind, methods, skip=("propagate", "aggregate", "message_and_aggregate"))
 
     @classmethod
     def uncounted_weights(cls, module: nn.Module) -> tuple[str, ...]:
@@ -93,40 +125,15 @@ class QuantizedMessagePassing(OwnProducts):
     def elementwise_products(cls, module: nn.Module) -> tuple[str, ...]:
         return () if cls.uncounted_weights(module) else sums_of_products(original_class(module), METHODS)
 
-    def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        forward = super(QuantizedLayer, self).forward  # type: ignore[misc]
-        if self.bitcycle.template is None:
-            return forward(*arguments, **keywords)
-        return self.run_own_forward(forward, *arguments, **keywords)
 
-    def aggregate(self, inputs: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
-        """Round the messages, then run the layer's own aggregation."""
-        site = self.bitcycle.sites.get("aggregate")
-        if site is None:
-            return super().aggregate(inputs, *arguments, **keywords)  # type: ignore[misc]
-        with computing(site):
-            out = super().aggregate(self._round(inputs), *arguments, **keywords)  # type: ignore[misc]
-        return round_grad_output(site, report_product(site, AggregationProduct(len(inputs)), inputs, None, out))
-
-    def message_and_aggregate(self, edge_index: Any, *arguments: Any, **keywords: Any) -> Tensor:
-        """Do the same where messages and aggregation are one sparse product."""
-        site = self.bitcycle.sites.get("aggregate")
-        if site is None:
-            return super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
-        arguments = tuple(self._round(argument) for argument in arguments)
-        keywords = {name: self._round(argument) for name, argument in keywords.items()}
-        with computing(site):
-            out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
-        edges = edge_index.nnz() if hasattr(edge_index, "nnz") else edge_index._nnz()
-        return round_grad_output(site, report_product(site, AggregationProduct(edges), out, None, out))
-
-    def _round(self, features: Any) -> Any:
-        if isinstance(features, tuple):
-            return tuple(self._round(part) for part in features)
-        if not (isinstance(features, Tensor) and features.is_floating_point() and features.dim() > 1):
-            return features
-        if features.layout is not torch.strided:
-            return features
-        site = self.bitcycle.sites["aggregate"]
-        dims = feature_dims(site.recipe.features, features)
-        return round_operand(site, features, dims, self.training, "a", Role.ACTIVATION)
+def _round(module: ConvertedModule, features: Any) -> Any:
+    """Round what is aggregated: node features, or a tuple of them. Return everything else unchanged."""
+    if isinstance(features, tuple):
+        return tuple(_round(module, part) for part in features)
+    if not (isinstance(features, Tensor) and features.is_floating_point() and features.dim() > 1):
+        return features
+    if features.layout is not torch.strided:
+        return features
+    site = module.bitcycle.sites["aggregate"]
+    dims = feature_dims(site.recipe.features, features)
+    return round_operand(site, features, dims, module.training, "a", Role.ACTIVATION)

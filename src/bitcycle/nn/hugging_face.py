@@ -21,10 +21,10 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
-from bitcycle.nn.code_scan import scan_for_products
+from bitcycle.nn.code_scan import methods_that_multiply, scan_for_products
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.linear import LinearLayer
-from bitcycle.nn.own_products import QuantizedForward
+from bitcycle.nn.own_products import OwnForward, QuantizedForward
 from bitcycle.nn.registry import register, register_where, skip_where
 
 IMPLEMENTATION = "bitcycle"
@@ -137,12 +137,11 @@ def quantized_attention(
 
 def is_multiplying_model(layer: type[nn.Module]) -> bool:
     """Return whether a class is a whole model of transformers whose own code multiplies."""
-    return issubclass(layer, PreTrainedModel) and bool(scan_for_products(layer))
+    return issubclass(layer, PreTrainedModel) and bool(scan_for_products(layer) or methods_that_multiply(layer))
 
 
-@register_where(is_multiplying_model)
-class QuantizedModel(QuantizedForward):
-    """A whole model that multiplies in its own ``forward``, such as the scores between images and texts of CLIP."""
+class OwnForwardOfModel(OwnForward):
+    """A whole model whose ``forward`` computes its products at sites."""
 
     def save_pretrained(self, *arguments: Any, **keywords: Any) -> Any:
         # The name of the class is written to config.json, from which the model is loaded without bitcycle.
@@ -152,6 +151,13 @@ class QuantizedModel(QuantizedForward):
             return model.save_pretrained(*arguments, **keywords)
         finally:
             model.__class__ = converted
+
+
+@register_where(is_multiplying_model)
+class QuantizedModel(QuantizedForward):
+    """A whole model that multiplies in its own ``forward``, such as the scores between images and texts of CLIP."""
+
+    front = OwnForwardOfModel
 
 
 AttentionInterface.register(IMPLEMENTATION, quantized_attention)

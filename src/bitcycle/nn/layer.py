@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import OperandSpec, Product, Role, Site, multiply, round_operand
+from bitcycle.arithmetic.control import KEY
 from bitcycle.arithmetic.recipe import ActivationGranularity, Granularity, Recipe
 from bitcycle.arithmetic.site import Evaluation
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.rounding import Dims
+from bitcycle.nn.site_names import join_names, skip_site
 
 METADATA = "bitcycle"
 """The entry of a module's metadata in a ``state_dict`` that holds the evaluation bits of its sites."""
@@ -55,8 +57,22 @@ class Conversion:
         site: Site = getattr(self.discovered, local.replace(".", " "))  # a compiler allows no dot in an attribute
         return site
 
-    def add_site(self, local: str, site: Site) -> None:
-        """Add a site that was discovered while the module ran."""
+    def discover(self, local: str) -> None:
+        """Create the site of a product that is computed for the first time, with the bits of the template."""
+        if local in self.sites:
+            return
+        template = self.template
+        assert template is not None
+        name = join_names(template.name, local)
+        site = Site(name, self.recipe, skip_site(name, self.keep))
+        site.execution = template.execution
+        if site.skip is None:
+            key = site.key
+            site.control.copy_(template.control)
+            site.control[KEY] = key
+            site.baseline = template.baseline
+            site.join(template.group)
+            template.followers.append(site)
         self.sites[local] = site
         setattr(self.discovered, local.replace(".", " "), site)
 
@@ -73,6 +89,18 @@ class Conversion:
             if site.skip is None and site.evaluation_was_set
         }
 
+    def load_evaluation_bits(self, saved: dict[str, Any]) -> None:
+        """Take the evaluation bits of a checkpoint, by local names, unless bits of the model were set."""
+        if self.template is not None:
+            for local, bits in saved.items():
+                if local.startswith(":") and local != TEMPLATE and bits != saved.get(TEMPLATE):
+                    self.discover(local)  # a product that was not computed yet
+            if TEMPLATE in saved:
+                self.template.load_evaluation(Evaluation.loaded(saved[TEMPLATE]))
+        for local, site in self.sites.items():
+            if local in saved and site.skip is None:
+                site.load_evaluation(Evaluation.loaded(saved[local]))
+
     def describe(self) -> str:
         """Return the bits (forward/backward) and the recipe, as the ``repr`` of a converted layer shows them."""
         changes = self.recipe.changes()
@@ -87,7 +115,45 @@ class Conversion:
         return ", ".join(parts)
 
 
-class QuantizedLayer:
+class ConvertedModule:
+    """What every converted module has: its bits in its ``repr``, in its ``state_dict`` and in its pickles.
+
+    Every other name in front of a class hides what the class calls by this name, a method or a child module. So
+    nothing else is put in front of the classes of user code.
+    """
+
+    bitcycle: Conversion
+    training: bool
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[misc]
+        bits = self.bitcycle.evaluation_bits()
+        metadata = getattr(destination, "_metadata", {}).get(prefix[:-1])
+        if bits and metadata is not None:  # the keys stay those of the float model, which ignores this entry
+            metadata[METADATA] = bits
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *arguments: Any
+    ) -> None:
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *arguments)  # type: ignore[misc]
+        self.bitcycle.load_evaluation_bits(local_metadata.get(METADATA, {}))
+
+    def extra_repr(self) -> str:
+        parts = (super().extra_repr(), self.bitcycle.describe())  # type: ignore[misc]
+        return ", ".join(part for part in parts if part)
+
+    def __repr__(self) -> str:
+        text, added = super().__repr__(), self.bitcycle.describe()
+        if self.bitcycle.original.__repr__ is nn.Module.__repr__ or not added:
+            return text
+        return f"{text.removesuffix(')')}, {added})"  # a __repr__ of the layer's own does not call extra_repr
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # The class is created at run time, so a pickle (and a deep copy) stores the classes it is made of.
+        return _rebuild, (self.bitcycle.mixin, self.bitcycle.original), self.__getstate__()
+
+
+class QuantizedLayer(ConvertedModule):
     """Base class of quantised layers: a mixin that says how a layer computes on its sites.
 
     A subclass gives :meth:`quantized_forward`, and :meth:`site_names` if the layer has other sites than itself. At full
@@ -95,8 +161,6 @@ class QuantizedLayer:
     See :mod:`bitcycle.nn` for a complete example.
     """
 
-    bitcycle: Conversion
-    training: bool
     replaces: tuple[str, ...] = ("forward",)
     """The methods that the mixin replaces. A subclass of the layer that overrides one of them is not converted."""
     prefix: ClassVar[str] = "Quantized"
@@ -105,6 +169,8 @@ class QuantizedLayer:
     """Whether the float layer computes its products inside one function, in which they cannot be seen."""
     owns: tuple[str, ...] = ()
     """Names of child modules whose parameters the layer multiplies itself, without calling the child."""
+    front: ClassVar[type[ConvertedModule] | None] = None
+    """What is put in front of a module's class; None for the mixin itself."""
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
@@ -138,6 +204,11 @@ class QuantizedLayer:
     def elementwise_products(cls, module: nn.Module) -> tuple[str, ...]:
         """Return the methods that multiply activations elementwise and sum, which no count of products includes."""
         return ()
+
+    @classmethod
+    def wrapped_methods(cls, original: type[nn.Module]) -> dict[str, Callable[..., Any]]:
+        """Return further methods of the converted class, by name, which run methods of the layer's class."""
+        return {}
 
     @classmethod
     def attach(cls, module: nn.Module) -> None:
@@ -204,42 +275,6 @@ class QuantizedLayer:
                 if isinstance(bias, Tensor) and self.bitcycle.recipe.bias:
                     yield local, bias, None
 
-    def load_evaluation_bits(self, saved: dict[str, Any]) -> None:
-        """Take the evaluation bits of a checkpoint, by local names, unless bits of the model were set."""
-        conversion = self.bitcycle
-        if conversion.template is not None and TEMPLATE in saved:
-            conversion.template.load_evaluation(Evaluation.loaded(saved[TEMPLATE]))
-        for local, site in conversion.sites.items():
-            if local in saved and site.skip is None:
-                site.load_evaluation(Evaluation.loaded(saved[local]))
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[misc]
-        bits = self.bitcycle.evaluation_bits()
-        metadata = getattr(destination, "_metadata", {}).get(prefix[:-1])
-        if bits and metadata is not None:  # the keys stay those of the float model, which ignores this entry
-            metadata[METADATA] = bits
-
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *arguments: Any
-    ) -> None:
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *arguments)  # type: ignore[misc]
-        self.load_evaluation_bits(local_metadata.get(METADATA, {}))
-
-    def extra_repr(self) -> str:
-        parts = (super().extra_repr(), self.bitcycle.describe())  # type: ignore[misc]
-        return ", ".join(part for part in parts if part)
-
-    def __repr__(self) -> str:
-        text, added = super().__repr__(), self.bitcycle.describe()
-        if self.bitcycle.original.__repr__ is nn.Module.__repr__ or not added:
-            return text
-        return f"{text.removesuffix(')')}, {added})"  # a __repr__ of the layer's own does not call extra_repr
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        # The class is created at run time, so a pickle (and a deep copy) stores the classes it is made of.
-        return _rebuild, (self.bitcycle.mixin, self.bitcycle.original), self.__getstate__()
-
 
 _CLASSES: dict[tuple[type, type], type[nn.Module]] = {}
 
@@ -248,7 +283,8 @@ def quantized_class(mixin: type[QuantizedLayer], original: type[nn.Module]) -> t
     """Return the class of a quantised layer: the mixin in front of the layer's own class, created once."""
     known = _CLASSES.get((mixin, original))
     if known is None:
-        created = type(mixin.prefix + original.__name__, (mixin, original), {"__module__": original.__module__})
+        members = {"__module__": original.__module__, **mixin.wrapped_methods(original)}
+        created = type(mixin.prefix + original.__name__, (mixin.front or mixin, original), members)
         known = _CLASSES.setdefault((mixin, original), created)  # another thread may have been faster
     return known
 

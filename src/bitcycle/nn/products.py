@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.attention import compute_attention
 from bitcycle.nn.functions.matrices import compute_matmul
 from bitcycle.nn.functions.sums import compute_einsum
-from bitcycle.nn.own_products import OwnProducts
 from bitcycle.nn.registry import register
 
 
@@ -135,7 +135,7 @@ class Einsum(nn.Module):
 
 
 @register(Matmul)
-class QuantizedMatmul(OwnProducts):
+class QuantizedMatmul(DiscoveredSites):
     """``a b`` at one site."""
 
     def quantized_forward(self, a: Tensor, b: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ class QuantizedMatmul(OwnProducts):
 
 
 @register(Attention)
-class QuantizedScaledDotProduct(OwnProducts):
+class QuantizedScaledDotProduct(DiscoveredSites):
     """The scores QK^T and the context PV; softmax is in full precision."""
 
     @classmethod
@@ -155,7 +155,7 @@ class QuantizedScaledDotProduct(OwnProducts):
 
 
 @register(Einsum)
-class QuantizedEinsum(OwnProducts):
+class QuantizedEinsum(DiscoveredSites):
     """A sum of products at one site."""
 
     equation: str

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from torch import nn
 
 from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.nn.code_scan import methods_that_multiply, scan_for_products
 from bitcycle.nn.layer import QuantizedLayer
 
 LAYERS: dict[type[nn.Module], type[QuantizedLayer]] = {}
@@ -20,7 +21,7 @@ Q = TypeVar("Q", bound=type[QuantizedLayer])
 
 
 class Match(NamedTuple):
-    """The mixin that quantises a module, or the reason why an almost matching class is skipped."""
+    """The mixin that quantises a module, and the reason why a part of it, or an almost matching class, is skipped."""
 
     mixin: type[QuantizedLayer] | None
     skip: Skip | None = None
@@ -31,7 +32,8 @@ class Match(NamedTuple):
 def register(*layers: type[nn.Module]) -> Callable[[Q], Q]:
     """Register the decorated mixin as the quantised form of one or more layers.
 
-    Subclasses of these layers are included unless they override a method that the mixin replaces.
+    Subclasses of these layers are included unless they override a method that the mixin replaces, or add one that
+    multiplies.
 
     Args:
         layers: One or more :class:`torch.nn.Module` subclasses.
@@ -108,6 +110,11 @@ def find(module: nn.Module) -> Match:
             return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *overridden)), mixin.is_fused)
         if patched:
             return Match(None, Skip(SkipKind.PATCHED_METHOD, tuple(patched)))
+        added = methods_that_multiply(kind, base)
+        if added and mixin.is_fused:
+            return Match(mixin, Skip(SkipKind.PRODUCTS_OUTSIDE_SITES, scan_for_products(kind, added)))
+        if added and mixin.front is None:  # else the mixin is made for code of any kind
+            return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *added)))
         return Match(mixin)
     return Match(next((mixin for condition, mixin in CONDITIONS if condition(kind)), None))
 

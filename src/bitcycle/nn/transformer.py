@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.kernels.relu import relu
-from bitcycle.nn.layer import QuantizedLayer
+from bitcycle.nn.layer import ConvertedModule, QuantizedLayer
 from bitcycle.nn.registry import register
 
 
@@ -34,7 +34,7 @@ class FusedContainer(QuantizedLayer):
         return self.quantized_forward(*arguments, **keywords)
 
     def _inner_sites(self) -> list[Site]:
-        layers = (module for module in self.modules() if isinstance(module, QuantizedLayer))  # type: ignore[attr-defined]
+        layers = (module for module in self.modules() if isinstance(module, ConvertedModule))  # type: ignore[attr-defined]
         return [site for layer in layers for site in layer.bitcycle.sites.values()]
 
 
