@@ -333,6 +333,24 @@ def test_queries_that_attend_to_nothing_are_not_a_number_only_where_they_are_in_
     torch.testing.assert_close(out, expected, rtol=1e-2, atol=1e-2, equal_nan=True)
 
 
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("padding", ["left", "minus infinity"])
+def test_masked_rows_of_a_language_model(implementation, padding):
+    """What attends to nothing is what the float model makes of it, at any mask."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.LlamaConfig(**sizes, vocab_size=50, attn_implementation=implementation)
+    model = transformers.LlamaForCausalLM(config).eval()
+    tokens = torch.randint(0, 50, (2, 4))
+    mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
+    if padding == "minus infinity":
+        allowed = torch.ones(4, 4, dtype=torch.bool).tril() & (mask[:, None, None, :] > 0)
+        mask = torch.zeros(2, 1, 4, 4).masked_fill(~allowed, -torch.inf)
+    expected = model(tokens, attention_mask=mask).logits
+    bc.set_bits(bc.quantize(model), evaluate=16)
+    torch.testing.assert_close(model(tokens, attention_mask=mask).logits, expected, rtol=0, atol=2e-3, equal_nan=True)
+
+
 def test_a_causal_encoder_with_padding_on_the_left_trains():
     torch.manual_seed(0)
     encoder = bc.quantize(nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2))

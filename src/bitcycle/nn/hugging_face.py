@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -126,13 +127,14 @@ def quantized_attention(
     groups = getattr(module, "num_key_value_groups", 1)
     if groups > 1:
         key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
-    mask = _additive(attention_mask, query, key, causal=module.is_causal_without_mask(is_causal))
+    fused = not module.was_eager
+    mask = _additive(attention_mask, query, key, causal=module.is_causal_without_mask(is_causal), fused=fused)
     if position_bias is not None:
         mask = position_bias if mask is None else mask + position_bias
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     sinks = others.get("s_aux")
-    context, weights = module.attend(query, key, value, mask, scale, dropout, softcap=softcap, sinks=sinks)
-    return context.transpose(1, 2).contiguous(), weights if module.was_eager else None
+    context, weights = module.attend(query, key, value, mask, scale, dropout, softcap, sinks, fused)
+    return context.transpose(1, 2).contiguous(), None if fused else weights
 
 
 def is_multiplying_model(layer: type[nn.Module]) -> bool:
@@ -163,10 +165,10 @@ class QuantizedModel(QuantizedForward):
 AttentionInterface.register(IMPLEMENTATION, quantized_attention)
 
 
-def _additive(mask: Any, query: Tensor, key: Tensor, causal: bool) -> Tensor | None:
+def _additive(mask: Any, query: Tensor, key: Tensor, causal: bool, fused: bool) -> Tensor | None:
     """Return the model's mask as one to add to the scores. A Boolean mask is true where attention is allowed."""
     queries, keys = query.shape[2], key.shape[2]
-    lowest = torch.finfo(query.dtype).min
+    lowest = -math.inf if fused else torch.finfo(query.dtype).min  # rows that are masked altogether are zero, or a mean
     if mask is None:
         if not causal or queries == 1:
             return None
