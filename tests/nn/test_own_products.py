@@ -451,6 +451,19 @@ def test_a_function_in_place_refuses_another_shape():
         module(randn(2, 4, 5), a, b)
 
 
+@pytest.mark.parametrize("function", [torch.addmm, torch.baddbmm, torch.addbmm])
+def test_the_type_of_sums_under_autocast(function):
+    a, b = torch.randn(4, 4), torch.randn(2, 4, 4)
+    operands = {"addmm": (a, a, a), "baddbmm": (b, b, b), "addbmm": (a, b, b)}[function.__name__]
+    module = Call(function)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = module(*operands)
+        bc.set_bits(bc.quantize(module, example_inputs=operands), forward=8)
+        out = module(*operands)
+    assert out.dtype is expected.dtype is torch.bfloat16
+    torch.testing.assert_close(out, expected, rtol=0.1, atol=0.1)
+
+
 def test_addmv_in_place_as_a_function():
     _, inputs, reference = in_place("addmv")
     expected = reference(*inputs)

@@ -86,6 +86,7 @@ def adding(multiply: Callable[..., Any], product_function: Function, in_place: b
         product = multiply(module, local, product_function, *operands[1:])
         product = product if alpha == 1 else alpha * product
         if not in_place:
+            added = added.to(product.dtype)  # autocast converts all operands of the function
             return product if beta == 0 else product + (added if beta == 1 else beta * added)
         if product.shape != added.shape:
             return func(*args, **kwargs)  # it raises torch's error
