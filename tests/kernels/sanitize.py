@@ -24,7 +24,7 @@ TESTS = [
     "tests/kernels/test_relu.py",
     "tests/kernels/test_rounding.py",
     "tests/grids/test_native.py",
-    "tests/arithmetic/test_execution.py",
+    "tests/arithmetic/execution",
 ]
 
 

@@ -1,11 +1,64 @@
-"""Run the same layer in simulated and in integer execution, and compare."""
+"""Run the same layer in simulated and in integer execution, and compare; layers, values and recipes to do it with."""
 
 import copy
 
+import pytest
 import torch
+from hypothesis import strategies as st
+from torch import nn
 
 import bitcycle as bc
+from bitcycle.arithmetic.execution import Means, integers_are_right
 from bitcycle.conversion.sites import sites
+
+NEEDS_INTEGERS = [
+    pytest.mark.skipif(not integers_are_right(), reason="torch._int_mm is wrong on this machine"),
+    pytest.mark.filterwarnings("ignore:.*prototype stage:UserWarning"),
+]
+WHOLE = Means(None, None, None)
+TENSOR = bc.Recipe(weights="tensor", activations="tensor")
+granularities = st.sampled_from(["tensor", "channel", "row"])
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def seeded(build, seed=0):
+    torch.manual_seed(seed)
+    return build()
+
+
+VALUES = {
+    "ordinary": lambda x: x,
+    "positive": lambda x: x.relu(),
+    "far from zero": lambda x: x * 0.1 + 10,
+    "small": lambda x: x * 1e-12,
+    "constant": lambda x: torch.full_like(x, 0.7),
+    "zero": torch.zeros_like,
+}
+recipes = st.builds(
+    bc.Recipe,
+    weights=granularities,
+    activations=granularities,
+    gradients=st.sampled_from(["stochastic", "nearest"]),
+    fold_scales=st.booleans(),
+    bias=st.booleans(),
+    seed=st.integers(0, 3),
+)
+widths = st.integers(1, 8)
+backward_widths = st.integers(1, 8) | st.sampled_from([9, 16, None])
+
+LAYERS = {
+    "linear": (lambda: nn.Linear(6, 5), lambda: randn(4, 6)),
+    "convolution": (lambda: nn.Conv2d(3, 5, 3, padding=1), lambda: randn(2, 3, 5, 5)),
+}
+every_layer = pytest.mark.parametrize("name", LAYERS)
+
+
+def built(name):
+    build, inputs = LAYERS[name]
+    return seeded(build), inputs()
 
 
 def tensors(value):
@@ -48,7 +101,8 @@ def magnitudes(layer, inputs):
 def assert_close(got, expected, tolerance=1e-5, magnitudes=None):
     """Compare each tensor to a fraction of its largest value. What is not finite must be the same.
 
-    ``magnitudes`` are those of the terms, to a millionth of which a sum that cancels is compared.
+    ``magnitudes`` are those of the terms, to a millionth of which a sum that cancels is compared. Codes of a constant
+    operand have the smallest scale there is, which leaves up to 1e-35 of what cancels.
     """
     magnitudes = [0.0] * len(expected) if magnitudes is None else magnitudes
     for ours, theirs, magnitude in zip(got, expected, magnitudes, strict=True):
@@ -59,7 +113,7 @@ def assert_close(got, expected, tolerance=1e-5, magnitudes=None):
         if finite.any():
             difference = float((ours[finite].double() - theirs[finite].double()).abs().max())
             largest = float(theirs[finite].abs().max())
-            assert difference <= tolerance * largest + 1e-6 * magnitude, f"{difference:.3g} of {largest:.3g}"
+            assert difference <= tolerance * largest + 1e-6 * magnitude + 1e-35, f"{difference:.3g} of {largest:.3g}"
 
 
 def assert_agree(layer, inputs, recipe, forward, backward, tolerance=1e-5, magnitudes=None):

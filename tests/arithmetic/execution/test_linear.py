@@ -1,0 +1,142 @@
+"""Linear layers: simulated and integer execution agree to 1e-5 of the largest value, noise included."""
+
+import copy
+import itertools
+import warnings
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import bitcycle as bc
+from bitcycle.arithmetic import integer_convolution, integer_linear
+from bitcycle.arithmetic.execution import Means, Reason
+from bitcycle.conversion.sites import sites
+from tests.arithmetic.execution.executions import (
+    NEEDS_INTEGERS,
+    TENSOR,
+    VALUES,
+    WHOLE,
+    assert_agree,
+    assert_close,
+    backward_widths,
+    executed,
+    magnitudes,
+    randn,
+    recipes,
+    run,
+    seeded,
+    widths,
+)
+from tests.kernels.layouts import in_layout
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import torch_geometric.nn as pyg
+    from transformers.pytorch_utils import Conv1D
+
+pytestmark = NEEDS_INTEGERS
+
+
+@settings(max_examples=2 * settings.default.max_examples)
+@given(
+    shape=st.lists(st.integers(1, 5), max_size=2),
+    features=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    bias=st.booleans(),
+    values=st.sampled_from(sorted(VALUES)),
+    layout=st.sampled_from(["contiguous", "sliced", "strided", "permuted", "expanded", "offset"]),
+    recipe=recipes,
+    forward=widths,
+    backward=backward_widths,
+    seed=st.integers(0, 2**16),
+)
+def test_linear(shape, features, bias, values, layout, recipe, forward, backward, seed):
+    layer = seeded(lambda: nn.Linear(*features, bias=bias), seed)
+    x = VALUES[values](randn(*shape, features[0], seed=seed))
+    x = in_layout(x, layout, list(reversed(range(x.dim()))))
+    means = assert_agree(layer, (x,), recipe, forward, backward, magnitudes=magnitudes(layer, (x,)))[""]
+    assert means.output is (Reason.GRANULARITY if recipe.activations == "channel" and x.dim() > 1 else None)
+    if means.output is None and (recipe.fold_scales or recipe.weights == recipe.activations == "tensor"):
+        assert means == WHOLE
+
+
+@pytest.mark.parametrize("forward", [9, 16, None])
+@pytest.mark.parametrize("backward", [3, None])
+def test_wide_and_full_precision_forward(forward, backward):
+    layer = seeded(lambda: nn.Linear(9, 7))
+    means = assert_agree(layer, (randn(5, 9),), TENSOR, forward, backward)[""]
+    if (forward, backward) != (None, None):
+        assert means == Means.simulated(Reason.WIDTH if forward else Reason.FULL_PRECISION)
+
+
+LINEAR_LAYERS = {
+    "Conv1D of transformers": (lambda: Conv1D(7, 5), (2, 3, 5)),
+    "Linear of PyG": (lambda: pyg.Linear(5, 7), (6, 5)),
+    "attention": (lambda: nn.MultiheadAttention(12, 3, batch_first=True), (2, 5, 12)),
+    "attention, other dimensions": (lambda: nn.MultiheadAttention(12, 3, kdim=12, vdim=12), (5, 2, 12)),
+    "LSTM": (lambda: nn.LSTM(5, 7), (4, 3, 5)),
+    "GRU cell": (lambda: nn.GRUCell(5, 7), (3, 5)),
+    "encoder layer": (lambda: nn.TransformerEncoderLayer(12, 3, 17, dropout=0.0, batch_first=True), (2, 5, 12)),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR_LAYERS)
+@pytest.mark.parametrize("fold", [False, True])
+@pytest.mark.parametrize("recipe", [TENSOR, bc.Recipe(), bc.Recipe(activations="row", features="row")], ids=str)
+def test_what_is_a_linear_layer(name, fold, recipe):
+    """Each site by itself: what one site rounds would otherwise depend on the last bits of another."""
+    build, shape = LINEAR_LAYERS[name]
+    layer, x = seeded(build), randn(*shape)
+    inputs = (x, x.flip(0), x.flip(1)) if isinstance(layer, nn.MultiheadAttention) else (x,)
+    recipe = bc.Recipe(**{**vars(recipe), "fold_scales": fold})
+    names = list(sites(bc.quantize(copy.deepcopy(layer), recipe)))
+    computed = set()
+    for site in names:
+        results = []
+        for execute in ("simulated", "integer"):
+            converted = bc.quantize(copy.deepcopy(layer), recipe, execute=execute)
+            bc.set_bits(converted, forward=6, backward=7, where=site or None)
+            outputs, gradients = run(converted, inputs)
+            results.append([*outputs, *gradients])
+        assert_close(*reversed(results))
+        computed.add(sites(converted)[site].means)
+    assert Means(None, None, None) in computed or not fold or name in ("LSTM", "GRU cell")
+
+
+def test_sums_that_leave_32_bits_are_split(monkeypatch):
+    """As if 32 bits could hold five terms only."""
+    x = randn(3, 4, 13)
+    layer = seeded(lambda: nn.Linear(13, 11))
+    whole, _ = executed(layer, (x,), TENSOR, 8, 8, "integer")
+    for module in (integer_linear, integer_convolution):
+        monkeypatch.setattr(module, "MOST_TERMS", 5)
+    for recipe in (TENSOR, bc.Recipe(activations="row", fold_scales=True)):
+        assert_agree(layer, (x,), recipe, 8, 8)
+    split, _ = executed(layer, (x,), TENSOR, 8, 8, "integer")
+    assert_close(split, whole)
+    convolution = seeded(lambda: nn.Conv2d(1, 3, 2, padding=1))
+    images = randn(7, 1, 1, 1)
+    means = assert_agree(convolution, (images,), TENSOR, 8, 8)[""]
+    assert means.weight_gradient is None  # four positions a window: an image at a time
+    wide = seeded(lambda: nn.Conv2d(2, 3, 2))
+    assert assert_agree(wide, (randn(2, 2, 4, 4),), TENSOR, 8, 8)[""] == Means.simulated(Reason.GEOMETRY)
+
+
+def test_no_sum_of_the_most_terms_leaves_32_bits():
+    assert integer_linear.MOST_TERMS * 128 * 128 < 2**31
+    p = torch.full((1, integer_linear.MOST_TERMS), -128, dtype=torch.int8)
+    assert int(integer_linear.multiply_codes(p, p.t())) == integer_linear.MOST_TERMS * 2**14
+
+
+def test_products_of_codes_of_any_size():
+    """Also with one row, column or term, for which torch misreads the strides of a transposed matrix."""
+    generator = torch.Generator().manual_seed(0)
+    for rows, terms, columns in itertools.product((1, 2, 3, 17), repeat=3):
+        p = torch.randint(-128, 128, (rows, terms), generator=generator, dtype=torch.int8)
+        q = torch.randint(-128, 128, (terms, columns), generator=generator, dtype=torch.int8)
+        expected = (p.double() @ q.double()).int()
+        for first in (p, p.t().contiguous().t()):
+            for second in (q, q.t().contiguous().t()):
+                assert torch.equal(integer_linear.multiply_codes(first, second), expected)
