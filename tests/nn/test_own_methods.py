@@ -175,6 +175,23 @@ def test_a_method_can_be_kept():
     assert torch.equal(model.encode(x), expected)
 
 
+def test_a_method_of_a_kept_module_stays_float():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = Encoder()
+
+        def forward(self, x):
+            y = self.encoder.encode(x)
+            return y @ y.mT
+
+    model, x = Outer(), torch.randn(5, 4)
+    y = model.encoder.encode(x)
+    bc.set_bits(bc.quantize(model, keep="encoder"), forward=3, backward=6)
+    torch.testing.assert_close(model(x), product(y, y.mT))
+    assert names(model) == [":matmul"]
+
+
 def test_methods_that_a_framework_calls_are_not_wrapped():
     lightning = pytest.importorskip("lightning")
 
@@ -258,3 +275,26 @@ def test_names_of_user_code_are_not_hidden(name):
             model.load_state_dict(copy.deepcopy(model).state_dict())
             assert "Quantized" in repr(model)
             bc.restore(model)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_names_of_kept_modules_are_not_hidden(name):
+    class Kept(nn.Module):
+        def __init__(self):
+            super().__init__()
+            setattr(self, name, nn.Tanh())
+
+        def forward(self, x):
+            return getattr(self, name)(x)
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept = Kept()
+
+        def forward(self, x):
+            return self.kept(x) @ x
+
+    model, x = Outer(), torch.randn(4, 4)
+    bc.set_bits(bc.quantize(model, keep="kept"), forward=3, backward=6)
+    torch.testing.assert_close(model(x), product(x.tanh(), x))

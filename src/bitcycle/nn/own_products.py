@@ -110,18 +110,38 @@ def _at_sites(method: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+class HiddenForward(ConvertedModule):
+    """A module whose ``forward`` hides its products from the code that calls it."""
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return super().forward(*arguments, **keywords)  # type: ignore[misc]
+
+
 class KeptLayer(QuantizedLayer):
     """A layer in full precision inside the ``forward`` of another module, from which it hides its products."""
 
     prefix = "Kept"
+    front = HiddenForward
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
         return []
 
-    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+    @classmethod
+    def wrapped_methods(cls, original: type[nn.Module]) -> dict[str, Callable[..., Any]]:
+        return {name: _hidden(getattr(original, name)) for name in methods_that_multiply(original)}
+
+
+def _hidden(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that hides its products from the code that calls it."""
+
+    @wraps(method)
+    def run(self: ConvertedModule, *arguments: Any, **keywords: Any) -> Any:
         with torch._C.DisableTorchFunction():
-            return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
+            return method(self, *arguments, **keywords)
+
+    return run
 
 
 class _Products(DiscoveredSites):
