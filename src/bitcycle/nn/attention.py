@@ -31,6 +31,7 @@ class AttentionLayer(QuantizedLayer):
         softcap: float | None = None,
         sinks: Tensor | None = None,
         fused: bool = False,
+        sites: tuple[str, str] = ("scores", "context"),
     ) -> tuple[Tensor, Tensor]:
         """Return ``softmax(scale Q K^T + mask) V`` and the attention weights.
 
@@ -43,21 +44,27 @@ class AttentionLayer(QuantizedLayer):
             dropout: Dropout probability of the attention weights.
             softcap: Bounds the scores to ``softcap * tanh(scores / softcap)``.
             sinks: One extra score per head that takes part in the softmax but has no value.
-            fused: Whether the float layer calls ``F.scaled_dot_product_attention``. Rows that are masked altogether
-                then have the weights 0, else NaN.
+            fused: Whether the float layer calls ``F.scaled_dot_product_attention``. The result is then 0, else NaN, in
+                rows that are masked altogether.
+            sites: The local names of the two sites.
         """
-        scores = self.attention_product("scores", MatmulProduct(transpose_b=True), query * scale, key)
+        masked_rows = None
+        if fused and mask is not None:
+            masked_rows = mask.isneginf().all(-1, keepdim=True)
+            mask = mask.masked_fill(masked_rows, 0)  # NaN would stay in their gradients
+        scores = self.attention_product(sites[0], MatmulProduct(transpose_b=True), query * scale, key)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         if mask is not None:
             scores = scores + mask
         if sinks is not None:
             scores = torch.cat([scores, sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)], dim=-1)
-        weights = torch.ops.aten._safe_softmax(scores, -1) if fused and mask is not None else scores.softmax(dim=-1)
+        weights = scores.softmax(dim=-1)
         if sinks is not None:
             weights = weights[..., :-1]
-        weights = F.dropout(weights, dropout, self.training)
-        return self.attention_product("context", MatmulProduct(), weights, value), weights
+        weights = F.dropout(weights, dropout)
+        context = self.attention_product(sites[1], MatmulProduct(), weights, value)
+        return context if masked_rows is None else context.masked_fill(masked_rows, 0), weights
 
     def attention_product(self, site: str, product: MatmulProduct, a: Tensor, b: Tensor) -> Tensor:
         """Compute one of the two products at its site."""
@@ -121,7 +128,8 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
         if mask is not None:  # appended keys are never masked
             mask = F.pad(mask, (0, k.shape[2] - key.shape[1]))
         scale = 1 / math.sqrt(self.head_dim)
-        context, weights = self.attend(q, k, v, mask, scale, self.dropout, fused=not need_weights)
+        dropout = self.dropout if self.training else 0.0
+        context, weights = self.attend(q, k, v, mask, scale, dropout, fused=not need_weights)
         out = self.linear("out_proj", context.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
         shown_weights = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
         if unbatched:

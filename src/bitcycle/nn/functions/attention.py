@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from bitcycle.arithmetic import MatmulProduct
 from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.composed import Function, dense
 from bitcycle.nn.site_names import join_names
@@ -28,9 +26,8 @@ def compute_attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     """Compute scaled dot-product attention at the sites ``scores`` and ``context`` of a module."""
-    scores_name, context_name = join_names(local, "scores"), join_names(local, "context")
-    sites = module.site(scores_name), module.site(context_name)
-    if not dense(query, key, value) or module.is_float(*sites):
+    names = join_names(local, "scores"), join_names(local, "context")
+    if not dense(query, key, value) or module.is_float(*map(module.site, names)):
         return func(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value))
@@ -41,7 +38,4 @@ def compute_attention(
         attn_mask = query.new_zeros(()) if attn_mask is None else attn_mask  # fused kernels take both
         attn_mask = attn_mask.masked_fill(~allowed, -math.inf)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = module.attention_product(scores_name, MatmulProduct(transpose_b=True), query * factor, key)
-    scores = scores if attn_mask is None else scores + attn_mask
-    weights = torch.ops.aten._safe_softmax(scores, -1)  # 0 in a row that is masked altogether
-    return module.attention_product(context_name, MatmulProduct(), F.dropout(weights, dropout_p), value)
+    return module.attend(query, key, value, attn_mask, factor, dropout_p, fused=True, sites=names)[0]
