@@ -160,7 +160,12 @@ def test_a_setting_chooses_the_studies_that_have_it(evidence):
     assert "small/long names: 2 runs, 0 without figures" in evidence("run", "small/long-names").stdout
     again = evidence("repeat", "--share", "50", "--workers", "1")
     assert again.returncode == 0, again.stderr
+    assert "1 run of 2, 0 repeated before\n   1/1 " in again.stdout
     assert "1 of 1 repeated run equal" in again.stdout
+    more = evidence("repeat", "--share", "100", "--workers", "1")
+    assert "2 runs of 2, 1 repeated before\n   2/2 " in more.stdout
+    assert "2 of 2 repeated runs equal" in more.stdout
+    assert "2 runs of 2, 0 repeated before" in evidence("repeat", "--share", "100", "--again", "--workers", "1").stdout
 
 
 def test_repeat_skips_domains_without_data(evidence, tmp_path):

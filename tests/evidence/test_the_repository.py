@@ -22,12 +22,14 @@ from bitcycle._evidence.figures import (
 from bitcycle._evidence.judging import Mark, judge, seeds_to_settle
 from bitcycle._evidence.page import html_page, markdown_page
 from bitcycle._evidence.power import powers
+from bitcycle._evidence.repetition import REPEATED, repetitions
 from bitcycle._evidence.studies import lacking, planned_study, restricted, settings_of, unfinished
 from bitcycle._study.store import Store
 from tests.evidence.made_up import claim, design, figures
 
 FOLDER = Path(__file__).parents[2] / "evidence"
 DESIGN = read_design(FOLDER)
+REPEATS = all_figures(FOLDER / REPEATED, DESIGN, Role.JUDGING)
 
 
 def planned(domain, kind):
@@ -175,7 +177,7 @@ def test_figures_come_from_the_runs_of_the_design():
 
 def test_the_repository_says_what_the_figures_say():
     judged, pilots = (all_figures(FOLDER, DESIGN, role) for role in (Role.JUDGING, Role.TUNING))
-    for path, text in documents(DESIGN, judged, pilots, FOLDER.parent).items():
+    for path, text in documents(DESIGN, judged, pilots, REPEATS, FOLDER.parent).items():
         assert path.read_text(encoding="utf-8") == text, f"{path}: run 'bitcycle evidence page --update'"
 
 
@@ -186,12 +188,12 @@ def test_a_quote_names_a_claim():
 
 def test_the_page_has_every_cell():
     found = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.6})
-    text = html_page(design(claim()), found, {})
+    text = html_page(design(claim()), found, {}, {})
     [cell] = judge(design(claim()), found)
     assert f"+{cell.effect.mean:.2f}" in text
     assert "supported" in text
     assert "bitcycle evidence run d" in text
-    assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found, {})
+    assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found, {}, {})
     assert str(Measure.LOSS) in text
 
 
@@ -201,14 +203,33 @@ def test_the_page_has_the_power_of_pilots():
     expected, _ = powers(design(claim()), pilots)
     assert expected.measure is Measure.LOSS
     for page in (html_page, markdown_page):
-        text = page(design(claim()), {}, pilots)
+        text = page(design(claim()), {}, pilots, {})
         assert "Pilots and power" in text
         assert f"{expected.detectable(expected.domain.seeds):.2f}" in text
-        assert "Pilots and power" not in page(design(claim()), {}, {})
+        assert "Pilots and power" not in page(design(claim()), {}, {}, {})
+
+
+def test_the_page_says_what_was_repeated():
+    found = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.6})
+    [(part, study)] = found.items()
+    first, second, *_ = study.figures
+    equal = {part: replace(study, figures=(first, replace(second, seconds=99.0)))}
+    for page in (html_page, markdown_page):
+        assert "2 runs of " in (text := page(design(claim()), found, {}, equal))
+        assert "metrics, losses and costs are equal in all digits" in text
+        assert "trained again" not in page(design(claim()), found, {}, {})
+    other = {part: replace(study, figures=(first, replace(second, loss=second.loss + 2**-40)))}
+    assert "of 1 of them are equal in all digits, the others differ" in markdown_page(design(claim()), found, {}, other)
+    gone = {part: replace(study, figures=(replace(first, run="a run that is no longer planned"),))}
+    assert repetitions(found, gone) == []
+
+
+def test_repeated_runs_of_the_repository_are_equal():
+    assert all(each.is_equal for each in repetitions(all_figures(FOLDER, DESIGN, Role.JUDGING), REPEATS))
 
 
 def test_an_open_claim_says_how_many_seeds_would_settle_it():
     found = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.5}, noise=0.2)
     [cell] = judge(design(claim()), found)
     assert cell.mark is Mark.OPEN
-    assert f"about {seeds_to_settle(claim(), cell.effect)}" in markdown_page(design(claim()), found, {})
+    assert f"about {seeds_to_settle(claim(), cell.effect)}" in markdown_page(design(claim()), found, {}, {})

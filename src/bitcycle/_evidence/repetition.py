@@ -1,4 +1,7 @@
-"""Train a random part of the runs again, and compare their figures with those in the repository, digit by digit."""
+"""Train a random part of the runs again, and compare their figures with those in the repository, digit by digit.
+
+The figures of repeated runs are kept in a folder of their own, in files like those of the runs they repeat.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,19 @@ import random
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import NamedTuple
 
-from bitcycle._evidence.figures import Figure, StudyFigures, figure_of
+from bitcycle._evidence.figures import Figure, StudyFigures, figure_of, read, write
+from bitcycle._evidence.judging import AllFigures
 from bitcycle._evidence.studies import PlannedStudy
 from bitcycle.experiments.run_config import RunConfig
 from bitcycle.experiments.user_code import UserCode, code_of
+
+REPEATED = "repeated"
+"""The folder of the figures of repeated runs, inside that of the evidence."""
 
 
 class Known(NamedTuple):
@@ -42,6 +51,15 @@ def known_runs(study: PlannedStudy, figures: StudyFigures) -> dict[str, Known]:
     return {figure.run: Known(runs[figure.run], figure) for figure in figures.figures if figure.run in runs}
 
 
+def repetitions(figures: AllFigures, repeated: AllFigures) -> list[Repetition]:
+    """Return all runs that were repeated, as far as they still have figures."""
+    found = []
+    for part, study in repeated.items():
+        known = {figure.run: figure for figure in figures[part].figures} if part in figures else {}
+        found += [Repetition(known[again.run], again) for again in study.figures if again.run in known]
+    return found
+
+
 def sample(known: Mapping[str, Known], share: float, seed: int) -> list[Known]:
     """Choose a share of the runs at random, at least one.
 
@@ -52,12 +70,29 @@ def sample(known: Mapping[str, Known], share: float, seed: int) -> list[Known]:
     return [known[name] for name in sorted(names)]
 
 
+def divided(chosen: Sequence[Known], earlier: StudyFigures | None) -> tuple[list[Repetition], list[Known]]:
+    """Divide runs into those that were repeated before, with their figures, and the others."""
+    kept = {figure.run: figure for figure in earlier.figures} if earlier else {}
+    done = [Repetition(each.figure, kept[each.run.name]) for each in chosen if each.run.name in kept]
+    return done, [each for each in chosen if each.run.name not in kept]
+
+
 def repeat(chosen: Sequence[Known], workers: int) -> Iterator[Repetition]:
     """Train runs again in fresh processes, each on one thread as a study does, and yield them as they end."""
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = {pool.submit(_trained, each, code_of(each.run)): each.figure for each in chosen}
-        for done in as_completed(waiting):
-            yield Repetition(waiting[done], done.result())
+        try:
+            for done in as_completed(waiting):
+                yield Repetition(waiting[done], done.result())
+        finally:  # else an error, or the user who stops it, would wait for all that is left
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def keep(path: Path, study: StudyFigures, again: Figure) -> None:
+    """Add a repeated run to a file, in place of an earlier repetition of the same run."""
+    earlier = read(path)
+    others = [figure for figure in earlier.figures if figure.run != again.run] if earlier else []
+    write(path, replace(study, figures=tuple(sorted([*others, again], key=lambda figure: figure.run))))
 
 
 def _trained(known: Known, code: UserCode | None) -> Figure:

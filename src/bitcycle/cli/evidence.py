@@ -140,14 +140,17 @@ def repeat(
     share: Annotated[float, typer.Option(metavar="PERCENT", min=0, max=100, help="The share of the runs.")] = 10,
     seed: Annotated[int, typer.Option(help="Random seed of the choice.")] = 0,
     workers: Workers = 0,
+    again: Annotated[bool, typer.Option("--again", help="Also train runs that were repeated before.")] = False,
 ) -> None:
     """Train a random part of the judging runs again, and compare the figures digit by digit.
 
-    They are equal on the kind of machine that made them; another CPU may differ in the last digits.
+    They are equal on the kind of machine that made them; another CPU may differ in the last digits. The runs are a
+    share of those of each study. Their figures are kept in the folder 'repeated': stop it at any time, and run the same
+    command again to go on.
     """
     from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.figures import all_figures
-    from bitcycle._evidence.repetition import Known, known_runs, sample
+    from bitcycle._evidence.figures import all_figures, path_of, read
+    from bitcycle._evidence.repetition import REPEATED, Known, Repetition, divided, keep, known_runs, sample
     from bitcycle._evidence.repetition import repeat as repeated
     from bitcycle._evidence.studies import planned_study
     from bitcycle._study.format import count
@@ -155,23 +158,31 @@ def repeat(
     design = read_design(folder)
     made = all_figures(folder, design, Role.JUDGING)
     chosen_parts = [(domain, kind) for domain, kind in _chosen(design, parts) if (domain.id, kind) in made]
-    known: dict[str, Known] = {}
+    total = 0
+    waiting: list[Known] = []
+    done: list[Repetition] = []
+    parts_of: dict[str, tuple[Domain, str]] = {}
     for domain, kind in _present(chosen_parts, parts):
-        known |= known_runs(planned_study(design, domain, kind, Role.JUDGING), made[domain.id, kind])
-    if not known:
+        known = known_runs(planned_study(design, domain, kind, Role.JUDGING), made[domain.id, kind])
+        earlier = None if again else read(path_of(folder / REPEATED, domain, kind, Role.JUDGING))
+        chosen = sample(known, share / 100, seed) if known else []
+        compared, missing = divided(chosen, earlier)
+        total, done, waiting = total + len(known), done + compared, waiting + missing
+        parts_of |= {each.run.name: (domain, kind) for each in missing}
+    if not total:
         raise ValueError(f"{folder} has no figures that can be repeated: 'bitcycle evidence run' makes them")
-    chosen = sample(known, share / 100, seed)
-    print(f"{count(len(chosen), 'run')} of {len(known)}", flush=True)
-    equal = 0
-    for number, each in enumerate(repeated(chosen, workers or os.cpu_count() or 1), 1):
-        equal += each.is_equal
-        mark = "equal" if each.is_equal else f"DIFFERENT: {each.known} became {each.again}"
-        print(
-            f"{number:4}/{len(chosen)}  {each.known.run}  {each.known.setting} seed {each.known.seed}: {mark}",
-            flush=True,
-        )
-    print(f"{equal} of {count(len(chosen), 'repeated run')} equal, digit by digit")
-    if equal < len(chosen):
+    number = len(done) + len(waiting)
+    print(f"{count(number, 'run')} of {total}, {len(done)} repeated before", flush=True)
+    for pair in repeated(waiting, workers or os.cpu_count() or 1):
+        done.append(pair)
+        domain, kind = parts_of[pair.known.run]
+        keep(path_of(folder / REPEATED, domain, kind, Role.JUDGING), made[domain.id, kind], pair.again)
+        mark = "equal" if pair.is_equal else f"DIFFERENT: {pair.known} became {pair.again}"
+        told = f"{pair.known.run}  {pair.known.setting} seed {pair.known.seed}: {mark}"
+        print(f"{len(done):4}/{number}  {told}", flush=True)
+    equal = sum(pair.is_equal for pair in done)
+    print(f"{equal} of {count(number, 'repeated run')} equal, digit by digit")
+    if equal < number:
         raise typer.Exit(1)
 
 
@@ -241,13 +252,15 @@ def page(
     from bitcycle._evidence.documents import documents
     from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.page import html_page
+    from bitcycle._evidence.repetition import REPEATED
     from bitcycle._study.exports import replacing
 
     design = read_design(folder)
     judged, pilots = (all_figures(folder, design, role) for role in (Role.JUDGING, Role.TUNING))
-    texts = {out: html_page(design, judged, pilots)}
+    repeated = all_figures(folder / REPEATED, design, Role.JUDGING)
+    texts = {out: html_page(design, judged, pilots, repeated)}
     if update:
-        texts |= documents(design, judged, pilots, folder.parent)
+        texts |= documents(design, judged, pilots, repeated, folder.parent)
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:
