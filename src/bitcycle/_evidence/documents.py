@@ -3,6 +3,8 @@
 A document quotes a verdict between two comments, which a reader does not see::
 
     Quality follows cost: <!-- verdict quality-follows-cost -->supported on 3 of 4 domains (...)<!-- end -->.
+
+``in short`` after the name of the claim leaves out the names of domains.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from bitcycle.advice.verdicts import parse, verdict_in
 
 PAGE = Path("docs/evidence.md")
 QUOTING = ("README.md", "docs/best_practices.md", "docs/critical_periods.md", "docs/advice.md", "docs/range_test.md")
-_QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+) -->).*?(<!-- end -->)", re.DOTALL)
+_QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+)( in short)? -->).*?(<!-- end -->)", re.DOTALL)
 
 
 def documents(
@@ -40,13 +42,16 @@ def quoted(text: str, known: str) -> str:
     >>> known = '{"a": {"text": "A.", "domains": [{"domain": "digits", "task": "image", "mark": "open"}]}}'
     >>> quoted("A is <!-- verdict a -->true<!-- end -->.", known)
     'A is <!-- verdict a -->open on 1 of 1 domain (digits)<!-- end -->.'
+    >>> quoted("A is <!-- verdict a in short -->true<!-- end -->.", known)
+    'A is <!-- verdict a in short -->open on 1 of 1 domain<!-- end -->.'
     """
     claims = parse(known)
 
     def quote(match: re.Match[str]) -> str:
-        begin, claim, end = match.groups()
+        begin, claim, short, end = match.groups()
         if claim not in claims:
             raise ValueError(f"a document quotes the verdict on {claim!r}, which is not a claim")
-        return f"{begin}{verdict_in(claims, claim).finding}{end}"
+        verdict = verdict_in(claims, claim)
+        return f"{begin}{verdict.counts if short else verdict.finding}{end}"
 
     return _QUOTE.sub(quote, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -38,12 +39,26 @@ class Verdict:
         >>> Verdict("Cycles help.", ("cora-gcn",), ("cifar10", "digits"), ()).finding
         'supported on 1 of 3 domains (cora-gcn), contradicted on 2 (cifar10, digits)'
         """
+        return self._told(lambda domains: f" ({', '.join(domains)})")
+
+    @property
+    def counts(self) -> str:
+        """The same without the names of domains.
+
+        >>> Verdict("Cycles help.", ("cora-gcn",), ("cifar10", "digits"), ()).counts
+        'supported on 1 of 3 domains, contradicted on 2'
+        """
+        return self._told(lambda domains: "")
+
+    def _told(self, names: Callable[[tuple[str, ...]], str]) -> str:
         marks = {"supported": self.supported, "contradicted": self.contradicted, "open": self.open}
-        parts = [f"{mark} on {len(domains)} ({', '.join(domains)})" for mark, domains in marks.items() if domains]
-        if not parts:
-            return "not tested yet"
         number = sum(map(len, marks.values()))
-        return ", ".join([parts[0].replace(" (", f" of {number} domain{'s' if number > 1 else ''} (", 1), *parts[1:]])
+        of_all = f" of {number} domain{'s' if number > 1 else ''}"
+        parts: list[str] = []
+        for mark, domains in marks.items():
+            if domains:
+                parts.append(f"{mark} on {len(domains)}{'' if parts else of_all}{names(domains)}")
+        return ", ".join(parts) or "not tested yet"
 
 
 Claims = dict[str, Any]
