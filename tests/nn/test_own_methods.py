@@ -298,3 +298,20 @@ def test_names_of_kept_modules_are_not_hidden(name):
     model, x = Outer(), torch.randn(4, 4)
     bc.set_bits(bc.quantize(model, keep="kept"), forward=3, backward=6)
     torch.testing.assert_close(model(x), product(x.tanh(), x))
+
+
+@pytest.mark.parametrize("build", [lambda: nn.Linear(4, 3), lambda: Sub(4, 3)])
+def test_names_of_a_layer_that_its_mixin_has(build):
+    """Such a layer is converted by its own code."""
+    layer, x = build(), torch.randn(5, 4)
+    layer.multiply = nn.Tanh()
+    expected = Plain(3, None).linear(x, layer.weight, layer.bias)
+    converted(layer)
+    torch.testing.assert_close(layer(x), expected)
+    assert names(layer) == [":linear"]
+    assert torch.equal(layer.multiply(x), x.tanh())
+
+
+class Sub(nn.Linear):
+    def round_bias(self):
+        return self.bias.round()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 from torch import nn
@@ -32,8 +33,8 @@ class Match(NamedTuple):
 def register(*layers: type[nn.Module]) -> Callable[[Q], Q]:
     """Register the decorated mixin as the quantised form of one or more layers.
 
-    Subclasses of these layers are included unless they override a method that the mixin replaces, or add one that
-    multiplies.
+    Subclasses of these layers are included unless they override a method that the mixin replaces, have a name that the
+    mixin uses, or add a method that multiplies.
 
     Args:
         layers: One or more :class:`torch.nn.Module` subclasses.
@@ -105,6 +106,8 @@ def find(module: nn.Module) -> Match:
         if mixin is None:
             continue
         overridden = [name for name in mixin.replaces if getattr(kind, name) is not getattr(base, name)]
+        hidden = _names(mixin.front or mixin, base)  # type: ignore[arg-type] # mypy takes no class for hashable
+        overridden += [name for name in hidden if hasattr(module, name)]
         patched = [name for name in mixin.replaces if name in vars(module)]
         if overridden:
             return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *overridden)), mixin.is_fused)
@@ -132,6 +135,12 @@ def target_class(module: nn.Module) -> type[nn.Module]:
     """Return the class of a module, or the class that a lazy module will become."""
     become = getattr(module, "cls_to_become", None)
     return become if become is not None and _is_lazy(module) else type(module)
+
+
+@cache
+def _names(mixin: type, base: type[nn.Module]) -> list[str]:
+    """Return the names of a mixin that a layer does not have, and that would hide those of a subclass."""
+    return sorted({name for name in dir(mixin) if not name.startswith("__")} - {*dir(base)})
 
 
 def _is_lazy(module: nn.Module) -> bool:
