@@ -85,7 +85,7 @@ def repeat(chosen: Sequence[Known], workers: int) -> Iterator[Repetition]:
             for done in as_completed(waiting):
                 yield Repetition(waiting[done], done.result())
         finally:  # else an error, or the user who stops it, would wait for all that is left
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def keep(path: Path, study: StudyFigures, again: Figure) -> None:
