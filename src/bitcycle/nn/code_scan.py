@@ -56,14 +56,6 @@ def methods_that_multiply(layer: type[nn.Module], base: type[nn.Module] = nn.Mod
     """Return the public methods besides ``forward`` that multiply, in user code that extends a base class.
 
     Methods that a framework calls, such as ``training_step`` of Lightning, are not among them.
-
-    >>> class Encoder(nn.Module):
-    ...     def encode(self, x):
-    ...         return x @ self.weight
-    ...     def forward(self, x):
-    ...         return self.encode(x)
-    >>> methods_that_multiply(Encoder)
-    ('encode',)
     """
     classes = layer.__mro__[: layer.__mro__.index(base)]
     frameworks = [kind for kind in layer.__mro__ if _package(kind) in FRAMEWORKS]
