@@ -21,7 +21,7 @@ from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.nn.activation import LightReLU
-from bitcycle.nn.code_scan import methods_that_multiply, products_of_function, scan_for_products
+from bitcycle.nn.code_scan import products_of_function, products_of_module
 from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, original_class, quantized_class
 from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
@@ -365,8 +365,7 @@ def _discovery_so_far(conversion: Conversion) -> Iterator[Skip]:
     if conversion.products_without_grids:
         yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
     elif not conversion.sites:
-        methods = ("forward", *methods_that_multiply(conversion.original))
-        products = scan_for_products(conversion.original, methods) or ("found by a run",)
+        products = products_of_module(conversion.original) or ("found by a run",)
         yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import methods_that_multiply, scan_for_products
+from bitcycle.nn.code_scan import products_of_module
 from bitcycle.nn.own_products import QuantizedForward
 from bitcycle.nn.registry import SKIPPED, Match, find
 
@@ -36,7 +36,7 @@ def skip_reason(module: nn.Module, mismatch: Skip | None) -> Skip | None:
     ``mismatch`` says how the module differs from a registered layer, if it almost is one.
     """
     kind = type(module)
-    products = scan_for_products(kind, (FORWARD, *methods_that_multiply(kind)), module=module)
+    products = products_of_module(kind, module)
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and not products:
         return Skip(SkipKind.EMBEDDING)
     if mismatch is not None:

@@ -65,6 +65,14 @@ def methods_that_multiply(layer: type[nn.Module], base: type[nn.Module] = nn.Mod
     return tuple(name for name in methods if scan_for_products(layer, (name,), skip=("forward",)))
 
 
+def products_of_module(layer: type[nn.Module], module: nn.Module | None = None) -> tuple[str, ...]:
+    """Return the products in a class's ``forward``, and in the other methods that may be called from outside.
+
+    ``module`` is an instance, whose attributes can be functions, too.
+    """
+    return scan_for_products(layer, ("forward", *methods_that_multiply(layer)), module=module)
+
+
 def products_of_function(function: object) -> tuple[str, ...]:
     """Return the products in the code of a function that is no method of a class, such as a hook.
 

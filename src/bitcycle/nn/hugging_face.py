@@ -22,7 +22,7 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
-from bitcycle.nn.code_scan import methods_that_multiply, scan_for_products
+from bitcycle.nn.code_scan import products_of_module
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.own_products import OwnForward, QuantizedForward
@@ -139,7 +139,7 @@ def quantized_attention(
 
 def is_multiplying_model(layer: type[nn.Module]) -> bool:
     """Return whether a class is a whole model of transformers whose own code multiplies."""
-    return issubclass(layer, PreTrainedModel) and bool(scan_for_products(layer) or methods_that_multiply(layer))
+    return issubclass(layer, PreTrainedModel) and bool(products_of_module(layer))
 
 
 class OwnForwardOfModel(OwnForward):
