@@ -1,4 +1,4 @@
-"""A weight that several products use is rounded once, and never used after it has changed."""
+"""A large weight that several products use is rounded once, and never used after it has changed."""
 
 import copy
 
@@ -8,6 +8,9 @@ from torch import nn
 
 import bitcycle as bc
 from bitcycle.arithmetic import quantized_product
+from bitcycle.arithmetic.quantized_product import SMALL
+
+SIZE = 128  # a weight of this size is not small
 
 
 @pytest.fixture
@@ -26,27 +29,27 @@ def rounded(monkeypatch):
 
 def converted(layer=None):
     torch.manual_seed(0)
-    layer = bc.quantize(nn.Linear(6, 6) if layer is None else layer)
+    layer = bc.quantize(nn.Linear(SIZE, SIZE) if layer is None else layer)
     bc.set_bits(layer, forward=4, backward=8)
     return layer
 
 
 def batch():
-    return torch.randn(5, 6, requires_grad=True)
+    return torch.randn(5, SIZE, requires_grad=True)
 
 
 def test_a_layer_that_is_called_three_times_rounds_its_weight_once(rounded):
     layer = converted()
     layer(layer(layer(batch()))).sum().backward()
-    assert rounded.count((6, 6)) == 1
+    assert rounded.count((SIZE, SIZE)) == 1
 
 
 def test_two_layers_that_share_a_weight_round_it_once(rounded):
-    first, second = nn.Linear(6, 6), nn.Linear(6, 6)
+    first, second = nn.Linear(SIZE, SIZE), nn.Linear(SIZE, SIZE)
     second.weight = first.weight
     model = converted(nn.Sequential(first, second))
     model(batch())
-    assert rounded.count((6, 6)) == 1
+    assert rounded.count((SIZE, SIZE)) == 1
 
 
 def test_sharing_changes_no_result():
@@ -91,14 +94,23 @@ def test_after_backward_nothing_is_shared(rounded):
     layer.weight.data.mul_(2)
     rounded.clear()
     assert torch.equal(layer(x), copy.deepcopy(layer)(x))
-    assert (6, 6) in rounded
+    assert (SIZE, SIZE) in rounded
+
+
+def test_a_small_weight_is_rounded_for_each_product_and_saved_as_values(rounded):
+    layer = converted(nn.Linear(6, 6))
+    out = layer(layer(torch.randn(5, 6)))
+    assert rounded.count((6, 6)) == 2
+    assert {saved.dtype for saved in out.grad_fn.saved_tensors} == {torch.float32}
+    large = converted()(batch())
+    assert torch.int8 in {saved.dtype for saved in large.grad_fn.saved_tensors}
 
 
 @pytest.mark.parametrize("size", [6, 5, 1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_a_write_to_data_is_noticed_before_backward(size, dtype):
     """It changes neither the version of the weight nor its address."""
-    layer = converted(nn.Linear(size, 3).to(dtype))
+    layer = converted(nn.Linear(size, SMALL // size + 1).to(dtype))
     x = torch.randn(4, size, dtype=dtype, requires_grad=True)
     kept = layer(x)
     layer.weight.data.mul_(-2)

@@ -79,7 +79,7 @@ def quantized_product(
 
 
 class _QuantizedProduct(torch.autograd.Function):
-    """A product that saves its operands for backward as codes: one byte per element for up to 8 bits."""
+    """A product that saves its operands for backward as codes, one byte per element for up to 8 bits, if not small."""
 
     @staticmethod
     def forward(
@@ -96,6 +96,9 @@ class _QuantizedProduct(torch.autograd.Function):
         means: Means,
     ) -> Tensor:
         a_needs_grad, b_needs_grad = ctx.needs_input_grad[:2]
+        save_a, save_b = (
+            needed and _saves_codes(x, settings, means) for needed, x in ((b_needs_grad, a), (a_needs_grad, b))
+        )
         widths = widths_of(control, slots, a_spec, b_spec)
         ctx.by_channel = _uses_channels_last(product, means, a, b, widths)
         out, on_grid_a, on_grid_b = _forward(
@@ -109,8 +112,8 @@ class _QuantizedProduct(torch.autograd.Function):
             a_spec,
             b_spec,
             ctx.by_channel,
-            b_needs_grad,
-            a_needs_grad,
+            save_a,
+            save_b,
         )
         saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
         ctx.save_for_backward(*_parts(saved[0]), *_parts(saved[1]))
@@ -131,6 +134,16 @@ class _QuantizedProduct(torch.autograd.Function):
         b = _restored(saved[3:], ctx.grids[1], ctx.b_dtype)
         grad_a, grad_b, grad_bias = _Backward(ctx, grad_output).gradients(a, b, ctx.needs_input_grad[2])
         return grad_a, grad_b, grad_bias, *(None for _ in range(7))
+
+
+SMALL = 16_384
+"""Operands with fewer elements are saved as values: what codes would save of their memory is not worth the time."""
+
+
+def _saves_codes(x: Tensor, settings: Settings, means: Means) -> bool:
+    """Return whether backward gets the codes of an operand. Integer products and folded scales need them."""
+    needs_codes = settings.fold or None in means
+    return needs_codes or torch.compiler.is_compiling() or x.numel() >= SMALL
 
 
 def widths_of(control: Tensor, slots: Slots, a_spec: OperandSpec, b_spec: OperandSpec) -> Widths:
@@ -183,7 +196,7 @@ def _forward(
     save_a: bool,
     save_b: bool,
 ) -> tuple[Tensor, Operand, Operand]:
-    """Compute the product. Return it with its operands, which have codes if they are to be saved."""
+    """Compute the product. Return it with its operands, which have codes if those are to be saved."""
     in_integers = means.output is None
     needs_codes = in_integers or by_channel
     strength = widths.strength
