@@ -45,7 +45,7 @@ def cost(
     schedule: Annotated[
         list[str] | None, typer.Option(help="A schedule; repeatable; default: CR.", autocompletion=complete_schedule)
     ] = None,
-    schedules: Annotated[str | None, typer.Option(help="'all' = the paper's ten schedules.")] = None,
+    schedules: Annotated[str | None, typer.Option(help="'ten' (or 'all') = the paper's ten schedules.")] = None,
     bits: Annotated[
         tuple[int, int], typer.Option(metavar="Q_MIN Q_MAX", help="q_min and q_max, unless a schedule has its own.")
     ] = (
@@ -91,9 +91,9 @@ def cost(
     ] = False,
 ) -> None:
     """Count the cost of a model: multiply-accumulates per layer, BitOps of training, and what a schedule saves."""
-    if schedules not in (None, "all"):
-        raise ValueError(f"--schedules must be 'all', got {schedules!r}; use --schedule for individual schedules")
-    specs = [*(schedule or []), *(TEN if schedules == "all" else [])] or ["CR"]
+    if schedules not in (None, "ten", "all"):
+        raise ValueError(f"--schedules must be 'ten', got {schedules!r}; use --schedule for individual schedules")
+    specs = [*(schedule or []), *(TEN if schedules else [])] or ["CR"]
     chosen = [complete(spec, bits, cycles) for spec in specs]
     counted = count_model(model, positive(batch_size, "--batch-size"), keep, policy, aggregation, grid)
     moves: dict[str, Any] = {
