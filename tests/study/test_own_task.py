@@ -142,6 +142,14 @@ def test_an_edited_task_runs_again_and_its_earlier_results_stay(tmp_path, monkey
     assert "source" in cli("results", "--store", str(store)).splitlines()[0]
 
 
+def test_a_study_from_python_takes_grids(tmp_path, monkeypatch):
+    monkeypatch.setattr("bitcycle._study.from_python.engine_of", lambda *arguments: InThisProcess())
+    store = tmp_path / "s.sqlite"
+    bc.study(write(tmp_path), "static:4", seeds=1, steps=4, grid=["mx", "float"], store=store, progress=False)
+    with Store(store) as opened:
+        assert {record.run.grid for record in opened.records()} == {"mx", "float"}
+
+
 def test_reports_results_and_exports_need_no_code(undisturbed, tmp_path):
     told, _ = undisturbed
     store = tmp_path / "s.sqlite"
@@ -236,6 +244,7 @@ def test_a_cluster_engine_is_named(tmp_path):
         ({"schedules": [bc.schedule(lambda step, total: 4)]}, "is a function, which the processes that train do not"),
         ({"schedules": ["static:4"], "strength": [lambda step, total: 0.5]}, "0x|strength"),
         ({"schedules": 5}, "schedules must be a name, a spec, a schedule or a list of them, got 5"),
+        ({"grid": "mxx"}, "mxx"),
         ({"data": "/no/where"}, "/no/where: there is no such file or folder"),
         ({"seeds": 1.5}, r"seeds must be a number of seeds, or a list of seeds, got 1\.5"),
     ],

@@ -33,6 +33,7 @@ def study(
     weights: str | Schedule | Iterable[str | Schedule] | None = None,
     activations: str | Schedule | Iterable[str | Schedule] | None = None,
     strength: str | Iterable[str] | None = None,
+    grid: str | Iterable[str] | None = None,
     model: str = "",
     data: str | Path = "",
     batch_size: int = 0,
@@ -67,6 +68,7 @@ def study(
         weights: A separate schedule for the weights, or several; by default the schedule of the run.
         activations: A separate schedule for the activations, or several; by default the schedule of the run.
         strength: The strength of quantisation as a spec, or several; by default full strength.
+        grid: What a width means, such as ``"mx"``, or several grids; by default ``"integer"``.
         model: One of the task's models; by default the first.
         data: A folder or file with data; by default the task's own.
         batch_size: Samples per step; 0 = the task's default.
@@ -111,6 +113,7 @@ def study(
         "cycles": cycles if cycles is None or isinstance(cycles, int) else list(cycles),
         "steps": steps,
         "backward_bits": "full" if backward_bits is None else backward_bits,
+        "grid": grid if grid is None or isinstance(grid, str) else list(grid),
         "model": model,
         "data": str(data),
         "batch_size": batch_size,
