@@ -195,6 +195,47 @@ def test_a_saved_model_is_a_plain_model(make, tmp_path):
     assert json.loads((tmp_path / "converted" / "config.json").read_text())["architectures"] == [type(plain).__name__]
 
 
+class Tied(torch.nn.Module):
+    """A model whose own forward multiplies, so that its own class is converted."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.linear = torch.nn.Embedding(40, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, input_ids, labels=None):
+        logits = self.linear(self.embedding(input_ids)).mean(1) @ self.embedding.weight.T
+        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+def test_a_model_that_multiplies_itself_gets_its_columns_and_labels(tmp_path):
+    """The Trainer reads from the signature of forward which columns of the data the model takes."""
+    trainer = trainer_for(tmp_path, bc.quantize(Tied()), PrecisionCallback("static:8"), max_steps=1)
+    trainer.train()
+    assert trainer.label_names == ["labels"]
+    assert "eval_loss" in trainer.evaluate()
+
+
+def test_a_model_that_accelerate_has_wrapped_can_be_restored():
+    """Accelerate stores a wrapped forward on the model, which stays there when the model is unwrapped."""
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    AcceleratorState._reset_state(reset_partial_state=True)  # that of the Trainers of other tests
+    accelerator = Accelerator(mixed_precision="bf16", cpu=True)
+    model = bc.quantize(Tied())
+    bc.set_bits(model, forward=3, backward=8)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    prepared, _ = accelerator.prepare(model, optimizer)
+    batch = {"input_ids": torch.randint(0, 40, (4, LENGTH)), "labels": torch.tensor([0, 1, 2, 3])}
+    prepared(**batch)
+    quantised = prepared(**batch)["logits"]
+    restored = bc.restore(accelerator.unwrap_model(prepared))
+    assert type(restored) is Tied
+    assert not torch.equal(restored(**batch)["logits"], quantised)
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
 def test_misuse_is_one_line(tmp_path):
     with pytest.raises(ValueError, match="the model has no quantised layer: convert it first with bc.quantize"):
         trainer_for(tmp_path, tiny_model(), PrecisionCallback(SCHEDULE)).train()

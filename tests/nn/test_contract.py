@@ -1,6 +1,7 @@
 """The contract of every registered layer: one suite over the registry, so that registering a layer tests it."""
 
 import copy
+import inspect
 import pickle
 
 import pytest
@@ -189,6 +190,15 @@ def test_the_same_parameters_before_and_after(case):
     assert [set(vars(module)) for module in layer.modules()] == attributes
     assert list(layer.state_dict()) == keys
     assert same(layer.parameters(), values)
+
+
+@every_case
+def test_the_signature_is_that_of_the_float_layer(case):
+    """Trainers, text generation and exporters read it."""
+    layer, _ = build(case)
+    before = inspect.signature(layer.forward)
+    bc.quantize(layer)
+    assert inspect.signature(layer.forward) == before
 
 
 @every_case

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -283,10 +284,30 @@ def quantized_class(mixin: type[QuantizedLayer], original: type[nn.Module]) -> t
     """Return the class of a quantised layer: the mixin in front of the layer's own class, created once."""
     known = _CLASSES.get((mixin, original))
     if known is None:
-        members = {"__module__": original.__module__, **mixin.wrapped_methods(original)}
-        created = type(mixin.prefix + original.__name__, (mixin.front or mixin, original), members)
+        front = mixin.front or mixin
+        forward = _forward_like(original, front)
+        members = {"__module__": original.__module__, "forward": forward, **mixin.wrapped_methods(original)}
+        created = type(mixin.prefix + original.__name__, (front, original), members)
         known = _CLASSES.setdefault((mixin, original), created)  # another thread may have been faster
     return known
+
+
+def _forward_like(original: type[nn.Module], front: type[ConvertedModule]) -> Callable[..., Any]:
+    """Return a ``forward`` that runs that of the front, with the signature of the layer's own.
+
+    Trainers, text generation and exporters learn from the signature which arguments a model takes.
+    """
+
+    def forward(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        if not isinstance(self, front):  # restored, but a wrapper such as Accelerate's has kept this method
+            return original.forward(self, *arguments, **keywords)
+        return front.forward(self, *arguments, **keywords)  # type: ignore[attr-defined]
+
+    forward.__doc__ = original.forward.__doc__
+    # Not functools.wraps: code that follows __wrapped__ to undo a wrapper would arrive at the float method.
+    with suppress(ValueError):  # a method that is not written in Python may have no signature
+        forward.__signature__ = inspect.signature(original.forward)  # type: ignore[attr-defined]
+    return forward
 
 
 def conversion_of(module: nn.Module) -> Conversion | None:
