@@ -224,7 +224,7 @@ def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
         skips: tuple[Skip, ...] | None = vars(module).get(_SKIPS)
         conversion = conversion_of(module)
         if conversion is not None and conversion.template is not None:
-            skips = (*(skips or ()), *_discovery_so_far(conversion))
+            skips = (*(skips or ()), *_discovery_so_far(module, conversion))
         if skips is None:
             skips = () if conversion is not None or owner_of(name, model) is not None else _why_float(module)
         if skips:
@@ -372,12 +372,12 @@ def _why_float(module: nn.Module) -> tuple[Skip, ...]:
     return () if skip is None else (skip,)
 
 
-def _discovery_so_far(conversion: Conversion) -> Iterator[Skip]:
+def _discovery_so_far(module: nn.Module, conversion: Conversion) -> Iterator[Skip]:
     """Yield why products of a module's own ``forward`` are not sites."""
     if conversion.products_without_grids:
         yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
     elif not conversion.sites:
-        products = products_of_module(conversion.original) or ("found by a run",)
+        products = products_of_module(conversion.original, module) or ("found by a run",)
         yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)
 
 
