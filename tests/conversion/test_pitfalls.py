@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from torch import matmul as product
 from torch import nn
 from torch.nn.utils import parametrizations
 from torch.nn.utils.prune import l1_unstructured
@@ -109,6 +110,31 @@ class OfFunction(WithHelper):
         return AttendFunction.apply(self.layer(x), x)
 
 
+class OfAlias(WithHelper):
+    def forward(self, x):
+        return product(self.layer(x), x.mT)
+
+
+class Attending(WithHelper):
+    def forward(self, x):
+        return attend(self.layer(x), x)
+
+
+class OfBase(Attending):
+    def forward(self, x):
+        return x.sum() + super().forward(x)
+
+
+class OfNamedBase(Attending):
+    def forward(self, x):
+        return x.sum() + super(OfNamedBase, self).forward(x)  # noqa: UP008
+
+
+class OfBaseOfBase(OfBase):
+    def forward(self, x):
+        return x.sum() + super().forward(x)
+
+
 def in_closure(function):
     class OfClosure(WithHelper):
         def forward(self, x):
@@ -129,13 +155,51 @@ def in_closure(function):
         lambda: OfPackage(None),
         lambda: OfFunction(None),
         lambda: in_closure(attend),
+        lambda: WithHelper(torch.matmul),
+        lambda: WithHelper(functools.partial(torch.matmul)),
+        lambda: OfAlias(None),
+        lambda: OfBase(None),
+        lambda: OfNamedBase(None),
+        lambda: OfBaseOfBase(None),
     ],
 )
 def test_products_in_helpers_are_sites(make):
     model = bc.quantize(make())
     bc.set_bits(model, forward=2, backward=8)
-    model(torch.randn(2, 3, 4))
+    model(torch.randn(2, 4, 4))
     assert list(named_sites(model)) == [":matmul", "layer"]
+
+
+def test_a_forward_that_extends_attention_has_the_grids_of_attention():
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return (self.query(x) @ x.mT).softmax(-1) @ x
+
+    class Residual(Attention):
+        def forward(self, x):
+            return x + super().forward(x)
+
+    for kind in (Attention, Residual):
+        assert bc.quantize(kind()).query.bitcycle.recipe.activations == "row"
+
+
+@pytest.mark.parametrize(("first", "last"), [("one", "two"), ("two", "one")])
+def test_the_way_to_a_product_is_the_shortest(first, last):
+    """However the names are ordered, which for a set of strings differs from process to process."""
+    code = f"""
+def {first}(x): return middle(x)
+def middle(x): return {last}(x)
+def {last}(x): return multiply(x)
+def multiply(x): return x @ x.mT
+def forward(self, x): return one(x) + two(x)
+"""
+    namespace = {"__name__": "user_code"}
+    exec(code, namespace)
+    assert scan_for_products(type("Layer", (nn.Module,), {"forward": namespace["forward"]})) == ("@",)
 
 
 def test_a_replaced_forward_with_products_is_named():

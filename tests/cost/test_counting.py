@@ -489,3 +489,34 @@ def test_counting_leaves_layers_as_visible_as_they_were():
     bc.quantize(model, where="*layer")
     bc.cost(model, torch.randn(2, 3, 4))
     assert not model[0].layer.bitcycle.nested
+
+
+class Tied(nn.Module):
+    """Multiplies by the weight of an embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.layer = nn.Embedding(10, 8), nn.Linear(8, 8)
+
+    def forward(self, ids):
+        return self.layer(self.embedding(ids)) @ self.embedding.weight.mT
+
+
+@pytest.mark.parametrize("rules", [{"keep": "embedding"}, {"keep": "layer"}, {"keep": ":matmul"}, {"where": "layer"}])
+def test_counting_leaves_kept_layers_as_they_were(rules):
+    def state():
+        return repr(model), {name: type(module) for name, module in model.named_modules()}
+
+    model, ids = Tied(), torch.tensor([[1, 2]])
+    original = state()
+    bc.quantize(model, **rules)
+    bc.set_bits(model, forward=4, backward=8)
+    model(ids)  # now its sites are known
+    before = state()
+    bc.cost(model, ids)
+    bc.cost(model, ids)
+    with Meter(model):
+        model(ids)
+    assert state() == before
+    bc.restore(model)
+    assert state() == original

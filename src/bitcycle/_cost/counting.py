@@ -18,7 +18,7 @@ from bitcycle.arithmetic.control import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATI
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.convert import convert_layer, convert_module, hide_nested_layers, restore_layer
+from bitcycle.conversion.convert import apply_conversion, convert_module, hide_nested_layers, restore_layer
 from bitcycle.conversion.sites import conversions, named_sites
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.nn.families import load_families
@@ -151,13 +151,17 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
     full precision.
     """
     is_float = all(conversion_of(module) is None for module in model.modules())
-    kept = {module for module in model.modules() if (c := conversion_of(module)) is not None and c.mixin is KeptLayer}
+    kept = [
+        (module, conversion)
+        for module in model.modules()
+        if (conversion := conversion_of(module)) is not None and conversion.mixin is KeptLayer
+    ]
     added: set[nn.Module] = set()
     floating: set[nn.Module] = set()
     extra: list[tuple[Conversion, str]] = []
     nested = [(conversion, conversion.nested) for _, conversion in conversions(model)]
     try:
-        for module in kept:
+        for module, _ in kept:
             restore_layer(module)
         for name, module in list(model.named_modules()):
             if (converted := conversion_of(module)) is not None:
@@ -175,15 +179,15 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
                 added.add(module)
                 if not is_float or "aggregate" in conversion.sites:
                     floating.add(module)
-        hide_nested_layers(model)
+        added.update(hide_nested_layers(model))
         yield floating
     finally:
         for converted, local in extra:
             del converted.sites[local]
         for module in added:
             restore_layer(module)
-        for module in kept:
-            convert_layer(module, KeptLayer, EVERYTHING, {})
+        for module, conversion in kept:
+            apply_conversion(module, conversion)
         for conversion, before in nested:
             conversion.nested = before
 

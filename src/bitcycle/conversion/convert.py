@@ -224,7 +224,7 @@ def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
         skips: tuple[Skip, ...] | None = vars(module).get(_SKIPS)
         conversion = conversion_of(module)
         if conversion is not None and conversion.template is not None:
-            skips = (*(skips or ()), *_discovery_so_far(conversion))
+            skips = (*(skips or ()), *_discovery_so_far(module, conversion))
         if skips is None:
             skips = () if conversion is not None or owner_of(name, model) is not None else _why_float(module)
         if skips:
@@ -240,13 +240,19 @@ def activation_choice(model: nn.Module) -> ActivationChoice | None:
 
 def convert_layer(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, sites: dict[str, Site]) -> None:
     """Put a mixin in front of a layer's class, with sites by their local names."""
-    original = target_class(module)
-    vars(module)["bitcycle"] = Conversion(mixin, original, recipe, sites)
-    if type(module) is original:
-        module.__class__ = quantized_class(mixin, original)
-        mixin.attach(module)
+    apply_conversion(module, Conversion(mixin, target_class(module), recipe, sites))
+
+
+def apply_conversion(module: nn.Module, conversion: Conversion) -> None:
+    """Put the mixin of a conversion in front of the class of a float layer."""
+    assert conversion_of(module) is None, f"{type(module).__name__} is already converted"
+    vars(module)["bitcycle"] = conversion
+    converted = quantized_class(conversion.mixin, conversion.original)
+    if type(module) is conversion.original:
+        module.__class__ = converted
+        conversion.mixin.attach(module)
     else:  # a lazy module takes this class when it learns its shape
-        vars(module)["cls_to_become"] = quantized_class(mixin, original)
+        vars(module)["cls_to_become"] = converted
 
 
 def restore_layer(module: nn.Module) -> None:
@@ -322,8 +328,12 @@ def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rul
     return skips
 
 
-def hide_nested_layers(model: nn.Module) -> None:
-    """Hide the products of layers from the modules in whose own ``forward`` they run."""
+def hide_nested_layers(model: nn.Module) -> list[nn.Module]:
+    """Hide the products of layers from the modules in whose own ``forward`` they run.
+
+    Return the layers in full precision that were converted for that.
+    """
+    kept = []
     for outer in model.modules():
         conversion = conversion_of(outer)
         if conversion is None or conversion.template is None:
@@ -336,6 +346,8 @@ def hide_nested_layers(model: nn.Module) -> None:
                 inner.nested = inner.template is None
             elif any(skip.kind.is_chosen for skip in vars(module).get(_SKIPS, ())):
                 convert_layer(module, KeptLayer, conversion.recipe, {})
+                kept.append(module)
+    return kept
 
 
 def set_execution(model: nn.Module, execution: Execution) -> None:
@@ -360,12 +372,12 @@ def _why_float(module: nn.Module) -> tuple[Skip, ...]:
     return () if skip is None else (skip,)
 
 
-def _discovery_so_far(conversion: Conversion) -> Iterator[Skip]:
+def _discovery_so_far(module: nn.Module, conversion: Conversion) -> Iterator[Skip]:
     """Yield why products of a module's own ``forward`` are not sites."""
     if conversion.products_without_grids:
         yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
     elif not conversion.sites:
-        products = products_of_module(conversion.original) or ("found by a run",)
+        products = products_of_module(conversion.original, module) or ("found by a run",)
         yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dis
 import inspect
+import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -47,9 +48,9 @@ def scan_for_products(
     >>> scan_for_products(Scores)
     ('@',)
     """
-    scan = _Scan(PRODUCTS, {getattr(layer, method, None) for method in skip})
     owner = layer if module is None else module  # an empty container is false
-    return tuple(sorted(set().union(*(scan.of(getattr(layer, method, None), owner) for method in methods))))
+    roots = [getattr(layer, method, None) for method in methods]
+    return tuple(sorted(_scan(roots, owner, PRODUCTS, [getattr(layer, method, None) for method in skip])))
 
 
 def methods_that_multiply(layer: type[nn.Module], base: type[nn.Module] = nn.Module) -> tuple[str, ...]:
@@ -79,7 +80,7 @@ def products_of_function(function: object) -> tuple[str, ...]:
     >>> products_of_function(lambda x: x @ x)
     ('@',)
     """
-    return tuple(sorted(_Scan(PRODUCTS).of(function, None)))
+    return tuple(sorted(_scan([function], None, PRODUCTS)))
 
 
 def sums_of_products(layer: type[nn.Module], methods: tuple[str, ...]) -> tuple[str, ...]:
@@ -113,28 +114,57 @@ def scan_for_names(layer: type[nn.Module], names: set[str]) -> set[str]:
     >>> scan_for_names(Weights, {"softmax", "tril"})
     {'softmax'}
     """
-    return _Scan(names).of(layer.forward, layer)
+    return _scan([layer.forward], layer, names)
 
 
-@dataclass
-class _Scan:
-    """A search for names in a method, in the methods that it calls, and in functions of user code that it calls."""
+def _scan(roots: Iterable[object], owner: object, wanted: set[str], skip: Iterable[object] = ()) -> set[str]:
+    """Return the wanted names, and ``@``, in the code of functions, and of what they call in methods and user code.
 
-    wanted: set[str]
-    done: set[object] = field(default_factory=set)
+    ``owner`` is what ``self`` stands for in the roots; functions in ``skip`` are not scanned. The scan goes breadth
+    first, so that each function is reached by the fewest calls, and the result does not depend on an order of names.
+    """
+    torch_functions = _torch_functions(wanted)
+    skipped = [_unwrap(called, owner)[0] for called in skip]
+    found: set[str] = set()
+    done: set[tuple[object, int]] = set()
+    level = [(root, owner) for root in roots]
+    for _ in range(_DEPTH + 1):
+        calls, level = level, []
+        for called, caller in calls:
+            target, owner = _unwrap(called, caller)
+            if id(target) in torch_functions:
+                found.add(torch_functions[id(target)])
+                continue
+            function, owner = _function_of(target, owner)
+            if function is None or function in skipped or (function, id(owner)) in done:
+                continue
+            done.add((function, id(owner)))
+            names = _names(function.__code__)
+            found |= names.others & wanted | ({"@"} if names.has_operator else set())
+            level += ((_attribute(owner, name), owner) for name in names.of_self)
+            level += ((_inherited(function, owner, name), owner) for name in names.of_super)
+            level += ((helper, owner) for helper in _helpers(function, names.others, torch_functions))
+    return found
 
-    def of(self, called: object, owner: object, depth: int = _DEPTH) -> set[str]:
-        """Return the wanted names in the code of what is called, and ``@``; ``owner`` is what ``self`` stands for."""
-        function, owner = _function_of(called, owner)
-        if function is None or function in self.done:
-            return set()
-        self.done.add(function)
-        self_names, other_names, has_operator = _names(function.__code__)
-        found = other_names & self.wanted | ({"@"} if has_operator else set())
-        if depth:
-            helpers = [*(_attribute(owner, name) for name in self_names), *_helpers(function, other_names)]
-            found = found.union(*(self.of(helper, owner, depth - 1) for helper in helpers))
-        return found
+
+def _torch_functions(names: Iterable[str]) -> dict[int, str]:
+    """Return the names of torch's functions by their identities, by which they are known under any other name."""
+    owners = (torch, torch.Tensor, torch.linalg, torch.sparse, torch.nn.functional, operator)
+    found = ((getattr(owner, name, None), name) for owner in owners for name in names)
+    return {id(function): name for function, name in found if function is not None}
+
+
+def _unwrap(called: object, owner: object) -> tuple[object, object]:
+    """Return what a bound, partial or decorated function calls, and what its ``self`` stands for."""
+    while True:
+        if isinstance(called, MethodType):
+            owner, called = called.__self__, called.__func__
+        elif isinstance(called, partial):
+            called = called.func
+        elif callable(called) and hasattr(called, "__wrapped__"):
+            called = inspect.unwrap(called)
+        else:
+            return called, owner
 
 
 def _attribute(owner: object, name: str) -> object:
@@ -143,21 +173,28 @@ def _attribute(owner: object, name: str) -> object:
     return own.get(name) if name in own else getattr(owner if isinstance(owner, type) else type(owner), name, None)
 
 
+def _inherited(function: FunctionType, owner: object, name: str) -> object:
+    """Return what ``super().name`` is in a method."""
+    kind = owner if isinstance(owner, type) else type(owner)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    if "__class__" in cells:
+        defining = _value(cells["__class__"])
+    else:  # super(Class, self)
+        methods = ((base, vars(base).get(function.__name__)) for base in kind.__mro__)
+        defining = next((base for base, method in methods if _unwrap(method, owner)[0] is function), None)
+    return getattr(super(defining, kind), name, None) if defining in kind.__mro__ else None
+
+
 def _function_of(called: object, owner: object) -> tuple[FunctionType | None, object]:
     """Return the Python function that runs if something is called, and what its ``self`` stands for.
 
     There is none if a module is called, which is scanned by itself.
     """
-    called = inspect.unwrap(called) if callable(called) else called
     match called:
         case nn.Module():
             return None, owner
         case FunctionType():
             return called, owner
-        case MethodType():
-            return _function_of(called.__func__, called.__self__)
-        case partial():
-            return _function_of(called.func, owner)
         case type():
             return (
                 _function_of(called.forward, called) if issubclass(called, torch.autograd.Function) else (None, owner)
@@ -166,7 +203,7 @@ def _function_of(called: object, owner: object) -> tuple[FunctionType | None, ob
     return (method, called) if isinstance(method, FunctionType) else (None, owner)
 
 
-def _helpers(function: FunctionType, names: set[str]) -> Iterator[object]:
+def _helpers(function: FunctionType, names: set[str], torch_functions: Container[int]) -> Iterator[object]:
     """Yield what a function may call by these names: variables of its closure, of its module and of other modules."""
     own = (function.__module__ or "").partition(".")[0]
     if own == "torch":
@@ -178,7 +215,8 @@ def _helpers(function: FunctionType, names: set[str]) -> Iterator[object]:
         is_module = isinstance(value, ModuleType)
         place = getattr(value, "__name__" if is_module else "__module__", None) or type(value).__module__
         package = str(place).partition(".")[0]
-        if id(value) in seen or (package != own and package in _NOT_FOLLOWED):
+        is_followed = package == own or package not in _NOT_FOLLOWED or id(value) in torch_functions
+        if id(value) in seen or not is_followed:
             continue
         seen.add(id(value))
         if is_module:
@@ -198,26 +236,47 @@ def _value(cell: CellType) -> object:
         return None
 
 
-def _names(code: CodeType, self_name: str | None = None) -> tuple[set[str], set[str], bool]:
-    """Return the attributes of ``self``, all other names and attributes, and whether ``@`` is used.
+@dataclass
+class _Names:
+    """The names in the code of a function."""
 
-    ``self_name`` is the name of ``self`` in an enclosing method.
-    """
+    of_self: set[str] = field(default_factory=set)
+    """Attributes of ``self``."""
+    of_super: set[str] = field(default_factory=set)
+    """Attributes of ``super()``."""
+    others: set[str] = field(default_factory=set)
+    """All other names and attributes."""
+    has_operator: bool = False
+    """Whether ``@`` is used."""
+
+
+def _names(code: CodeType, self_name: str | None = None) -> _Names:
+    """Return the names in code. ``self_name`` is the name of ``self`` in an enclosing method."""
     self_name = self_name or (code.co_varnames[0] if code.co_argcount else "self")
-    self_names: set[str] = set()
-    other_names: set[str] = set()
-    has_operator = False
-    top = None  # the variable on top of the stack
+    names = _Names()
+    calls_super = False
+    top = ""  # the variable on top of the stack, or "super()"
     for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_METHOD", "LOAD_ATTR", "LOAD_NAME"):
-            (self_names if top == self_name else other_names).add(str(instruction.argval))
-        has_operator |= instruction.opname == "BINARY_OP" and instruction.argrepr in ("@", "@=")
-        top = None
-        if instruction.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
-            top = instruction.argval[-1] if isinstance(instruction.argval, tuple) else instruction.argval
+        opname, value = instruction.opname, instruction.argval
+        before, top = top, ""
+        if opname in ("LOAD_GLOBAL", "LOAD_METHOD", "LOAD_ATTR", "LOAD_NAME"):
+            kind = {self_name: names.of_self, "super()": names.of_super}.get(before, names.others)
+            kind.add(str(value))
+            calls_super |= opname == "LOAD_GLOBAL" and value == "super"
+        elif opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+            top = value[-1] if isinstance(value, tuple) else value
+        elif opname == "CALL":
+            calls_super, top = False, "super()" if calls_super else ""
+        elif opname == "LOAD_SUPER_ATTR":  # super().name from Python 3.12 on
+            calls_super = False
+            names.of_super.add(str(value))
+        elif opname == "BINARY_OP":
+            names.has_operator |= instruction.argrepr in ("@", "@=")
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            inner_self, inner_others, inner_operator = _names(constant, self_name)
-            self_names, other_names = self_names | inner_self, other_names | inner_others
-            has_operator |= inner_operator
-    return self_names, other_names, has_operator
+            inner = _names(constant, self_name)
+            names.of_self |= inner.of_self
+            names.of_super |= inner.of_super
+            names.others |= inner.others
+            names.has_operator |= inner.has_operator
+    return names
