@@ -97,7 +97,10 @@ class _Baseline:
 
 
 class _Template:
-    """The numbers of the site that new sites of a module start with; sites that a step discovers get them too."""
+    """The numbers of the site that new sites of a module start with.
+
+    Sites that a step discovers get them too, but with the noise of their own name.
+    """
 
     def __init__(self, template: Site) -> None:
         self.template, self.numbers, self.baseline = template, template.control.clone(), template.baseline
@@ -105,6 +108,7 @@ class _Template:
     def restore(self) -> None:
         for site in (self.template, *self.template.followers):
             site.control[:KEY] = self.numbers[:KEY]
+            site.rename(site.name)  # with the noise of this name
             site.baseline = self.baseline
 
 

@@ -19,8 +19,8 @@ class PrecisionConverter:
 
     It has the methods of torchtitan's ``ModelConverter``. The trainer calls ``convert`` on the new model, before it is
     sharded, compiled or divided into stages, and ``post_optimizer_hook`` after each step. Save the converter with the
-    trainer's checkpoints: it has ``state_dict`` and ``load_state_dict``. Stages of a pipeline are copies of the converted
-    model: call :meth:`attach` with them before a resumed training continues.
+    trainer's checkpoints: it has ``state_dict`` and ``load_state_dict``. Stages of a pipeline are copies of the
+    converted model: call :meth:`attach` with them before a resumed training continues.
 
     Args:
         schedule: A schedule, or its spec such as ``"RTH:3-8"``.
@@ -130,8 +130,8 @@ class PrecisionConverter:
         controlled = (site for part in parts for site in sites(part, self._settings.where or None).values())
         if any(int(site.control[STEP]) != step for site in controlled):
             raise ValueError(
-                f"the model was not at the bits of step {step}, because the state of the converter was loaded for another "
-                "model: call attach(model_parts) before the first step of a resumed training"
+                f"the model was not at the bits of step {step}, because the state of the converter was loaded for "
+                "another model: call attach(model_parts) before the first step of a resumed training"
             )
 
 
