@@ -2,7 +2,8 @@
 
     python examples/converter_loop.py
 
-In torchtitan, register the converter with the trainer and add it to the states of its checkpoints.
+In torchtitan, register the converter with the trainer and add it to the states of its checkpoints. With pipeline
+parallelism, also call converter.attach(model_parts) before training starts.
 """
 
 import argparse

@@ -107,6 +107,20 @@ def test_several_schedules_for_several_parts():
         second.step()
 
 
+def test_every_site_follows_the_schedule_on_its_own_grid():
+    model = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+    bc.quantize(model[0], bc.Recipe(grid="float"))
+    bc.quantize(model[1])
+    p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=6, backward_bits="linear-rise:3-8")
+    widths = []
+    for _ in range(6):
+        widths.append([(site.forward_bits, site.backward_bits) for site in sites(model).values()])
+        p.step()
+    floats, integers = zip(*widths, strict=True)
+    assert floats == tuple((q, q) for q in (4, 4, 6, 6, 6, 8))
+    assert integers == tuple((q, q) for q in (3, 4, 5, 6, 6, 7))
+
+
 def test_two_schedulers_on_one_site_warn_once():
     model = model_of_two()
     first = bc.PrecisionScheduler(model, "static:3", total_steps=10, where="0")

@@ -96,7 +96,8 @@ class PrecisionScheduler:
     def current(self) -> StepBits:
         """Bits of weights, activations and gradients, and the strength, at the current step.
 
-        Where the grid lacks a width of the schedule, it is the next larger one that the grid has.
+        Where the grid lacks a width of the schedule, it is the next larger one that the grid has. If the sites have
+        different grids, it is that of the first site.
         """
         scheduled = self.schedules.at(self.current_step, self.total_steps)
         grid = self._sites[0].settings.grid
@@ -219,7 +220,7 @@ class PrecisionScheduler:
 
     def _go_to(self, step: int) -> None:
         self.current_step = step
-        now = self.current
+        now = self.schedules.at(step, self.total_steps)
         write_bits(
             self._sites,
             now.weights,

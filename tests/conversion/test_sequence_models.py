@@ -313,6 +313,23 @@ def test_the_check_measures_what_the_inputs_allow():
         bc.check_causality(model, torch.randn(2, 4), tokens="words")
 
 
+class NanIf(nn.Module):
+    def __init__(self, is_nan):
+        super().__init__()
+        self.is_nan = is_nan
+
+    def forward(self, x):
+        return torch.where(self.is_nan(x), torch.nan, x)
+
+
+def test_the_check_sees_outputs_that_become_nan():
+    x = torch.ones(2, 8, 4)
+    changed = bc.check_causality(NanIf(lambda x: x[:, 2:3] != x[:, 7:8]), x)  # not in every comparison
+    assert not changed.is_causal
+    assert str(changed).startswith("later tokens change earlier outputs: yes")
+    assert bc.check_causality(NanIf(lambda x: torch.arange(8)[:, None] == 3), x).is_causal
+
+
 class Head(nn.Module):
     """A classifier with a softmax and a linear product, which is no attention."""
 

@@ -224,6 +224,26 @@ def test_values_that_are_not_finite_stay_so(tmp_path, kernels):
     assert np.isfinite(found[2:]).all()
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_calibration_batch_with_nan_fixes_no_range(tmp_path, place):
+    model, path = converted(nn.Linear(8, 4), 4), tmp_path / "model.onnx"
+    batches = [VECTORS, VECTORS, VECTORS]
+    batches[place] = torch.full_like(VECTORS, torch.nan)
+    bc.export_onnx(model, VECTORS, path, calibration=batches, compare_float=False)
+    assert bc.check_onnx(path, model, [3 * VECTORS]).relative_difference < 1e-5  # as far as no calibration allows
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_convolution_without_a_finite_range_stays_in_floating_point(tmp_path, place):
+    model = converted(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sigmoid()), 8)
+    batches = [IMAGES, IMAGES]
+    batches[place] = torch.full_like(IMAGES, torch.nan)
+    found = bc.export_onnx(
+        model, IMAGES, tmp_path / "m.onnx", calibration=batches, compare_float=False, kernels="integer"
+    )
+    assert "float kernel: the range of the result is not finite" in [each.reason for each in found.deviations]
+
+
 def test_the_check_sees_another_model(tmp_path):
     model = converted(mlp(), 8)
     bc.export_onnx(model, VECTORS, tmp_path / "model.onnx", compare_float=False)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import bitcycle as bc
+from bitcycle.conversion.sites import sites
 from bitcycle.integrations.torchtitan import PrecisionConverter
 
 SCHEDULE = "CR:2-8:cycles=2"
@@ -50,6 +51,35 @@ def test_stages_that_are_copies_of_the_model_follow():
         expected = bc.schedule(SCHEDULE)(step, 8)
         assert [bc.summary(stage).sites[0].forward for stage in stages] == [expected] * 2
     assert converter.state_dict()["step"] == 3
+
+
+@pytest.mark.parametrize("attach_first", [False, True])
+def test_the_first_step_of_resumed_stages_has_the_bits_and_the_noise_of_that_step(attach_first):
+    model, converter = converted()
+    for _ in range(3):
+        converter.post_optimizer_hook(model)
+    expected = [site.control.clone() for site in sites(model).values()]
+
+    resumed, after = converted()
+    stages = [copy.deepcopy(resumed)[:1], copy.deepcopy(resumed)[2:]]
+    if attach_first:
+        after.attach(stages)
+    after.load_state_dict(converter.state_dict())
+    after.attach(stages)
+    found = [site.control for stage in stages for site in sites(stage).values()]
+    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+    after.post_optimizer_hook(stages)
+    assert after.state_dict()["step"] == 4
+
+
+def test_resumed_stages_that_were_not_attached_are_an_error():
+    model, converter = converted()
+    stages = [copy.deepcopy(model)]
+    converter.load_state_dict({"step": 3})
+    with pytest.raises(ValueError, match=r"not at the bits of step 3.*call attach\(model_parts\)"):
+        converter.post_optimizer_hook(stages)
+    converter.post_optimizer_hook(nn.Sequential(model))  # a wrapper of the converted model, with the same sites
+    assert converter.state_dict()["step"] == 4
 
 
 def test_misuse_is_one_line():

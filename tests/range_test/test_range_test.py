@@ -14,7 +14,7 @@ from torch import nn
 import bitcycle as bc
 from bitcycle._range_test import Conclusion, LevelVerdict, range_test
 from bitcycle._range_test.judging import _mann_whitney_z, _p_of_slope
-from bitcycle.conversion.sites import sites
+from bitcycle.conversion.sites import named_sites, sites
 
 
 class Made:
@@ -215,6 +215,38 @@ def test_rounding_noise_differs_with_the_seed():
     test = range_test(model, step, batches[:1], optimizer=optimizer, levels=(8,), backward_bits=2, longest=60)
     assert len(set(test.evidence[0].curves)) == 3
     assert len(set(test.reference.curves)) == 1
+
+
+class MultipliesItself(nn.Module):
+    """A model whose product is discovered when it runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(16, 1, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+def test_rounding_noise_of_discovered_sites_differs_with_the_seed_and_is_restored():
+    model = bc.quantize(MultipliesItself())
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    x = torch.randn(64, 16, generator=torch.Generator().manual_seed(1))
+
+    def step(batch):
+        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    test = range_test(model, step, [0], optimizer=optimizer, levels=(8,), backward_bits=2)
+    assert len(set(test.evidence[0].curves)) == 3
+    ran = bc.quantize(MultipliesItself())
+    ran(x)
+    controls = [[site.control.tolist() for site in named_sites(each).values()] for each in (model, ran)]
+    assert controls[0] == controls[1]
+    assert len(controls[0]) == 1
 
 
 @given(*[st.lists(st.integers(-5, 5).map(float), min_size=3, max_size=30)] * 2)

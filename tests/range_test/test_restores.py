@@ -2,6 +2,7 @@
 
 import copy
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -152,6 +153,17 @@ def test_other_optimizers_step_freely_afterwards():
     setting = Setting()
     setting.test()
     Setting().step(setting.batches[0])
+
+
+def test_other_threads_train_freely_meanwhile():
+    setting, other = Setting(), Setting()
+
+    def step(batch):
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(other.optimizer.step).result()
+        return setting.step(batch)
+
+    setting.test(step)  # an optimiser that is refused would raise here
 
 
 def test_a_step_that_sets_bits_is_refused():

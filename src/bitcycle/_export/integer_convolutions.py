@@ -40,14 +40,16 @@ def quantize_convolutions(path: Path, batches: Iterable[Any]) -> list[Deviation]
     results = [result for result in map(_result, convolutions) if not _goes_to_a_grid(result)]
     outputs = [result for result in results if result.is_graph_output()]
     inner = [result for result in results if not result.is_graph_output()]
-    if inner:
-        ranges = _ranges(model, inner, batches)
-        for result in inner:
-            _put_on_grid(model.graph, result, FixedGrid.of(ranges[result.name], BYTE_BITS))
+    ranges = _ranges(model, inner, batches) if inner else {}
+    on_grids = [result for result in inner if ranges[result.name].is_finite]
+    for result in on_grids:
+        _put_on_grid(model.graph, result, FixedGrid.of(ranges[result.name], BYTE_BITS))
+    others = [result for result in inner if not ranges[result.name].is_finite]
     RemoveUnusedNodesPass()(model)  # what was folded: onnxruntime warns of each constant that nothing uses
     ir.save(model, path)
     return [
-        *(Deviation(str(x.name), "the result has an 8-bit grid of its own, for the integer kernel") for x in inner),
+        *(Deviation(str(x.name), "the result has an 8-bit grid of its own, for the integer kernel") for x in on_grids),
+        *(Deviation(str(x.name), "float kernel: the range of the result is not finite") for x in others),
         *(Deviation(str(x.name), "float kernel: the result is an output of the model") for x in outputs),
     ]
 
@@ -119,8 +121,8 @@ def _ranges(model: ir.Model, results: list[ir.Value], batches: Iterable[Any]) ->
     found: dict[str | None, Range] = {}
     for batch in batches:
         for name, values in zip(names, session.run(names, feed(session, batch)), strict=True):
-            old = found.get(name, Range(0.0, 0.0))
-            found[name] = Range(min(float(values.min()), old.low), max(float(values.max()), old.high))
+            own = Range(float(values.min()), float(values.max()))
+            found[name] = own.joined(found.get(name, own))
     return found
 
 

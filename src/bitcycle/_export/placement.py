@@ -205,7 +205,7 @@ class OnnxPlacement:
     def _fixed_grid(self, site: Site, operand: str, spec: OperandSpec, always: bool = False) -> FixedGrid | None:
         """Return the grid of a recorded range; None if the grid of the operand follows its values."""
         found = self.recording.ranges.get((site, operand))
-        if found is None or spec.dims is not None or not (always or self.calibrated) or not _is_finite(*found):
+        if found is None or spec.dims is not None or not (always or self.calibrated) or not found.is_finite:
             return None
         return FixedGrid.of(found, _width(site, spec), is_symmetric(site))
 
@@ -224,7 +224,3 @@ def _width(site: Site, spec: OperandSpec) -> int:
     width = site.precision(training=False).width(spec.role)
     assert isinstance(width, int)
     return width
-
-
-def _is_finite(low: float, high: float) -> bool:
-    return high - low < float("inf")  # false for NaN too

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,6 +22,15 @@ class Range(NamedTuple):
 
     low: float
     high: float
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether there is a grid of this range."""
+        return self.high - self.low < math.inf  # false for NaN too
+
+    def joined(self, other: Range) -> Range:
+        """Return the range of the values of both; it is NaN if one of them is."""
+        return Range(float(np.minimum(self.low, other.low)), float(np.maximum(self.high, other.high)))
 
 
 class Recording(Observer):
@@ -44,9 +55,8 @@ class Recording(Observer):
         if is_stored:
             self._values[key] = after
         if x.numel():
-            low, high = (float(end) for end in torch.aminmax(x))
-            old = self.ranges.get(key, Range(low, high))
-            self.ranges[key] = Range(min(low, old.low), max(high, old.high))
+            found = Range(*(float(end) for end in torch.aminmax(x)))
+            self.ranges[key] = found.joined(self.ranges.get(key, found))
 
     def weight(self, site: Site, operand: str) -> Tensor | None:
         """Return the weight that is an operand of a site; None if the operand is an activation."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,10 +55,11 @@ class Snapshot:
 
     @contextmanager
     def no_other_optimizer(self) -> Iterator[None]:
-        """Raise a ValueError before an optimiser steps that is not part of this snapshot."""
+        """Raise a ValueError before an optimiser steps in this thread that is not part of this snapshot."""
+        thread = threading.get_ident()
 
         def refuse(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-            if not any(optimizer is known for known in self.optimizers):
+            if threading.get_ident() == thread and not any(optimizer is known for known in self.optimizers):
                 raise ValueError(
                     f"step(batch) uses an optimiser ({type(optimizer).__name__}) that the range test cannot restore: "
                     "pass it as optimizer=..., or in also=[...]"
@@ -97,7 +99,10 @@ class _Baseline:
 
 
 class _Template:
-    """The numbers of the site that new sites of a module start with; sites that a step discovers get them too."""
+    """The numbers of the site that new sites of a module start with.
+
+    Sites that a step discovers get them too, but with the noise of their own name.
+    """
 
     def __init__(self, template: Site) -> None:
         self.template, self.numbers, self.baseline = template, template.control.clone(), template.baseline
@@ -105,6 +110,7 @@ class _Template:
     def restore(self) -> None:
         for site in (self.template, *self.template.followers):
             site.control[:KEY] = self.numbers[:KEY]
+            site.rename(site.name)  # with the noise of this name
             site.baseline = self.baseline
 
 

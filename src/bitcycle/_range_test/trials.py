@@ -32,9 +32,9 @@ class Trials:
     def __init__(self, model: nn.Module, step: Step, batches: Iterable[Any], most: int, also: list[Any]) -> None:
         if not isinstance(batches, Iterable):
             raise ValueError(f"batches must be a DataLoader, a list or another iterable, got {type(batches).__name__}")
-        self.step, self.batches, self.most = step, batches, most
+        self.model, self.step, self.batches, self.most = model, step, batches, most
         self.generators = list(_generators(batches))
-        self.sites = list(sites(model).values())
+        self.sites: list[Site] = []
         self.snapshot = Snapshot(model, [*also, *self.generators])
 
     def __enter__(self) -> Trials:
@@ -71,6 +71,8 @@ class Trials:
         torch.manual_seed(number)
         for generator in self.generators:
             generator.manual_seed(number)
+        # Those that the first trials discovered, too. These are in full precision and draw no noise.
+        self.sites = list(sites(self.model).values())
         for site in self.sites:
             site.set(forward=level, backward=backward_bits, strength=1.0)
             site.control[KEY] = mix(site.key, seed) >> 1

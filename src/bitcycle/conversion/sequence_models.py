@@ -300,7 +300,8 @@ def _sample(x: Any, sequences: Tensor, batch_dim: int, row: int) -> Any:
 
 
 def _change(outputs: Tensor, expected: Tensor) -> Change:
-    difference = torch.where(outputs == expected, 0.0, (outputs - expected).abs())
+    is_same = (outputs == expected) | (outputs.isnan() & expected.isnan())
+    difference = torch.where(is_same, 0.0, (outputs - expected).abs())
     largest = float(expected[expected.isfinite()].abs().max()) if expected.isfinite().any() else 0.0
     different = (outputs.argmax(-1) != expected.argmax(-1)).double().mean()
     return Change(float(difference.max()) / (largest or 1.0), float(different))
@@ -309,4 +310,5 @@ def _change(outputs: Tensor, expected: Tensor) -> Change:
 def _largest(changes: list[Change]) -> Change | None:
     if not changes:
         return None
-    return Change(max(c.size for c in changes), max(c.predictions for c in changes))
+    sizes = torch.tensor([c.size for c in changes], dtype=torch.float64)
+    return Change(float(sizes.max()), max(c.predictions for c in changes))  # NaN is the largest size
