@@ -1,5 +1,6 @@
 """The claims, domains and figures in the repository fit together, and the docs have the numbers of the figures."""
 
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from bitcycle._evidence.power import powers
 from bitcycle._evidence.repetition import REPEATED, repetitions
 from bitcycle._evidence.studies import lacking, planned_study, restricted, settings_of, unfinished
 from bitcycle._study.store import Store
+from tests.evidence import made_up
 from tests.evidence.made_up import claim, design, figures
 
 FOLDER = Path(__file__).parents[2] / "evidence"
@@ -142,15 +144,15 @@ def test_a_figure_takes_the_setting_that_its_run_has_now(tmp_path):
     assert [each.setting for each in kept.figures] == [each.setting for each in study.runs]
 
 
-def test_progress_counts_planned_figures_alone(tmp_path):
+def test_progress_counts_planned_figures_alone():
     study = planned(DESIGN.domain("digit-graph"), "cycles")
     domain, counted = study.domain, (DESIGN, study.domain, "cycles", Role.JUDGING)
-    assert progress(tmp_path, *counted) == (0, len(study.runs), None)
+    assert progress(*counted, None) == (0, len(study.runs))
     made = [figure(setting, run) for setting, run in study.runs]
     stray = [replace(made[0], setting="gone"), replace(made[1], seed=made[1].seed + domain.seeds)]
-    write(path_of(tmp_path, domain, "cycles", Role.JUDGING), StudyFigures("accuracy", True, (*made[2:], *stray)))
-    assert progress(tmp_path, *counted)[:2] == (len(study.runs) - 2, len(study.runs))
-    assert not progress(tmp_path, *counted).is_complete
+    counted_now = progress(*counted, StudyFigures("accuracy", True, (*made[2:], *stray)))
+    assert counted_now == (len(study.runs) - 2, len(study.runs))
+    assert not counted_now.is_complete
 
 
 def test_figures_are_read_as_they_were_written(tmp_path):
@@ -195,6 +197,35 @@ def test_the_page_has_every_cell():
     assert "bitcycle evidence run d" in text
     assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found, {}, {})
     assert str(Measure.LOSS) in text
+
+
+LOSSES = {"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.6}
+
+
+def test_the_gap_is_told_when_all_of_its_seeds_are_done():
+    deficits = made_up.domain(id="e", seeds=5, gap_of="d", task={"task": "graph", "bits": [1, 8]})
+    both = design(claim(), domains=(made_up.domain(), deficits))
+    own = {("e", "schedules"): figures(LOSSES)["d", "schedules"]}
+    part = markdown_page(both, figures(LOSSES, seeds=[100]) | own, {}, {})
+    assert "The gap is not known yet: 1 of 10 seeds are done." in part
+    assert "The gap of d, which is the unit here, is not known yet: 1 of 10 seeds are done." in part
+    assert "At static" not in part
+    whole = markdown_page(both, figures(LOSSES) | own, {}, {})
+    assert "At static q\\_min, test loss is 1 higher (" in whole
+    assert "than at static q\\_max, over 10 seeds. The paper" in whole
+    assert "At static q\\_min of d (3 bits), test loss is 1 higher (" in whole
+    assert "than at static q\\_max, over 10 seeds. This gap is the unit here." in whole
+    noisy = markdown_page(both, figures({**LOSSES, "static q_min": 1.01}, noise=0.2), {}, {})
+    assert "Static q\\_min is not shown to lose by test loss, so no claim is judged by it." in noisy
+    diverged = markdown_page(both, figures({**LOSSES, "static q_min": math.nan}), {}, {})
+    assert "Static runs diverged by test loss, so no claim is judged by it." in diverged
+
+
+def test_plots_and_means_of_a_study_wait_for_all_of_its_runs():
+    part, whole = (html_page(design(claim()), figures(LOSSES, seeds=range(100, n)), {}, {}) for n in (109, 110))
+    for held_back in ("<figure", "Settings: schedules"):
+        assert held_back not in part
+        assert held_back in whole
 
 
 def test_the_page_has_the_power_of_pilots():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
@@ -57,6 +57,10 @@ class StudyFigures:
     metric: str
     higher_is_better: bool
     figures: tuple[Figure, ...]
+
+    def of_seeds(self, seeds: Collection[int]) -> StudyFigures:
+        """Return the figures of some seeds alone."""
+        return replace(self, figures=tuple(figure for figure in self.figures if figure.seed in seeds))
 
     def by_setting(self, measure: Measure) -> dict[str, dict[int, float]]:
         """Return the quality of each setting by seed."""
@@ -133,7 +137,6 @@ class Progress(NamedTuple):
 
     done: int
     planned: int
-    figures: StudyFigures | None
 
     @property
     def is_complete(self) -> bool:
@@ -141,12 +144,11 @@ class Progress(NamedTuple):
         return self.done == self.planned
 
 
-def progress(folder: Path, design: Design, domain: Domain, kind: str, role: Role) -> Progress:
+def progress(design: Design, domain: Domain, kind: str, role: Role, found: StudyFigures | None) -> Progress:
     """Count the figures that a study has and should have, by setting and seed: nothing is loaded or solved for it."""
     planned = set(product(settings_of(design, domain, kind), design.seeds(domain, role)))
-    found = read(path_of(folder, domain, kind, role))
     there = {(figure.setting, figure.seed) for figure in found.figures} if found else set()
-    return Progress(len(planned & there), len(planned), found)
+    return Progress(len(planned & there), len(planned))
 
 
 def figure_of(setting: str, record: RunResult) -> Figure:

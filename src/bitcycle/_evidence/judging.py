@@ -16,7 +16,7 @@ from statistics import fmean
 
 import numpy as np
 
-from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Rule
+from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Role, Rule
 from bitcycle._evidence.figures import StudyFigures
 from bitcycle._study.statistics.bootstrap import stats
 from bitcycle.advice.non_inferiority import non_inferiority
@@ -118,13 +118,19 @@ def judge(design: Design, figures: AllFigures) -> list[Cell]:
     return [_with_subject(cell, marks) for cell in cells]
 
 
-def gap_of(domain: Domain, figures: AllFigures, measure: Measure) -> Gap | None:
-    """Return the gap of a domain, or of the domain it refers to; None if its runs are not done."""
-    study = figures.get((domain.gap_of or domain.id, GAP))
+def gap_of(
+    design: Design, domain: Domain, figures: AllFigures, measure: Measure, role: Role = Role.JUDGING
+) -> Gap | None:
+    """Return the gap of a domain, or of the domain it refers to; None if no seed has both of its settings.
+
+    Only the seeds that the design has for the role count. Some of them may be missing: see ``Gap.seeds``.
+    """
+    lender = design.gap_domain(domain)
+    study = figures.get((lender.id, GAP))
     if study is None:
         return None
-    qualities = study.by_setting(measure)
-    if not {LOW, HIGH} <= qualities.keys():
+    qualities = study.of_seeds(design.seeds(lender, role)).by_setting(measure)
+    if not {LOW, HIGH} <= qualities.keys() or qualities[LOW].keys().isdisjoint(qualities[HIGH]):
         return None
     found = non_inferiority(qualities[HIGH], qualities[LOW], margin=0.0)
     return Gap(found.difference, found.lower, found.upper, found.pairs)
@@ -230,14 +236,16 @@ def _with_subject(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
 def _effect(
     claim: Claim, domain: Domain, design: Design, figures: AllFigures, measure: Measure
 ) -> tuple[Effect | None, Reason | None]:
-    study, gap = figures.get((domain.id, claim.study)), gap_of(domain, figures, measure)
+    study, gap = figures.get((domain.id, claim.study)), gap_of(design, domain, figures, measure)
     if study is None or gap is None:
         return None, Reason.NO_FIGURES
+    study = study.of_seeds(design.seeds(domain, Role.JUDGING))
     by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
     if not by_seed:
         return None, Reason.NO_FIGURES
-    of_gap = design.domain(domain.gap_of) if domain.gap_of else domain
-    if len(by_seed) < domain.seeds or gap.seeds < of_gap.seeds:  # a look at some of them would decide when to stop
+    if (
+        len(by_seed) < domain.seeds or gap.seeds < design.gap_domain(domain).seeds
+    ):  # a look at some of them would decide when to stop
         return None, Reason.INCOMPLETE
     if not all(map(math.isfinite, [*by_seed.values(), gap.mean])):
         return None, Reason.DIVERGED

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitcycle._evidence.design import Claim, Design, Domain, Measure, Rule
+from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role, Rule
 from bitcycle._evidence.judging import AllFigures, effects_by_seed, gap_of
 from bitcycle._study.statistics.bootstrap import stats
 
@@ -48,11 +48,12 @@ class Power:
         return detectable(self.scatter, self.pilot_seeds - 1, seeds)
 
 
-def power(claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) -> Power | None:
+def power(design: Design, claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) -> Power | None:
     """Return the power of a claim; None if the pilot does not have its settings, or shows no gap."""
-    study, gap = pilots.get((domain.id, claim.study)), gap_of(domain, pilots, measure)
+    study, gap = pilots.get((domain.id, claim.study)), gap_of(design, domain, pilots, measure, Role.TUNING)
     if study is None or gap is None or not gap.mean > 0:
         return None
+    study = study.of_seeds(design.seeds(domain, Role.TUNING))
     by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
     effects = np.array(list(by_seed.values())) / gap.mean
     if len(effects) < 3 or not np.isfinite(effects).all():
@@ -63,7 +64,7 @@ def power(claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) ->
 def powers(design: Design, pilots: AllFigures) -> list[Power]:
     """Return the power of all claims in all domains whose pilots have the settings, by both measures."""
     found = [
-        power(claim, domain, pilots, measure)
+        power(design, claim, domain, pilots, measure)
         for domain in design.domains
         for claim in design.claims_about(domain)
         for measure in Measure

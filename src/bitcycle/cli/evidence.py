@@ -194,16 +194,20 @@ def status(folder: Folder = FOLDER) -> None:
     'bitcycle evidence run' also repeats those whose schedule has changed since.
     """
     from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.figures import progress, total_seconds
+    from bitcycle._evidence.figures import path_of, progress, read, total_seconds
 
     design = read_design(folder)
     rows = []
     for domain in design.domains:
-        judging, pilots = (
-            [progress(folder, design, domain, kind, role) for kind in domain.studies]
+        found = {
+            role: [read(path_of(folder, domain, kind, role)) for kind in domain.studies]
             for role in (Role.JUDGING, Role.TUNING)
+        }
+        judging, pilots = (
+            [progress(design, domain, kind, role, each) for kind, each in zip(domain.studies, of_role, strict=True)]
+            for role, of_role in found.items()
         )
-        seconds = total_seconds(each.figures for each in judging if each.figures)
+        seconds = total_seconds(each for each in found[Role.JUDGING] if each)
         complete = all(each.is_complete for each in judging)
         hours = f"{seconds / 3600:.2f}" if complete else f"{domain.hours:g} est."
         for kind, of_judging, of_pilots in zip(domain.studies, judging, pilots, strict=True):
