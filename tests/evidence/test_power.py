@@ -29,6 +29,19 @@ def test_more_seeds_decide_more_often():
     assert decided(claim(Rule.NO_WORSE), 0.2, MANY, 10) == pytest.approx(decided(claim(), 0.2, MANY, 10), abs=0.03)
 
 
+@pytest.mark.parametrize("rule", Rule)
+@pytest.mark.parametrize("scatter", [0.01, 0.1])
+def test_a_claim_is_decided_by_the_rule_of_verdicts(rule, scatter):
+    """With little scatter, one study in twenty without an effect has a lower bound above zero: a wrong verdict."""
+    seeds = 10
+    draws = np.random.default_rng(0).normal(0, scatter, (4_000, seeds))
+    reach = stats.t.ppf(0.95, seeds - 1) * draws.std(1, ddof=1) / seeds**0.5
+    right = {Rule.GREATER: Mark.CONTRADICTED, Rule.NO_WORSE: Mark.SUPPORTED}[rule]
+    effects = [Effect(m, m - r, m + r, seeds) for m, r in zip(draws.mean(1), reach, strict=True)]
+    expected = sum(verdict(claim(rule), effect) is right for effect in effects) / len(effects)
+    assert decided(claim(rule), scatter, MANY, seeds) == pytest.approx(expected, abs=0.02)
+
+
 def test_a_scatter_from_few_pilots_costs_power():
     assert detectable(0.3, 2, 10) > detectable(0.3, MANY, 10)
 

@@ -221,6 +221,13 @@ def test_the_gap_is_told_when_all_of_its_seeds_are_done():
     assert "Static runs diverged by test loss, so no claim is judged by it." in diverged
 
 
+def test_the_hours_of_a_domain_count_a_run_of_two_studies_once():
+    [study] = figures(LOSSES).values()
+    hours = replace(study, figures=tuple(replace(each, seconds=360.0) for each in study.figures))
+    twice = {("d", "schedules"): hours, ("d", "cycles"): hours}
+    assert "Its runs took 4.0 hours in total." in markdown_page(design(claim()), twice, {}, {})
+
+
 def test_plots_and_means_of_a_study_wait_for_all_of_its_runs():
     part, whole = (html_page(design(claim()), figures(LOSSES, seeds=range(100, n)), {}, {}) for n in (109, 110))
     for held_back in ("<figure", "Settings: schedules"):

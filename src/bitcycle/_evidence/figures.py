@@ -76,11 +76,6 @@ class StudyFigures:
             found.setdefault(figure.setting, []).append(figure.bitops)
         return {setting: math.fsum(costs) / len(costs) for setting, costs in found.items()}
 
-    @property
-    def seconds(self) -> float:
-        """The time of all runs, each counted once."""
-        return math.fsum({figure.run: figure.seconds for figure in self.figures}.values())
-
 
 def path_of(folder: Path, domain: Domain, kind: str, role: Role) -> Path:
     """Return the file of a study."""

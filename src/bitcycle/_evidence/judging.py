@@ -15,6 +15,7 @@ from enum import StrEnum
 from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Role, Rule
 from bitcycle._evidence.figures import StudyFigures
@@ -29,6 +30,8 @@ Qualities = Mapping[str, Mapping[int, float]]
 """The quality of each setting by seed."""
 AllFigures = Mapping[tuple[str, str], StudyFigures]
 """Figures by domain and kind of study."""
+Bounds = float | NDArray[np.float64]
+Decisions = np.bool_ | NDArray[np.bool_]
 
 
 class Mark(StrEnum):
@@ -159,21 +162,27 @@ def _slope_weights(claim: Claim, costs: Mapping[str, float]) -> dict[str, float]
     return dict(zip(claim.settings, (centred / (centred @ centred)).tolist(), strict=True))
 
 
+def decisions(claim: Claim, lower: Bounds, upper: Bounds) -> tuple[Decisions, Decisions]:
+    """Apply the rule of a claim to the bounds of one effect, or of many: is it supported, and is it contradicted?"""
+    if claim.rule is Rule.GREATER:
+        supported, excluded = np.greater(lower, 0), np.less(upper, claim.smallest)
+    else:
+        supported, excluded = np.greater_equal(lower, -claim.smallest), np.less(upper, 0)
+    return supported, ~supported & excluded
+
+
 def verdict(claim: Claim, effect: Effect) -> Mark:
-    """Apply the rule of a claim to its effect.
+    """Return what an effect says about a claim by its rule.
 
     >>> from bitcycle._evidence.design import Contrast
     >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), contrast=Contrast(("CR",), ("LR",)))
     >>> [str(verdict(claim, Effect(0.0, low, high, 5))) for low, high in ((0.01, 0.3), (-0.1, 0.09), (-0.1, 0.2))]
     ['supported', 'contradicted', 'open']
     """
-    if claim.rule is Rule.GREATER:
-        if effect.lower > 0:
-            return Mark.SUPPORTED
-        return Mark.CONTRADICTED if effect.upper < claim.smallest else Mark.OPEN
-    if effect.lower >= -claim.smallest:
+    supported, contradicted = decisions(claim, effect.lower, effect.upper)
+    if supported:
         return Mark.SUPPORTED
-    return Mark.CONTRADICTED if effect.upper < 0 else Mark.OPEN
+    return Mark.CONTRADICTED if contradicted else Mark.OPEN
 
 
 def seeds_to_settle(claim: Claim, effect: Effect) -> int:

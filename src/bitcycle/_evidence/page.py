@@ -189,8 +189,8 @@ def facts(design: Design, domain: Domain, figures: AllFigures) -> list[str]:
     """Return the scale of a domain, its gap, how the paper compares, and what would be a stronger test."""
     low, high = domain.task["bits"]
     judged_by = _measure_name(domain, figures, domain.measure)
-    times = [study.seconds for (id, _), study in figures.items() if id == domain.id]
-    spent = [f"Its runs took {math.fsum(times) / 3600:.1f} hours in total."] if times else []
+    seconds = total_seconds(study for (id, _), study in figures.items() if id == domain.id)
+    spent = [f"Its runs took {seconds / 3600:.1f} hours in total."] if seconds else []
     return [
         f"Scale: {domain.scale}; q_min {low}, q_max {high}; {domain.seeds} judging seeds; judged by {judged_by}.",
         *_gap_facts(design, domain, figures),
