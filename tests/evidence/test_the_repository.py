@@ -24,7 +24,7 @@ from bitcycle._evidence.judging import Mark, judge, seeds_to_settle
 from bitcycle._evidence.page import html_page, markdown_page
 from bitcycle._evidence.power import powers
 from bitcycle._evidence.repetition import REPEATED, repetitions
-from bitcycle._evidence.studies import lacking, planned_study, restricted, settings_of, unfinished
+from bitcycle._evidence.studies import lacking, planned_study, runs_of, settings_of
 from bitcycle._study.store import Store
 from tests.evidence import made_up
 from tests.evidence.made_up import claim, design, figures
@@ -71,9 +71,11 @@ def test_claims_and_domains_fit_together():
 
 def test_a_pilot_has_some_settings_of_a_study():
     study = planned(DESIGN.domain("digit-graph"), "cycles")
-    some = restricted(study, ["CT 2 cycles"])
-    assert {run.schedule for run in some.plan.runs()} == {"CT:2-8:cycles=2"}
-    assert restricted(study, None) == study
+    assert {run.schedule for run in runs_of(study, ["CT 2 cycles"]).values()} == {"CT:2-8:cycles=2"}
+    assert set(runs_of(study)) == {run.name for run in study.plan.runs()}
+    deficits = planned(DESIGN.domain("digits-deficit"), "deficits")
+    [held] = runs_of(deficits, ["length 1 held"]).values()
+    assert held.schedule == "deficit(2@0..200, static:8)"
 
 
 @pytest.mark.parametrize("kind", DESIGN.studies)
@@ -83,9 +85,8 @@ def test_settings_are_known_without_a_plan(kind):
     assert settings_of(DESIGN, study.domain, kind) == list(dict.fromkeys(each.setting for each in study.runs))
 
 
-def test_figures_of_another_machine_are_kept_and_not_trained_again(tmp_path):
+def test_figures_of_another_machine_are_kept(tmp_path):
     study = planned(DESIGN.domain("digit-graph"), "cycles")
-    names = [each.run.name for each in study.runs]
     made = [figure(setting, run) for setting, run in study.runs]
     earlier = StudyFigures("accuracy", True, (*made[:3], replace(made[3], run="a run of an earlier design")))
     with Store(tmp_path / "store.sqlite") as store:
@@ -93,10 +94,6 @@ def test_figures_of_another_machine_are_kept_and_not_trained_again(tmp_path):
         assert kept is not None
         assert kept.figures == tuple(made[:3])
         assert collect(study, store) is None
-    left = unfinished(study, {figure.run for figure in kept.figures})
-    assert left is not None
-    assert [run.name for run in left.runs()] == names[3:]
-    assert unfinished(study, names) is None
 
 
 def test_data_is_a_folder_or_files_with_its_name(tmp_path, monkeypatch):
@@ -132,7 +129,6 @@ def test_figures_of_runs_that_are_no_longer_planned_are_dropped(tmp_path):
         write(path, StudyFigures("accuracy", True, tuple(solved_before)))
         assert update(path, study, store) == (0, len(study.runs))
         assert not path.exists()
-    assert len(unfinished(study, {each.run for each in solved_before}).runs()) == len(study.runs)
 
 
 def test_a_figure_takes_the_setting_that_its_run_has_now(tmp_path):

@@ -153,9 +153,10 @@ def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigu
         "have other seeds.",
         "Rerun": "Figures of finished runs are in evidence/figures, so 'bitcycle evidence run DOMAIN' trains only what "
         "is missing. 'bitcycle evidence repeat DOMAIN' trains a random tenth again and compares all digits. To train a "
-        "domain again, copy the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY'. To rerun one "
-        "cell, look up its study and its settings in evidence/claims.toml, and add them: 'digits/cycles --setting "
-        "\"CR 8 cycles\"'. 'bitcycle evidence page' writes this page, with plots and the means of all settings.",
+        "domain again, copy the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY --store NEW'. To "
+        "rerun one cell, look up its study and its settings in evidence/claims.toml: 'bitcycle evidence run "
+        "digits/cycles --setting \"CR 8 cycles\" --again --folder COPY --store NEW'. 'bitcycle evidence page' "
+        "writes this page, with plots and the means of all settings.",
         "Data": "Domains with real data read it from the folder in the variable BITCYCLE_DATA: planetoid (the files of "
         "'bitcycle data get' for cora, citeseer and pubmed), cifar10 (the first 2,000 images of each batch of CIFAR-10 "
         "in its Python format), bccd (Shenggan/BCCD_Dataset, in the format of Pascal VOC), snli_devtest (the "
