@@ -28,7 +28,7 @@ def draw_ten(path):
 
 def draw_cost(path):
     design = read_design(EVIDENCE)
-    drawing = cost_plot(design.domain(DOMAIN), all_figures(EVIDENCE, design, Role.JUDGING))
+    drawing = cost_plot(design, design.domain(DOMAIN), all_figures(EVIDENCE, design, Role.JUDGING))
     assert drawing is not None
     save(drawing, path)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bitcycle._study.store import Store
 from tests.support.command import bitcycle
 
 TASK = """
@@ -66,10 +67,38 @@ scale = ""
 paper = ""
 settles = ""
 hours = 7"""
+OTHER = """
+[[studies."more widths".part]]
+schedules = ["static q_max", "CR"]
+
+[[studies.deficits.part]]
+lengths = [0, 1]
+window = 0
+diagnostics = false
+
+[[domain]]
+id = "other"
+studies = ["widths", "more widths", "deficits"]
+task = { task = "TASK", bits = [2, 8], steps = 4 }
+COMMON
+"""
+"""A domain of which two studies share runs."""
 SKIPPED = (
     "real: skipped; set BITCYCLE_DATA to the folder that contains planetoid/none\n"
     "pretrained: skipped; install its model: pip install --no-deps no-such-model\n"
 )
+
+
+def completed(domains, folder):
+    """Domains with the keys that all of them share, and their task."""
+    return domains.replace("COMMON", COMMON).replace("TASK", f"{folder / 'small_task.py'}:Small")
+
+
+@pytest.fixture
+def other(tmp_path, evidence):
+    """Add the domain ``other``."""
+    with (tmp_path / "evidence" / "domains.toml").open("a") as file:
+        file.write(completed(OTHER, tmp_path))
 
 
 @pytest.fixture
@@ -79,8 +108,7 @@ def evidence(tmp_path):
     (tmp_path / "small_task.py").write_text(TASK)
     (tmp_path / "evidence").mkdir()
     (tmp_path / "evidence" / "claims.toml").write_text(CLAIMS)
-    domains = DOMAINS.replace("COMMON", COMMON).replace("TASK", f"{tmp_path / 'small_task.py'}:Small")
-    (tmp_path / "evidence" / "domains.toml").write_text(domains)
+    (tmp_path / "evidence" / "domains.toml").write_text(completed(DOMAINS, tmp_path))
 
     def run(*words, **variables):
         environment = {key: value for key, value in os.environ.items() if key != "BITCYCLE_DATA"}
@@ -93,8 +121,8 @@ def test_all_that_can_run_runs_and_is_counted(evidence, tmp_path):
     told = evidence("run", "--workers", "1")
     assert told.returncode == 0, told.stderr
     assert told.stderr.startswith(SKIPPED)
-    assert "small/widths: 4 runs, 4 without figures\n" in told.stdout
-    assert "small/long names: 2 runs, 2 without figures\n" in told.stdout
+    assert "small/widths: 4 runs, 4 to train\n" in told.stdout
+    assert "small/long names: 2 runs, 2 to train\n" in told.stdout
     listed = [line.split("  ") for line in evidence("status").stdout.splitlines()]
     cells = [[cell.strip() for cell in line if cell] for line in listed]
     assert cells[:2] == [
@@ -108,7 +136,7 @@ def test_all_that_can_run_runs_and_is_counted(evidence, tmp_path):
     path.write_text(f"{written}static q_min,static:2,100,0.5,0.1,1,1.0,a run of an earlier design,\n")
     again = evidence("run", "--workers", "1")
     assert again.returncode == 0, again.stderr
-    assert "small/widths: 4 runs, 0 without figures\n" in again.stdout
+    assert "small/widths: 4 runs, 0 to train\n" in again.stdout
     assert "small-widths.csv: dropped 1 figure of runs that are no longer planned\n" in again.stderr
     assert path.read_text() == written
 
@@ -156,8 +184,8 @@ def test_a_mistake_is_told_in_one_line(evidence, tmp_path, words, variables, err
 def test_a_setting_chooses_the_studies_that_have_it(evidence):
     told = evidence("run", "small", "--setting", "CR here", "--workers", "1")
     assert told.returncode == 0, told.stderr
-    assert told.stdout == "small/long names: 2 runs, 2 without figures\n"
-    assert "small/long names: 2 runs, 0 without figures" in evidence("run", "small/long-names").stdout
+    assert told.stdout == "small/long names: 2 runs, 2 to train\n"
+    assert "small/long names: 2 runs, 0 to train" in evidence("run", "small/long-names").stdout
     again = evidence("repeat", "--share", "50", "--workers", "1")
     assert again.returncode == 0, again.stderr
     assert "1 run of 2, 0 repeated before\n   1/1 " in again.stdout
@@ -166,6 +194,46 @@ def test_a_setting_chooses_the_studies_that_have_it(evidence):
     assert "2 runs of 2, 1 repeated before\n   2/2 " in more.stdout
     assert "2 of 2 repeated runs equal" in more.stdout
     assert "2 runs of 2, 0 repeated before" in evidence("repeat", "--share", "100", "--again", "--workers", "1").stdout
+
+
+def test_a_setting_of_deficits_is_trained_alone_and_roles_are_stored_apart(evidence, other, tmp_path):
+    one = ("other/deficits", "--setting", "length 1 held", "--workers", "1")
+    assert evidence("run", *one).stdout == "other/deficits: 2 runs, 2 to train\n"
+    assert evidence("run", *one, "--pilot").stdout == "other/deficits: 1 run, 1 to train\n"
+    with Store(tmp_path / "out" / "evidence.sqlite") as store:
+        assert len(store.done()) == 3
+        judging, pilots = (store.study(f"other-deficits-{role}") for role in ("judging", "tuning"))
+        assert [{run.seed for run in study.runs} for study in (judging, pilots)] == [{100, 101}, {0}]
+        assert len(judging.runs) == 2 * len(pilots.runs) == 8
+        assert judging.ended is None
+    assert evidence("run", "other/deficits", "--workers", "1").stdout == "other/deficits: 8 runs, 6 to train\n"
+    with Store(tmp_path / "out" / "evidence.sqlite") as store:
+        assert store.study("other-deficits-judging").runs == judging.runs
+        assert store.study("other-deficits-judging").ended is not None
+
+
+def test_again_trains_in_a_new_store(evidence, other, tmp_path):
+    """A run that two studies share is trained once, and the same command continues."""
+    some = ("run", "other/widths", "other/more-widths", "--workers", "1")
+    assert evidence(*some).returncode == 0
+    path = tmp_path / "evidence" / "figures" / "other-widths.csv"
+    written = path.read_text()
+    again = evidence(*some, "--again")
+    error = "out/evidence.sqlite already has 6 of 6 runs, which --again would not train: give a new --store"
+    assert (again.returncode, again.stdout, again.stderr) == (2, "", f"bitcycle: {error}\n")
+    new = (*some, "--again", "--store", "new.sqlite")
+    stopped = evidence(*new, FULL="1")
+    assert (stopped.returncode, path.read_text()) == (1, written)
+    trained = evidence(*new)
+    assert trained.returncode == 0, trained.stderr
+    assert trained.stdout == (
+        "other/widths: 4 runs, 4 to train\nother/more widths: 4 runs, 2 to train, 2 in the store\n"
+    )
+    with Store(tmp_path / "new.sqlite") as store:
+        assert len(store.done()) == 6
+    continued = evidence(*new)
+    assert continued.returncode == 0, continued.stderr
+    assert "other/widths: 4 runs, 0 to train, 4 in the store\n" in continued.stdout
 
 
 def test_repeat_skips_domains_without_data(evidence, tmp_path):

@@ -29,13 +29,14 @@ def domain(**values):
             "studies": ("schedules",),
             "task": {"task": "graph", "bits": [3, 8]},
         }
-        | {"measure": Measure.LOSS, "seeds": 5, "scale": "small", "paper": "large", "settles": "more", "hours": 1}
+        | {"measure": Measure.LOSS, "seeds": 10, "scale": "small", "paper": "large", "settles": "more", "hours": 1}
         | values
     )
 
 
 def design(*claims, domains=None):
-    return Design(claims, domains or (domain(),), {"schedules": ()}, {Role.TUNING: 0, Role.JUDGING: 100}, 4)
+    studies = {"schedules": ({"schedules": ["static q_min", "static q_max", "CT", "match(CT, mixed)"]},)}
+    return Design(claims, domains or (domain(),), studies, {Role.TUNING: 0, Role.JUDGING: 100}, 4)
 
 
 def figures(losses, noise=0.01, seeds=range(100, 110), accuracies=None):

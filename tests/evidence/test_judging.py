@@ -95,18 +95,29 @@ def test_the_extra_cost_of_what_should_be_better():
 def test_a_gap_of_another_domain_needs_all_of_its_seeds():
     losses = {**BASE, "CT": 1.3, "match(CT, mixed)": 1.6}
     both = design(claim(), domains=(domain(seeds=8), domain(id="e", seeds=5, gap_of="d")))
-    of_gap = {("d", "schedules"): figures(losses, seeds=range(7))["d", "schedules"]}
-    own = {("e", "schedules"): figures(losses, seeds=range(5))["d", "schedules"]}
+    of_gap = {("d", "schedules"): figures(losses, seeds=range(100, 107))["d", "schedules"]}
+    own = {("e", "schedules"): figures(losses, seeds=range(100, 105))["d", "schedules"]}
     assert [cell.reason for cell in judge(both, of_gap | own)] == [Reason.INCOMPLETE] * 2
-    complete = {("d", "schedules"): figures(losses, seeds=range(8))["d", "schedules"]}
+    complete = {("d", "schedules"): figures(losses, seeds=range(100, 108))["d", "schedules"]}
     assert [cell.mark for cell in judge(both, complete | own)] == [Mark.SUPPORTED] * 2
+
+
+def test_only_the_seeds_of_the_design_count():
+    """As many figures as there are judging seeds, but of other seeds, do not complete a domain."""
+    losses = {**BASE, "CT": 1.3, "match(CT, mixed)": 1.6}
+    assert cell_of(figures(losses, seeds=range(10))).reason is Reason.NO_FIGURES
+    assert cell_of(figures(losses, seeds=range(95, 105))).reason is Reason.INCOMPLETE
+    more = figures(losses, seeds=range(95, 115))
+    [study] = more.values()
+    assert cell_of(more).effect.seeds == 10
+    assert cell_of(more) == cell_of({("d", "schedules"): study.of_seeds(range(100, 110))})
 
 
 def test_what_leaves_a_claim_open():
     settings = {"CT": 1.3, "match(CT, mixed)": 1.3}
     assert cell_of({}).reason is Reason.NO_FIGURES
     assert cell_of(figures({**BASE, "CT": 1.3})).mark is Mark.NOT_RUN
-    incomplete = cell_of(figures({**BASE, **settings}, seeds=range(4)))
+    incomplete = cell_of(figures({**BASE, **settings}, seeds=range(100, 104)))
     assert (incomplete.mark, incomplete.reason) == (Mark.NOT_RUN, Reason.INCOMPLETE)
     no_gap = {"static q_min": 1.0, "static q_max": 1.0, **settings}
     assert cell_of(figures(no_gap)).reason is Reason.NO_GAP

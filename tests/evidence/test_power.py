@@ -9,7 +9,7 @@ from scipy import stats
 from bitcycle._evidence.design import Measure, Rule
 from bitcycle._evidence.judging import Effect, Mark, seeds_to_settle, verdict
 from bitcycle._evidence.power import decided, detectable, power
-from tests.evidence.made_up import claim, domain, figures
+from tests.evidence.made_up import claim, design, domain, figures
 
 MANY = 10**6  # degrees of freedom of a scatter that is known
 
@@ -29,6 +29,19 @@ def test_more_seeds_decide_more_often():
     assert decided(claim(Rule.NO_WORSE), 0.2, MANY, 10) == pytest.approx(decided(claim(), 0.2, MANY, 10), abs=0.03)
 
 
+@pytest.mark.parametrize("rule", Rule)
+@pytest.mark.parametrize("scatter", [0.01, 0.1])
+def test_a_claim_is_decided_by_the_rule_of_verdicts(rule, scatter):
+    """With little scatter, one study in twenty without an effect has a lower bound above zero: a wrong verdict."""
+    seeds = 10
+    draws = np.random.default_rng(0).normal(0, scatter, (4_000, seeds))
+    reach = stats.t.ppf(0.95, seeds - 1) * draws.std(1, ddof=1) / seeds**0.5
+    right = {Rule.GREATER: Mark.CONTRADICTED, Rule.NO_WORSE: Mark.SUPPORTED}[rule]
+    effects = [Effect(m, m - r, m + r, seeds) for m, r in zip(draws.mean(1), reach, strict=True)]
+    expected = sum(verdict(claim(rule), effect) is right for effect in effects) / len(effects)
+    assert decided(claim(rule), scatter, MANY, seeds) == pytest.approx(expected, abs=0.02)
+
+
 def test_a_scatter_from_few_pilots_costs_power():
     assert detectable(0.3, 2, 10) > detectable(0.3, MANY, 10)
 
@@ -36,12 +49,12 @@ def test_a_scatter_from_few_pilots_costs_power():
 def test_pilots_without_a_gap_or_settings_have_no_power():
     base = {"static q_min": 2.0, "static q_max": 1.0}
     complete = figures({**base, "CT": 1.2, "match(CT, mixed)": 1.3}, seeds=range(4))
-    found = power(claim(), domain(), complete, Measure.LOSS)
+    found = power(design(), claim(), domain(), complete, Measure.LOSS)
     assert found.pilot_seeds == 4
     assert found.effect == pytest.approx(0.1, abs=0.03)
-    assert power(claim(), domain(), figures(base), Measure.LOSS) is None
-    reverse = figures({**base, "static q_min": 0.5, "CT": 1.2, "match(CT, mixed)": 1.3})
-    assert power(claim(), domain(), reverse, Measure.LOSS) is None
+    assert power(design(), claim(), domain(), figures(base, seeds=range(4)), Measure.LOSS) is None
+    reverse = figures({**base, "static q_min": 0.5, "CT": 1.2, "match(CT, mixed)": 1.3}, seeds=range(4))
+    assert power(design(), claim(), domain(), reverse, Measure.LOSS) is None
 
 
 def test_the_detectable_effect_of_judged_seeds_is_that_of_a_simulation():

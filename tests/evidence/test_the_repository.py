@@ -1,5 +1,6 @@
 """The claims, domains and figures in the repository fit together, and the docs have the numbers of the figures."""
 
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +24,9 @@ from bitcycle._evidence.judging import Mark, judge, seeds_to_settle
 from bitcycle._evidence.page import html_page, markdown_page
 from bitcycle._evidence.power import powers
 from bitcycle._evidence.repetition import REPEATED, repetitions
-from bitcycle._evidence.studies import lacking, planned_study, restricted, settings_of, unfinished
+from bitcycle._evidence.studies import lacking, planned_study, runs_of, settings_of
 from bitcycle._study.store import Store
+from tests.evidence import made_up
 from tests.evidence.made_up import claim, design, figures
 
 FOLDER = Path(__file__).parents[2] / "evidence"
@@ -69,9 +71,11 @@ def test_claims_and_domains_fit_together():
 
 def test_a_pilot_has_some_settings_of_a_study():
     study = planned(DESIGN.domain("digit-graph"), "cycles")
-    some = restricted(study, ["CT 2 cycles"])
-    assert {run.schedule for run in some.plan.runs()} == {"CT:2-8:cycles=2"}
-    assert restricted(study, None) == study
+    assert {run.schedule for run in runs_of(study, ["CT 2 cycles"]).values()} == {"CT:2-8:cycles=2"}
+    assert set(runs_of(study)) == {run.name for run in study.plan.runs()}
+    deficits = planned(DESIGN.domain("digits-deficit"), "deficits")
+    [held] = runs_of(deficits, ["length 1 held"]).values()
+    assert held.schedule == "deficit(2@0..200, static:8)"
 
 
 @pytest.mark.parametrize("kind", DESIGN.studies)
@@ -81,9 +85,8 @@ def test_settings_are_known_without_a_plan(kind):
     assert settings_of(DESIGN, study.domain, kind) == list(dict.fromkeys(each.setting for each in study.runs))
 
 
-def test_figures_of_another_machine_are_kept_and_not_trained_again(tmp_path):
+def test_figures_of_another_machine_are_kept(tmp_path):
     study = planned(DESIGN.domain("digit-graph"), "cycles")
-    names = [each.run.name for each in study.runs]
     made = [figure(setting, run) for setting, run in study.runs]
     earlier = StudyFigures("accuracy", True, (*made[:3], replace(made[3], run="a run of an earlier design")))
     with Store(tmp_path / "store.sqlite") as store:
@@ -91,10 +94,6 @@ def test_figures_of_another_machine_are_kept_and_not_trained_again(tmp_path):
         assert kept is not None
         assert kept.figures == tuple(made[:3])
         assert collect(study, store) is None
-    left = unfinished(study, {figure.run for figure in kept.figures})
-    assert left is not None
-    assert [run.name for run in left.runs()] == names[3:]
-    assert unfinished(study, names) is None
 
 
 def test_data_is_a_folder_or_files_with_its_name(tmp_path, monkeypatch):
@@ -130,7 +129,6 @@ def test_figures_of_runs_that_are_no_longer_planned_are_dropped(tmp_path):
         write(path, StudyFigures("accuracy", True, tuple(solved_before)))
         assert update(path, study, store) == (0, len(study.runs))
         assert not path.exists()
-    assert len(unfinished(study, {each.run for each in solved_before}).runs()) == len(study.runs)
 
 
 def test_a_figure_takes_the_setting_that_its_run_has_now(tmp_path):
@@ -142,15 +140,15 @@ def test_a_figure_takes_the_setting_that_its_run_has_now(tmp_path):
     assert [each.setting for each in kept.figures] == [each.setting for each in study.runs]
 
 
-def test_progress_counts_planned_figures_alone(tmp_path):
+def test_progress_counts_planned_figures_alone():
     study = planned(DESIGN.domain("digit-graph"), "cycles")
     domain, counted = study.domain, (DESIGN, study.domain, "cycles", Role.JUDGING)
-    assert progress(tmp_path, *counted) == (0, len(study.runs), None)
+    assert progress(*counted, None) == (0, len(study.runs))
     made = [figure(setting, run) for setting, run in study.runs]
     stray = [replace(made[0], setting="gone"), replace(made[1], seed=made[1].seed + domain.seeds)]
-    write(path_of(tmp_path, domain, "cycles", Role.JUDGING), StudyFigures("accuracy", True, (*made[2:], *stray)))
-    assert progress(tmp_path, *counted)[:2] == (len(study.runs) - 2, len(study.runs))
-    assert not progress(tmp_path, *counted).is_complete
+    counted_now = progress(*counted, StudyFigures("accuracy", True, (*made[2:], *stray)))
+    assert counted_now == (len(study.runs) - 2, len(study.runs))
+    assert not counted_now.is_complete
 
 
 def test_figures_are_read_as_they_were_written(tmp_path):
@@ -195,6 +193,42 @@ def test_the_page_has_every_cell():
     assert "bitcycle evidence run d" in text
     assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found, {}, {})
     assert str(Measure.LOSS) in text
+
+
+LOSSES = {"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.6}
+
+
+def test_the_gap_is_told_when_all_of_its_seeds_are_done():
+    deficits = made_up.domain(id="e", seeds=5, gap_of="d", task={"task": "graph", "bits": [1, 8]})
+    both = design(claim(), domains=(made_up.domain(), deficits))
+    own = {("e", "schedules"): figures(LOSSES)["d", "schedules"]}
+    part = markdown_page(both, figures(LOSSES, seeds=[100]) | own, {}, {})
+    assert "The gap is not known yet: 1 of 10 seeds are done." in part
+    assert "The gap of d, which is the unit here, is not known yet: 1 of 10 seeds are done." in part
+    assert "At static" not in part
+    whole = markdown_page(both, figures(LOSSES) | own, {}, {})
+    assert "At static q\\_min, test loss is 1 higher (" in whole
+    assert "than at static q\\_max, over 10 seeds. The paper" in whole
+    assert "At static q\\_min of d (3 bits), test loss is 1 higher (" in whole
+    assert "than at static q\\_max, over 10 seeds. This gap is the unit here." in whole
+    noisy = markdown_page(both, figures({**LOSSES, "static q_min": 1.01}, noise=0.2), {}, {})
+    assert "Static q\\_min is not shown to lose by test loss, so no claim is judged by it." in noisy
+    diverged = markdown_page(both, figures({**LOSSES, "static q_min": math.nan}), {}, {})
+    assert "Static runs diverged by test loss, so no claim is judged by it." in diverged
+
+
+def test_the_hours_of_a_domain_count_a_run_of_two_studies_once():
+    [study] = figures(LOSSES).values()
+    hours = replace(study, figures=tuple(replace(each, seconds=360.0) for each in study.figures))
+    twice = {("d", "schedules"): hours, ("d", "cycles"): hours}
+    assert "Its runs took 4.0 hours in total." in markdown_page(design(claim()), twice, {}, {})
+
+
+def test_plots_and_means_of_a_study_wait_for_all_of_its_runs():
+    part, whole = (html_page(design(claim()), figures(LOSSES, seeds=range(100, n)), {}, {}) for n in (109, 110))
+    for held_back in ("<figure", "Settings: schedules"):
+        assert held_back not in part
+        assert held_back in whole
 
 
 def test_the_page_has_the_power_of_pilots():

@@ -266,6 +266,24 @@ def test_workers_and_the_end_are_stored(tmp_path):
         assert (more.workers, more.ended is None) == (None, False)
 
 
+def test_some_runs_of_a_study_are_trained_and_all_are_stored(tmp_path):
+    plan = plan_of({**PLAN, "schedules": ["static:8", "static:4"], "steps": 5, "seeds": 1}, "part")
+    first, second = plan.runs()
+    asked = []
+    with Store(tmp_path / "s.sqlite") as store:
+        study = run_study(plan, store, _Asked(asked), wanted={second.name})
+        assert asked == [second]
+        assert study.runs == (first, second)
+        seen = []
+        here = _Here([])
+        study = run_study(plan, store, here, watch=lambda now: seen.append(now.planned_runs), wanted={second.name})
+        assert set(seen) == {1}
+        assert (study.runs, study.ended) == ((first, second), None)
+        study = run_study(plan, store, here, wanted={first.name})
+        assert study.runs == (first, second)
+        assert study.ended is not None
+
+
 class _Refusing:
     worker_count = thread_count = 1
 

@@ -162,6 +162,10 @@ class Design:
         """Return a claim by its id."""
         return _named(self.claims, id, "claim")
 
+    def gap_domain(self, domain: Domain) -> Domain:
+        """Return the domain whose gap is the unit of effects in a domain."""
+        return self.domain(domain.gap_of) if domain.gap_of else domain
+
     def claims_about(self, domain: Domain) -> list[Claim]:
         """Return the claims that a domain can judge."""
         return [

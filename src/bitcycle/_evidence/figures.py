@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
@@ -58,6 +58,10 @@ class StudyFigures:
     higher_is_better: bool
     figures: tuple[Figure, ...]
 
+    def of_seeds(self, seeds: Collection[int]) -> StudyFigures:
+        """Return the figures of some seeds alone."""
+        return replace(self, figures=tuple(figure for figure in self.figures if figure.seed in seeds))
+
     def by_setting(self, measure: Measure) -> dict[str, dict[int, float]]:
         """Return the quality of each setting by seed."""
         found: dict[str, dict[int, float]] = {}
@@ -71,11 +75,6 @@ class StudyFigures:
         for figure in self.figures:
             found.setdefault(figure.setting, []).append(figure.bitops)
         return {setting: math.fsum(costs) / len(costs) for setting, costs in found.items()}
-
-    @property
-    def seconds(self) -> float:
-        """The time of all runs, each counted once."""
-        return math.fsum({figure.run: figure.seconds for figure in self.figures}.values())
 
 
 def path_of(folder: Path, domain: Domain, kind: str, role: Role) -> Path:
@@ -133,7 +132,6 @@ class Progress(NamedTuple):
 
     done: int
     planned: int
-    figures: StudyFigures | None
 
     @property
     def is_complete(self) -> bool:
@@ -141,12 +139,11 @@ class Progress(NamedTuple):
         return self.done == self.planned
 
 
-def progress(folder: Path, design: Design, domain: Domain, kind: str, role: Role) -> Progress:
+def progress(design: Design, domain: Domain, kind: str, role: Role, found: StudyFigures | None) -> Progress:
     """Count the figures that a study has and should have, by setting and seed: nothing is loaded or solved for it."""
     planned = set(product(settings_of(design, domain, kind), design.seeds(domain, role)))
-    found = read(path_of(folder, domain, kind, role))
     there = {(figure.setting, figure.seed) for figure in found.figures} if found else set()
-    return Progress(len(planned & there), len(planned), found)
+    return Progress(len(planned & there), len(planned))
 
 
 def figure_of(setting: str, record: RunResult) -> Figure:

@@ -15,8 +15,9 @@ from enum import StrEnum
 from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Rule
+from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Role, Rule
 from bitcycle._evidence.figures import StudyFigures
 from bitcycle._study.statistics.bootstrap import stats
 from bitcycle.advice.non_inferiority import non_inferiority
@@ -29,6 +30,8 @@ Qualities = Mapping[str, Mapping[int, float]]
 """The quality of each setting by seed."""
 AllFigures = Mapping[tuple[str, str], StudyFigures]
 """Figures by domain and kind of study."""
+Bounds = float | NDArray[np.float64]
+Decisions = np.bool_ | NDArray[np.bool_]
 
 
 class Mark(StrEnum):
@@ -118,13 +121,19 @@ def judge(design: Design, figures: AllFigures) -> list[Cell]:
     return [_with_subject(cell, marks) for cell in cells]
 
 
-def gap_of(domain: Domain, figures: AllFigures, measure: Measure) -> Gap | None:
-    """Return the gap of a domain, or of the domain it refers to; None if its runs are not done."""
-    study = figures.get((domain.gap_of or domain.id, GAP))
+def gap_of(
+    design: Design, domain: Domain, figures: AllFigures, measure: Measure, role: Role = Role.JUDGING
+) -> Gap | None:
+    """Return the gap of a domain, or of the domain it refers to; None if no seed has both of its settings.
+
+    Only the seeds that the design has for the role count. Some of them may be missing: see ``Gap.seeds``.
+    """
+    lender = design.gap_domain(domain)
+    study = figures.get((lender.id, GAP))
     if study is None:
         return None
-    qualities = study.by_setting(measure)
-    if not {LOW, HIGH} <= qualities.keys():
+    qualities = study.of_seeds(design.seeds(lender, role)).by_setting(measure)
+    if not {LOW, HIGH} <= qualities.keys() or qualities[LOW].keys().isdisjoint(qualities[HIGH]):
         return None
     found = non_inferiority(qualities[HIGH], qualities[LOW], margin=0.0)
     return Gap(found.difference, found.lower, found.upper, found.pairs)
@@ -153,21 +162,27 @@ def _slope_weights(claim: Claim, costs: Mapping[str, float]) -> dict[str, float]
     return dict(zip(claim.settings, (centred / (centred @ centred)).tolist(), strict=True))
 
 
+def decisions(claim: Claim, lower: Bounds, upper: Bounds) -> tuple[Decisions, Decisions]:
+    """Apply the rule of a claim to the bounds of one effect, or of many: is it supported, and is it contradicted?"""
+    if claim.rule is Rule.GREATER:
+        supported, excluded = np.greater(lower, 0), np.less(upper, claim.smallest)
+    else:
+        supported, excluded = np.greater_equal(lower, -claim.smallest), np.less(upper, 0)
+    return supported, ~supported & excluded
+
+
 def verdict(claim: Claim, effect: Effect) -> Mark:
-    """Apply the rule of a claim to its effect.
+    """Return what an effect says about a claim by its rule.
 
     >>> from bitcycle._evidence.design import Contrast
     >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), contrast=Contrast(("CR",), ("LR",)))
     >>> [str(verdict(claim, Effect(0.0, low, high, 5))) for low, high in ((0.01, 0.3), (-0.1, 0.09), (-0.1, 0.2))]
     ['supported', 'contradicted', 'open']
     """
-    if claim.rule is Rule.GREATER:
-        if effect.lower > 0:
-            return Mark.SUPPORTED
-        return Mark.CONTRADICTED if effect.upper < claim.smallest else Mark.OPEN
-    if effect.lower >= -claim.smallest:
+    supported, contradicted = decisions(claim, effect.lower, effect.upper)
+    if supported:
         return Mark.SUPPORTED
-    return Mark.CONTRADICTED if effect.upper < 0 else Mark.OPEN
+    return Mark.CONTRADICTED if contradicted else Mark.OPEN
 
 
 def seeds_to_settle(claim: Claim, effect: Effect) -> int:
@@ -230,14 +245,16 @@ def _with_subject(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
 def _effect(
     claim: Claim, domain: Domain, design: Design, figures: AllFigures, measure: Measure
 ) -> tuple[Effect | None, Reason | None]:
-    study, gap = figures.get((domain.id, claim.study)), gap_of(domain, figures, measure)
+    study, gap = figures.get((domain.id, claim.study)), gap_of(design, domain, figures, measure)
     if study is None or gap is None:
         return None, Reason.NO_FIGURES
+    study = study.of_seeds(design.seeds(domain, Role.JUDGING))
     by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
     if not by_seed:
         return None, Reason.NO_FIGURES
-    of_gap = design.domain(domain.gap_of) if domain.gap_of else domain
-    if len(by_seed) < domain.seeds or gap.seeds < of_gap.seeds:  # a look at some of them would decide when to stop
+    if (
+        len(by_seed) < domain.seeds or gap.seeds < design.gap_domain(domain).seeds
+    ):  # a look at some of them would decide when to stop
         return None, Reason.INCOMPLETE
     if not all(map(math.isfinite, [*by_seed.values(), gap.mean])):
         return None, Reason.DIVERGED

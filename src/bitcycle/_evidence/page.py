@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from bitcycle._evidence.design import Claim, Design, Domain, Measure
-from bitcycle._evidence.figures import Figure, StudyFigures, total_seconds
-from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Mark, Reason, gap_of, judge, seeds_to_settle
+from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role
+from bitcycle._evidence.figures import Figure, StudyFigures, progress, total_seconds
+from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Gap, Mark, Reason, gap_of, judge, seeds_to_settle
 from bitcycle._evidence.pilots import GAP_COLUMNS, GAPS, POWER, POWER_COLUMNS, pilot_gaps, pilot_powers
 from bitcycle._evidence.plot import cost_plot
 from bitcycle._evidence.repetition import repetitions
@@ -75,7 +75,7 @@ def html_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated:
             ),
         ),
         *_pilots(design, pilots),
-        *(_section(domain, [cell for cell in cells if cell.domain is domain], figures) for domain in design.domains),
+        *(_section(design, domain, cells, figures) for domain in design.domains),
     )
     return str(join([Markup("<!doctype html>\n"), tag("html", head, tag("body", main), lang="en"), Markup("\n")]))
 
@@ -90,7 +90,7 @@ def markdown_page(design: Design, figures: AllFigures, pilots: AllFigures, repea
         blocks += [plain(POWER), markdown_table(POWER_COLUMNS, pilot_powers(design, pilots))]
     for domain in design.domains:
         of_domain = [cell for cell in cells if cell.domain is domain]
-        blocks += [f"## {plain(domain.title)}", plain(" ".join(facts(domain, figures)))]
+        blocks += [f"## {plain(domain.title)}", plain(" ".join(facts(design, domain, figures)))]
         blocks.append(f"`{command(domain)}`")
         judged = [cell for cell in of_domain if cell.mark is not Mark.NOT_RUN]
         blocks.append(markdown_table(_CELL_COLUMNS, judged) if judged else unjudged(domain, figures))
@@ -153,9 +153,10 @@ def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigu
         "have other seeds.",
         "Rerun": "Figures of finished runs are in evidence/figures, so 'bitcycle evidence run DOMAIN' trains only what "
         "is missing. 'bitcycle evidence repeat DOMAIN' trains a random tenth again and compares all digits. To train a "
-        "domain again, copy the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY'. To rerun one "
-        "cell, look up its study and its settings in evidence/claims.toml, and add them: 'digits/cycles --setting "
-        "\"CR 8 cycles\"'. 'bitcycle evidence page' writes this page, with plots and the means of all settings.",
+        "domain again, copy the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY --store NEW'. To "
+        "rerun one cell, look up its study and its settings in evidence/claims.toml: 'bitcycle evidence run "
+        "digits/cycles --setting \"CR 8 cycles\" --again --folder COPY --store NEW'. 'bitcycle evidence page' "
+        "writes this page, with plots and the means of all settings.",
         "Data": "Domains with real data read it from the folder in the variable BITCYCLE_DATA: planetoid (the files of "
         "'bitcycle data get' for cora, citeseer and pubmed), cifar10 (the first 2,000 images of each batch of CIFAR-10 "
         "in its Python format), bccd (Shenggan/BCCD_Dataset, in the format of Pascal VOC), snli_devtest (the "
@@ -185,41 +186,54 @@ def repeated_text(figures: AllFigures, repeated: AllFigures) -> str:
     )
 
 
-def facts(domain: Domain, figures: AllFigures) -> list[str]:
+def facts(design: Design, domain: Domain, figures: AllFigures) -> list[str]:
     """Return the scale of a domain, its gap, how the paper compares, and what would be a stronger test."""
     low, high = domain.task["bits"]
     judged_by = _measure_name(domain, figures, domain.measure)
-    times = [study.seconds for (id, _), study in figures.items() if id == domain.id]
-    spent = [f"Its runs took {math.fsum(times) / 3600:.1f} hours in total."] if times else []
+    seconds = total_seconds(study for (id, _), study in figures.items() if id == domain.id)
+    spent = [f"Its runs took {seconds / 3600:.1f} hours in total."] if seconds else []
     return [
         f"Scale: {domain.scale}; q_min {low}, q_max {high}; {domain.seeds} judging seeds; judged by {judged_by}.",
-        *_gap_facts(domain, figures),
+        *_gap_facts(design, domain, figures),
         f"The paper: {domain.paper}. A stronger test: {domain.settles}.",
         *spent,
     ]
 
 
-def _gap_facts(domain: Domain, figures: AllFigures) -> list[str]:
-    """Return what static q_min loses, by both measures."""
-    phrases, hidden = [], []
-    seeds = 0
-    for measure in Measure:
-        gap = gap_of(domain, figures, measure)
-        if gap is None:
-            continue
-        name, seeds = _measure_name(domain, figures, measure), gap.seeds
-        falls = measure is Measure.LOSS or not _higher_is_better(domain, figures)
-        worse = ("higher", "lower") if falls else ("lower", "higher")
-        interval = f"{fmt.number(gap.lower)} to {fmt.number(gap.upper)}"
-        if gap.mean < 0:
-            interval = f"{fmt.number(-gap.upper)} to {fmt.number(-gap.lower)}"
-        phrases.append(f"{name} is {fmt.number(abs(gap.mean))} {worse[gap.mean < 0]} ({interval})")
-        if not gap.is_shown:
-            hidden.append(f"Static q_min does not lose by {name}, so no claim is judged by it.")
-    if not phrases:
+def _gap_facts(design: Design, domain: Domain, figures: AllFigures) -> list[str]:
+    """Return what static q_min loses, by both measures; nothing if no runs of the domain are done."""
+    if _a_study(domain, figures) is None:
         return []
-    where = f", on {domain.gap_of}, whose gap is the unit here" if domain.gap_of else ""
-    return [f"At static q_min, {' and '.join(phrases)} than at static q_max, over {seeds} seeds{where}.", *hidden]
+    lender = design.gap_domain(domain)
+    gaps = {measure: gap_of(design, domain, figures, measure) for measure in Measure}
+    known = {measure: gap for measure, gap in gaps.items() if gap is not None and gap.seeds == lender.seeds}
+    if not known:
+        done = max((gap.seeds for gap in gaps.values() if gap is not None), default=0)
+        which = f"The gap of {lender.id}, which is the unit here," if domain.gap_of else "The gap"
+        return [f"{which} is not known yet: {done} of {fmt.count(lender.seeds, 'seed')} are done."]
+    phrases, hidden = [], []
+    for measure, gap in known.items():
+        name = _measure_name(lender, figures, measure)
+        if not math.isfinite(gap.mean):
+            hidden.append(f"Static runs diverged by {name}, so no claim is judged by it.")
+            continue
+        phrases.append(f"{name} is {_loss(gap, measure is not Measure.LOSS and _higher_is_better(lender, figures))}")
+        if not gap.is_shown:
+            hidden.append(f"Static q_min is not shown to lose by {name}, so no claim is judged by it.")
+    if not phrases:
+        return hidden
+    where = f" of {lender.id} ({fmt.count(lender.task['bits'][0], 'bit')})" if domain.gap_of else ""
+    unit = ["This gap is the unit here."] if domain.gap_of else []
+    seeds = fmt.count(lender.seeds, "seed")
+    return [f"At static q_min{where}, {' and '.join(phrases)} than at static q_max, over {seeds}.", *unit, *hidden]
+
+
+def _loss(gap: Gap, higher_is_better: bool) -> str:
+    """Return a gap as a phrase: "0.1 lower (0.05 to 0.15)"."""
+    worse, better = ("lower", "higher") if higher_is_better else ("higher", "lower")
+    if gap.mean < 0:
+        return f"{fmt.number(-gap.mean)} {better} ({fmt.number(-gap.upper)} to {fmt.number(-gap.lower)})"
+    return f"{fmt.number(gap.mean)} {worse} ({fmt.number(gap.lower)} to {fmt.number(gap.upper)})"
 
 
 def command(domain: Domain) -> str:
@@ -332,8 +346,8 @@ def _pilots(design: Design, pilots: AllFigures) -> list[Markup]:
     ]
 
 
-def _section(domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Markup:
-    judged = [cell for cell in cells if cell.mark is not Mark.NOT_RUN]
+def _section(design: Design, domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Markup:
+    judged = [cell for cell in cells if cell.domain is domain and cell.mark is not Mark.NOT_RUN]
     columns = [
         Column("claim", lambda cell: cell.claim.text, numeric=False),
         Column("verdict", _mark_text, numeric=False),
@@ -345,23 +359,30 @@ def _section(domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Mark
         ),
         *_CELL_COLUMNS[3:],
     ]
-    studies = [(kind, figures[domain.id, kind]) for kind in domain.studies if (domain.id, kind) in figures]
     return tag(
         "section",
         tag("h2", domain.title),
-        *(tag("p", fact) for fact in facts(domain, figures)),
+        *(tag("p", fact) for fact in facts(design, domain, figures)),
         tag("pre", tag("code", command(domain)), class_="command", tabindex="0"),
         html_table(columns, judged, f"Claims about {domain.title}", reach=REACH)
         if judged
         else tag("p", unjudged(domain, figures)),
-        _plot(domain, figures),
-        *(_settings_table(kind, study) for kind, study in studies),
+        _plot(design, domain, figures),
+        *(_settings_table(kind, study) for kind, study in _complete(design, domain, figures)),
         id=domain.id,
     )
 
 
-def _plot(domain: Domain, figures: AllFigures) -> Markup:
-    drawing = cost_plot(domain, figures)
+def _complete(design: Design, domain: Domain, figures: AllFigures) -> Iterator[tuple[str, StudyFigures]]:
+    """Yield the studies of a domain that are done: a look at some of the seeds could decide when to stop."""
+    for kind in domain.studies:
+        study = figures.get((domain.id, kind))
+        if study is not None and progress(design, domain, kind, Role.JUDGING, study).is_complete:
+            yield kind, study.of_seeds(design.seeds(domain, Role.JUDGING))
+
+
+def _plot(design: Design, domain: Domain, figures: AllFigures) -> Markup:
+    drawing = cost_plot(design, domain, figures)
     if drawing is None:
         return Markup("")
     samples = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bitcycle._evidence.design import Design, Domain
+from bitcycle._evidence.design import Design, Domain, Role
 from bitcycle._evidence.judging import AllFigures, Gap, gap_of
 from bitcycle._evidence.power import Power, powers
 from bitcycle._study import format as fmt
@@ -34,7 +34,8 @@ class PilotGap(NamedTuple):
 
 def pilot_gaps(design: Design, pilots: AllFigures) -> list[PilotGap]:
     """Return the gaps of all domains that have a pilot of their own, with several seeds."""
-    gaps = [(domain, gap_of(domain, pilots, domain.measure)) for domain in design.domains if not domain.gap_of]
+    own = [domain for domain in design.domains if not domain.gap_of]
+    gaps = [(domain, gap_of(design, domain, pilots, domain.measure, Role.TUNING)) for domain in own]
     return [PilotGap(domain, gap) for domain, gap in gaps if gap is not None and gap.seeds > 1]
 
 

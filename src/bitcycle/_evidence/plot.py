@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bitcycle._evidence.design import Domain
-from bitcycle._evidence.figures import StudyFigures
+from bitcycle._evidence.design import Design, Domain, Role
+from bitcycle._evidence.figures import StudyFigures, progress
 from bitcycle._evidence.judging import GAP, HIGH, AllFigures, Gap, gap_of
 from bitcycle._study import format as fmt
 from bitcycle._study.report.style import GROUPS, OTHER, STATIC, Kind
@@ -56,11 +56,17 @@ class Point:
         return self.setting.removeprefix(CONTROL).removesuffix(")").partition(", ")[2] or self.setting
 
 
-def cost_plot(domain: Domain, figures: AllFigures) -> Drawing | None:
-    """Draw the study of schedules, judged by the measure of the domain; None if there is nothing to draw."""
-    study, gap = figures.get((domain.id, GAP)), gap_of(domain, figures, domain.measure)
+def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Drawing | None:
+    """Draw the study of schedules, judged by the measure of the domain; None if there is nothing to draw.
+
+    A study is drawn when all of its judging runs are done, as it is judged.
+    """
+    study, gap = figures.get((domain.id, GAP)), gap_of(design, domain, figures, domain.measure)
     if study is None or gap is None or not gap.is_shown:
         return None
+    if not progress(design, domain, GAP, Role.JUDGING, study).is_complete:
+        return None
+    study = study.of_seeds(design.seeds(domain, Role.JUDGING))
     points = _points(domain, study, gap)
     drawn = sorted((point for point in points if point.mean >= DEEPEST), key=lambda point: point.cost)
     if len(drawn) < 2:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitcycle._evidence.design import Claim, Design, Domain, Measure, Rule
-from bitcycle._evidence.judging import AllFigures, effects_by_seed, gap_of
+from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role, Rule
+from bitcycle._evidence.judging import AllFigures, decisions, effects_by_seed, gap_of
 from bitcycle._study.statistics.bootstrap import stats
 
 STUDIES = 4000
@@ -38,9 +38,7 @@ class Power:
     """Standard deviation over the pilot seeds, in units of the gap."""
 
     def decided(self, seeds: int) -> float:
-        """Return how often the claim is decided as it should be, if its truth is at the boundary that matters: for
-        ``greater``, no effect, to be contradicted; for ``no worse``, no difference, to be supported.
-        """
+        """Return how often the claim gets the right verdict if there is no effect; see :func:`decided`."""
         return decided(self.claim, self.scatter, self.pilot_seeds - 1, seeds)
 
     def detectable(self, seeds: int) -> float:
@@ -48,11 +46,12 @@ class Power:
         return detectable(self.scatter, self.pilot_seeds - 1, seeds)
 
 
-def power(claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) -> Power | None:
+def power(design: Design, claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) -> Power | None:
     """Return the power of a claim; None if the pilot does not have its settings, or shows no gap."""
-    study, gap = pilots.get((domain.id, claim.study)), gap_of(domain, pilots, measure)
+    study, gap = pilots.get((domain.id, claim.study)), gap_of(design, domain, pilots, measure, Role.TUNING)
     if study is None or gap is None or not gap.mean > 0:
         return None
+    study = study.of_seeds(design.seeds(domain, Role.TUNING))
     by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
     effects = np.array(list(by_seed.values())) / gap.mean
     if len(effects) < 3 or not np.isfinite(effects).all():
@@ -63,7 +62,7 @@ def power(claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) ->
 def powers(design: Design, pilots: AllFigures) -> list[Power]:
     """Return the power of all claims in all domains whose pilots have the settings, by both measures."""
     found = [
-        power(claim, domain, pilots, measure)
+        power(design, claim, domain, pilots, measure)
         for domain in design.domains
         for claim in design.claims_about(domain)
         for measure in Measure
@@ -71,12 +70,14 @@ def powers(design: Design, pilots: AllFigures) -> list[Power]:
     return [each for each in found if each is not None]
 
 
-def decided(claim: Claim, scatter: float, degrees: int, seeds: int, truth: float = 0.0) -> float:
-    """Return the share of simulated studies that exclude the smallest effect worth knowing, on its side."""
+def decided(claim: Claim, scatter: float, degrees: int, seeds: int) -> float:
+    """Return the share of simulated studies without an effect that give the right verdict.
+
+    The right verdict on a claim of the rule ``greater`` is then contradicted, on one of ``no worse`` supported.
+    """
     mean, reach = _simulated(scatter, degrees, seeds)
-    if claim.rule is Rule.GREATER:
-        return float((truth + mean + reach < claim.smallest).mean())
-    return float((truth + mean - reach >= -claim.smallest).mean())
+    supported, contradicted = decisions(claim, mean - reach, mean + reach)
+    return float(np.mean(contradicted if claim.rule is Rule.GREATER else supported))
 
 
 def detectable(scatter: float, degrees: int, seeds: int) -> float:

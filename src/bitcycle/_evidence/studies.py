@@ -62,7 +62,7 @@ def planned_study(design: Design, domain: Domain, kind: str, role: Role) -> Plan
         for part, of_part in (_deficit_runs if _has_deficits(table) else _schedule_runs)(common, table):
             parts.append(part)
             runs += of_part
-    return PlannedStudy(domain, kind, tuple(runs), Plan(f"{domain.id}-{kind}", tuple(parts)))
+    return PlannedStudy(domain, kind, tuple(runs), Plan(f"{domain.id}-{kind}-{role}", tuple(parts)))
 
 
 def settings_of(design: Design, domain: Domain, kind: str) -> list[str]:
@@ -77,27 +77,9 @@ def settings_of(design: Design, domain: Domain, kind: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def restricted(study: PlannedStudy, settings: Collection[str] | None) -> PlannedStudy:
-    """Return the study with some of its settings only, as for a pilot; all of them by default."""
-    if not settings:
-        return study
-    runs = tuple(planned for planned in study.runs if planned.setting in settings)
-    wanted = {planned.run for planned in runs}
-    parts = tuple(part for part in study.plan.parts if any(run in wanted for run in part.runs()))
-    return replace(study, runs=runs, plan=replace(study.plan, parts=parts))
-
-
-def unfinished(study: PlannedStudy, done: Collection[str]) -> Plan | None:
-    """Return the plan of what is left to run, if the runs of some names are done elsewhere; None if nothing is left.
-
-    A seed of a deficit experiment is left as a whole.
-    """
-    parts = []
-    for part in study.plan.parts:
-        left = {run.seed: None for run in part.runs() if run.name not in done}
-        if left:
-            parts.append(replace(part, seeds=tuple(left)))
-    return replace(study.plan, parts=tuple(parts)) if parts else None
+def runs_of(study: PlannedStudy, settings: Collection[str] | None = None) -> dict[str, RunConfig]:
+    """Return the distinct runs of some settings by name; those of all settings by default."""
+    return {run.name: run for setting, run in study.runs if not settings or setting in settings}
 
 
 def lacking(domain: Domain) -> str:

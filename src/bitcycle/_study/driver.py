@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from bitcycle._study.plan import Plan
 from bitcycle._study.queue import RunQueue, remove_leftovers
 from bitcycle._study.store import Store, Study
 from bitcycle.experiments.result import RunFailure, RunResult
+from bitcycle.experiments.run_config import RunConfig
 
 _SET_ASIDE = {
     "records": "results",
@@ -92,6 +93,7 @@ def run_study(
     command: str = "",
     retry_failed: bool = False,
     watch: Callable[[StudyProgress], None] = lambda progress: None,
+    wanted: Collection[str] | None = None,
 ) -> Study:
     """Train all runs of a plan that are neither done nor failed.
 
@@ -105,6 +107,7 @@ def run_study(
         command: The command line to store with the study.
         retry_failed: Also train the runs that failed before.
         watch: Called with the progress whenever it changes.
+        wanted: The names of the runs to train now; default: all. The study is stored with all runs of the plan.
 
     Returns:
         The study as it is stored.
@@ -121,13 +124,14 @@ def run_study(
             ", ".join(f"{_SET_ASIDE[table]} {number}" for table, number in damaged.items()),
         )
     remove_leftovers(store)
-    runs = plan.runs()
+    planned = plan.runs()
+    runs = planned if wanted is None else [run for run in planned if run.name in wanted]
     if retry_failed:
         store.clear_failures(runs)
     done, failed = store.done(run.name for run in runs), {failure.run.name for failure in store.failures(runs)}
     missing = [run for run in runs if run.name not in done | failed]
     if missing or not _is_stored(plan, store):
-        store.begin(plan.name, runs, plan.as_toml(), command)
+        store.begin(plan.name, planned, plan.as_toml(), command)
 
     done_before = sum(run.name in done for run in runs)
     progress = StudyProgress(len(runs), sum(run.steps for run in runs), done_before, len(failed), done_before)
@@ -153,9 +157,16 @@ def run_study(
             count(written)
     finally:
         queue.close()
-    if progress.done + progress.failed == len(runs) and store.study(plan.name).ended is None:
+    ended = progress.done + progress.failed == len(runs) and (wanted is None or _all_ended(planned, store))
+    if ended and store.study(plan.name).ended is None:
         store.end(plan.name)
     return store.study(plan.name)
+
+
+def _all_ended(runs: Sequence[RunConfig], store: Store) -> bool:
+    """Whether all runs are done or failed."""
+    failed = {failure.run.name for failure in store.failures(runs)}
+    return {run.name for run in runs} <= store.done(run.name for run in runs) | failed
 
 
 def _is_stored(plan: Plan, store: Store) -> bool:

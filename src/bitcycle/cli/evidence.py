@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +60,8 @@ def run(
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also train the runs whose figures are in the folder.")
+        bool,
+        typer.Option("--again", help="Also train the runs whose figures are in the folder; needs a new --store."),
     ] = False,
 ) -> None:
     """Train the runs that are missing, all or some parts, and write their figures.
@@ -70,7 +72,7 @@ def run(
     """
     from bitcycle._evidence.design import read_design
     from bitcycle._evidence.figures import path_of, read
-    from bitcycle._evidence.studies import planned_study, restricted, unfinished
+    from bitcycle._evidence.studies import planned_study, runs_of
     from bitcycle._study.driver import run_study
     from bitcycle._study.engines.local import LocalEngine
     from bitcycle._study.format import count
@@ -83,30 +85,36 @@ def run(
     failures: list[RunFailure] = []
     tried = 0
     with Store(store) as opened:
-        for domain, kind in chosen:
-            whole, path = planned_study(design, domain, kind, role), path_of(folder, domain, kind, role)
+        studies: Iterable[PlannedStudy] = (planned_study(design, domain, kind, role) for domain, kind in chosen)
+        if again:
+            studies = list(studies)
+            _check_again(opened, [name for study in studies for name in runs_of(study, settings)], command)
+        for study in studies:
+            path = path_of(folder, study.domain, study.kind, role)
             earlier = read(path)
-            study = restricted(whole, settings)
+            wanted = runs_of(study, settings)
             done = set() if again or earlier is None else {figure.run for figure in earlier.figures}
-            plan = unfinished(study, done)
-            total = len(study.plan.runs())
-            print(f"{domain.id}/{kind}: {total} runs, {len(plan.runs()) if plan else 0} without figures", flush=True)
-            if plan is None:  # the file may still have figures that are no longer planned, or other names of settings
-                planned = {(setting, run.name) for setting, run in whole.runs}
+            left = {name: run for name, run in wanted.items() if name not in done}
+            stored = opened.done(left)
+            told = f"{count(len(wanted), 'run')}, {len(left) - len(stored)} to train"
+            in_store = f", {len(stored)} in the store" if stored else ""
+            print(f"{study.domain.id}/{study.kind}: {told}{in_store}", flush=True)
+            if not left:  # the file may still have figures that are no longer planned, or other names of settings
+                planned = {(setting, run.name) for setting, run in study.runs}
                 if earlier and {(figure.setting, figure.run) for figure in earlier.figures} != planned:
-                    _update(path, whole, opened)
+                    _update(path, study, opened)
                 continue
             with StudyBar() as bar:
                 try:
-                    run_study(plan, opened, engine, command, retry_failed=True, watch=bar.update)
+                    run_study(study.plan, opened, engine, command, retry_failed=True, watch=bar.update, wanted=left)
                 except KeyboardInterrupt:
                     bar.close()
                     print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
                     raise typer.Exit(130) from None
                 finally:
-                    _update(path, whole, opened)
-            failures += opened.failures(plan.runs())
-            tried += len(plan.runs())
+                    _update(path, study, opened)
+            failures += opened.failures(left.values())
+            tried += len(left)
     if failures:
         for reason, number in Counter(failure.reason for failure in failures).most_common():
             print(f"bitcycle: {number} of {count(tried, 'run')} failed: {reason}", file=sys.stderr)
@@ -194,16 +202,20 @@ def status(folder: Folder = FOLDER) -> None:
     'bitcycle evidence run' also repeats those whose schedule has changed since.
     """
     from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.figures import progress, total_seconds
+    from bitcycle._evidence.figures import path_of, progress, read, total_seconds
 
     design = read_design(folder)
     rows = []
     for domain in design.domains:
-        judging, pilots = (
-            [progress(folder, design, domain, kind, role) for kind in domain.studies]
+        found = {
+            role: [read(path_of(folder, domain, kind, role)) for kind in domain.studies]
             for role in (Role.JUDGING, Role.TUNING)
+        }
+        judging, pilots = (
+            [progress(design, domain, kind, role, each) for kind, each in zip(domain.studies, of_role, strict=True)]
+            for role, of_role in found.items()
         )
-        seconds = total_seconds(each.figures for each in judging if each.figures)
+        seconds = total_seconds(each for each in found[Role.JUDGING] if each)
         complete = all(each.is_complete for each in judging)
         hours = f"{seconds / 3600:.2f}" if complete else f"{domain.hours:g} est."
         for kind, of_judging, of_pilots in zip(domain.studies, judging, pilots, strict=True):
@@ -272,6 +284,15 @@ def _role(pilot: bool) -> Role:
     from bitcycle._evidence.design import Role
 
     return Role.TUNING if pilot else Role.JUDGING
+
+
+def _check_again(store: Store, names: list[str], command: str) -> None:
+    """Refuse a store that has results of these runs, which are not trained then, unless the same command made them."""
+    earlier = [store.study(name) for name in store.studies()]
+    made = {run.name for study in earlier if study.command == command for run in study.runs}
+    if others := store.done(names) - made:
+        number = f"{len(others)} of {len(set(names))} runs"
+        raise ValueError(f"{store.path} already has {number}, which --again would not train: give a new --store")
 
 
 def _chosen(design: Design, parts: list[str] | None) -> list[tuple[Domain, str]]:
