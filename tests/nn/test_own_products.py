@@ -726,6 +726,23 @@ def test_a_scheduler_drives_sites_that_are_discovered_later():
     assert len(set(seen)) > 3
 
 
+@pytest.mark.parametrize("how", ["kept", "set"])
+def test_a_site_is_discovered_while_the_others_are_in_full_precision(how):
+    class Branches(nn.Module):
+        def forward(self, x):
+            y = x @ x.mT
+            return y @ x if self.training else y
+
+    model = bc.quantize(Branches().eval(), keep=":matmul" if how == "kept" else None, example_inputs=X)
+    bc.set_bits(model, forward=2, backward=8)
+    if how == "set":
+        bc.set_bits(model, forward=None, backward=None, where=":matmul")
+    model.train()
+    p = Plain(2, None)
+    torch.testing.assert_close(model(X), p.row(X @ X.mT) @ p.row(X))
+    assert names(model) == [":matmul", ":matmul#2"]
+
+
 def test_set_bits_of_a_discovered_site():
     converted = bc.quantize(model(), example_inputs=X)
     bc.set_bits(converted, forward=4, backward=8)

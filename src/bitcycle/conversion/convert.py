@@ -367,7 +367,7 @@ def hide_nested_layers(model: nn.Module) -> list[nn.Module]:
 def set_execution(model: nn.Module, execution: Execution) -> None:
     """Set how all sites of a model compute, also those that are yet to be discovered."""
     for _, conversion in conversions(model):
-        for site in (*conversion.sites.values(), *([conversion.template] if conversion.template else [])):
+        for site in conversion.all_sites():
             site.execution = execution
 
 
@@ -375,7 +375,7 @@ def _join_sites(model: nn.Module) -> None:
     """Make the sites of a model one group, also those that are yet to be discovered."""
     group = SiteGroup()
     for _, conversion in conversions(model):
-        for site in (*conversion.sites.values(), *([conversion.template] if conversion.template else [])):
+        for site in conversion.all_sites():
             site.join(group)
 
 

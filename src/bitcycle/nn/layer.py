@@ -57,6 +57,10 @@ class Conversion:
         site: Site = getattr(self.discovered, local.replace(".", " "))  # a compiler allows no dot in an attribute
         return site
 
+    def all_sites(self) -> list[Site]:
+        """Return the sites, and the template of those that are yet to be discovered."""
+        return [*self.sites.values(), *([] if self.template is None else [self.template])]
+
     def discover(self, local: str) -> None:
         """Create the site of a product that is computed for the first time, with the bits of the template."""
         if local in self.sites:

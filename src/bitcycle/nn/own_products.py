@@ -85,12 +85,11 @@ def run_at_sites(
     """
     if not torch.compiler.is_compiling():
         module.bitcycle.has_run = True
-        sites = module.bitcycle.sites.values()
         # An enclosing module must not see the products, not even in full precision.
         if (
-            sites
+            module.bitcycle.sites
             and not torch._C._len_torch_function_stack()
-            and all(site.in_full_precision(module.training) for site in sites)
+            and all(site.in_full_precision(module.training) for site in module.bitcycle.all_sites())
         ):
             return function(*arguments, **keywords)
     with _Interceptor(module, method):
