@@ -209,6 +209,45 @@ def test_a_replaced_forward_with_products_is_named():
         bc.quantize(model)
 
 
+class OwnLSTM(nn.LSTM):
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
+class BelowTorchFunctions(nn.Module):
+    def forward(self, x):
+        return torch.ops.aten.mm(x, x.mT)
+
+
+def replace_forward(layer):
+    layer.forward = lambda x: attend(x, x)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: OwnLSTM(4, 4), "OwnLSTM overrides forward of LSTM: not converted"),
+        (lambda: replace_forward(nn.Linear(4, 4)), "its forward was replaced on the module itself: not converted"),
+        (lambda: replace_forward(nn.Identity()), "runs mm outside any site"),
+        (lambda: BelowTorchFunctions(), "runs mm outside any site"),
+    ],
+)
+def test_products_that_example_inputs_do_not_make_sites_are_named(make, reason):
+    model = nn.Sequential(make())
+    with pytest.warns(UserWarning, match=reason):
+        bc.quantize(model, example_inputs=torch.randn(3, 4))
+    assert reason in bc.summary(model).skipped[0].reason
+    assert bc.summary(model, torch.randn(3, 4)).skipped[0].reason.count("outside any site") == 1
+    bc.restore(model)
+
+
+def test_example_inputs_do_not_make_sites_of_products_that_compute_a_weight():
+    model = nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 4)))
+    bc.quantize(model, example_inputs=torch.randn(3, 4))
+    assert list(named_sites(model)) == ["0"]
+
+
 def test_products_in_hooks_are_named():
     model = nn.Sequential(nn.Linear(4, 4))
     model[0].register_forward_hook(lambda module, inputs, output: attend(output, output))

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils.checkpoint import checkpoint
 
 import bitcycle as bc
@@ -48,6 +49,7 @@ IMAGE, WEIGHT = (2, 4, 7), (6, 4, 3)
 ATTENTION = (2, 4, 5, 8)
 MASK = torch.arange(25).view(5, 5) % 3 != 1
 KERNEL_MASK = (torch.arange(72).view(6, 4, 3) % 5 != 2).double()
+TRANSPOSED_MASK = (torch.arange(48).view(4, 3, 2, 2) % 5 != 2).double()
 LINEAR = (-1,)
 OFFSETS = torch.tensor([2, 5], dtype=torch.int32)
 
@@ -237,6 +239,24 @@ NUMERICS = {
     "conv_transpose2d, keywords": (
         lambda x, w: F.conv_transpose2d(input=x, weight=w), [(2, 4, 5, 5)], (4, 3, 2, 2),
         lambda p, x, w: two(p, F.conv_transpose2d, x, w, None, (0, 2, 3)),
+    ),
+    "conv_transpose2d, groups": (
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, groups=2), [(2, 4, 5, 5)], (4, 3, 2, 2),
+        lambda p, x, w: p.site(
+            F.conv_transpose2d(
+                p.operand(x), p.operand(w.unflatten(0, (2, 2)), (1, 3, 4)).flatten(0, 1), stride=2, groups=2
+            )
+        ),
+    ),
+    "conv_transpose2d, groups, masked": (
+        lambda x, w: F.conv_transpose2d(x, w * TRANSPOSED_MASK, groups=2), [(2, 4, 5, 5)], (4, 3, 2, 2),
+        lambda p, x, w: p.site(
+            F.conv_transpose2d(
+                p.operand(x),
+                p.operand((w * TRANSPOSED_MASK).unflatten(0, (2, 2)), (1, 3, 4)).flatten(0, 1) * TRANSPOSED_MASK,
+                groups=2,
+            )
+        ),
     ),
     "sdpa": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v), [ATTENTION] * 3, (),
@@ -679,6 +699,80 @@ def test_nested_modules_are_rounded_once():
     assert sorted(names(outer)) == [":matmul", "inner:linear", "layer"]
 
 
+class SeenFunctions(TorchFunctionMode):
+    """Collects the names of the functions that run inside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+class WithMode(nn.Module):
+    """Multiplies, and runs a layer under a mode of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = Inner()
+        self.seen = SeenFunctions()
+
+    def forward(self, x):
+        with self.seen:
+            y = self.layer(x)
+        return y @ x.mT
+
+
+def test_kept_layers_are_hidden_from_interceptors_and_from_no_other_mode():
+    converted, around = bc.quantize(WithMode(), keep="layer"), SeenFunctions()
+    bc.set_bits(converted, forward=4, backward=8)
+    with around:
+        converted(X)
+    assert "linear" in converted.seen.names
+    assert "linear" in around.names
+    assert names(converted) == [":matmul"]
+
+
+def test_kept_layers_create_tensors_on_the_default_device():
+    class Positions(nn.Linear):
+        def forward(self, x):
+            self.device = torch.arange(3).device
+            return super().forward(x)
+
+    class Scores(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = Positions(8, 8)
+
+        def forward(self, x):
+            return self.layer(x) @ x.mT
+
+    converted = bc.quantize(Scores().to("meta"), keep="layer")
+    with torch.device("meta"):
+        converted(X.to("meta"))
+    assert converted.layer.device.type == "meta"
+
+
+def test_an_error_inside_a_kept_layer_leaves_the_modes_as_they_were():
+    converted = bc.quantize(Outer(), keep="layer")
+    with torch.device("cpu"):
+        before = _get_current_function_mode_stack()
+        with pytest.raises(RuntimeError):
+            converted(X[..., :4])
+        assert _get_current_function_mode_stack() == before
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_kept_and_nested_layers_compile_into_one_graph():
+    torch._dynamo.reset()
+    converted = bc.quantize(Outer(), keep="layer")
+    bc.set_bits(converted, forward=4, backward=8)
+    compiled = torch.compile(converted, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(X), converted(X))
+
+
 def test_restore_gives_the_same_classes_and_outputs():
     plain = model()
     expected, classes, attributes = (
@@ -724,6 +818,23 @@ def test_a_scheduler_drives_sites_that_are_discovered_later():
         seen.append(scheduler.bits)
         scheduler.step()
     assert len(set(seen)) > 3
+
+
+@pytest.mark.parametrize("how", ["kept", "set"])
+def test_a_site_is_discovered_while_the_others_are_in_full_precision(how):
+    class Branches(nn.Module):
+        def forward(self, x):
+            y = x @ x.mT
+            return y @ x if self.training else y
+
+    model = bc.quantize(Branches().eval(), keep=":matmul" if how == "kept" else None, example_inputs=X)
+    bc.set_bits(model, forward=2, backward=8)
+    if how == "set":
+        bc.set_bits(model, forward=None, backward=None, where=":matmul")
+    model.train()
+    p = Plain(2, None)
+    torch.testing.assert_close(model(X), p.row(X @ X.mT) @ p.row(X))
+    assert names(model) == [":matmul", ":matmul#2"]
 
 
 def test_set_bits_of_a_discovered_site():

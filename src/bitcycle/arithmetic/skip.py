@@ -55,6 +55,7 @@ _UNKNOWN = {
     SkipKind.PATCHED_METHOD,
     SkipKind.UNKNOWN_PRODUCTS,
     SkipKind.PRODUCTS_OUTSIDE_SITES,
+    SkipKind.RAN_OUTSIDE_SITES,
     SkipKind.HOOK,
     SkipKind.CHECKPOINT,
 }

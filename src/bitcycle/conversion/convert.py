@@ -18,7 +18,7 @@ from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
-from bitcycle.conversion.skip_reasons import explain, mixin_for
+from bitcycle.conversion.skip_reasons import FORWARD, explain, mixin_for
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
 from bitcycle.nn.activation import LightReLU
 from bitcycle.nn.code_scan import products_of_function, products_of_module
@@ -275,23 +275,37 @@ def discover_products(
 ) -> None:
     """Run a converted model once, so that products in modules' own ``forward`` become sites.
 
-    A module that multiplies although its code does not show it is converted, and the model runs again.
+    A module that multiplies although its code does not show it is converted, and the model runs again. What cannot be
+    computed at sites in this way either is a reason to skip the module.
     """
     while True:
-        missed: dict[str, nn.Module] = {}
+        outside: dict[nn.Module, tuple[str, list[str]]] = {}
 
-        def ran_outside(name: str, module: nn.Module, *_: Any, missed: dict[str, nn.Module] = missed) -> None:
-            if conversion_of(module) is None and module not in excluded:
-                missed[name] = module
+        def ran_outside(
+            name: str, module: nn.Module, operation: str, *_: Any, outside: dict[Any, Any] = outside
+        ) -> None:
+            if module not in excluded and _showed_no_product(module):
+                operations = outside.setdefault(module, (name, []))[1]
+                operations += [operation] if operation not in operations else []
 
         with preserve_state(model), torch.no_grad(), ProductTracer(model, ran_outside):
             run_model(model, inputs)
+        missed = [module for module in outside if conversion_of(module) is None and FORWARD not in vars(module)]
         if not missed:
-            return
-        for name, module in missed.items():
-            convert_own_forward(name, module, recipe, keep)
+            break
+        for module in missed:
+            convert_own_forward(outside[module][0], module, recipe, keep)
             vars(module)[_SKIPS] = ()
         hide_nested_layers(model)
+    for module, (_, operations) in outside.items():
+        conversion = conversion_of(module)
+        if conversion is None or not (conversion.sites or conversion.products_without_grids):
+            vars(module)[_SKIPS] = (Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)),)
+
+
+def _showed_no_product(module: nn.Module) -> bool:
+    """Return whether conversion found no reason to skip a module, except that its code shows no product."""
+    return all(skip.kind.denies_products for skip in vars(module).get(_SKIPS, ()))
 
 
 def convert_own_forward(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> None:
@@ -353,7 +367,7 @@ def hide_nested_layers(model: nn.Module) -> list[nn.Module]:
 def set_execution(model: nn.Module, execution: Execution) -> None:
     """Set how all sites of a model compute, also those that are yet to be discovered."""
     for _, conversion in conversions(model):
-        for site in (*conversion.sites.values(), *([conversion.template] if conversion.template else [])):
+        for site in conversion.all_sites():
             site.execution = execution
 
 
@@ -361,7 +375,7 @@ def _join_sites(model: nn.Module) -> None:
     """Make the sites of a model one group, also those that are yet to be discovered."""
     group = SiteGroup()
     for _, conversion in conversions(model):
-        for site in (*conversion.sites.values(), *([conversion.template] if conversion.template else [])):
+        for site in conversion.all_sites():
             site.join(group)
 
 

@@ -183,8 +183,8 @@ def _add_run(skips: dict[str, tuple[Skip, ...]], name: str, operations: list[str
     known = skips.get(name, ())
     if any(skip.kind.is_chosen for skip in known):
         return
-    ran = Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations))
-    skips[name] = (*(skip for skip in known if not skip.kind.denies_products), ran)
+    others = (s for s in known if not s.kind.denies_products and s.kind is not SkipKind.RAN_OUTSIDE_SITES)
+    skips[name] = (*others, Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)))
 
 
 def _measure(model: nn.Module, inputs: Any, power: _PowerMeter, outside: dict[str, list[str]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, Role, round_operand
+from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, Role, Site, round_operand
 from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
@@ -100,12 +100,7 @@ class QuantizedConvTranspose(ConvolutionLayer):
     output_padding: tuple[int, ...]
 
     def _weight_on_grid(self) -> tuple[Tensor, Dims]:
-        recipe = self.bitcycle.recipe
-        if self.groups > 1 and recipe.weights == "channel" and recipe.family.block is None:
-            # An output channel is a pair (group, column) of the weight, which no set of its dimensions describes.
-            by_group = self.weight.unflatten(0, (self.groups, -1))
-            return by_group, (1, *range(3, by_group.dim()))
-        return self.weight, weight_dims(recipe.weights, self.weight, channel=1)
+        return transposed_weight_on_grid(self.bitcycle.sites[""], self.weight, self.groups)
 
     def quantized_forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         output_padding = self._output_padding(  # type: ignore[attr-defined]
@@ -119,6 +114,15 @@ class QuantizedConvTranspose(ConvolutionLayer):
         )
         geometry = (self.stride, self.padding, self.dilation, self.groups)
         return self.convolve(ConvolutionProduct(*geometry, True, tuple(output_padding)), input)
+
+
+def transposed_weight_on_grid(site: Site, weight: Tensor, groups: int) -> tuple[Tensor, Dims]:
+    """Return the weight of a transposed convolution, or a view of it by groups, and which dimensions share a grid."""
+    if groups > 1 and site.recipe.weights == "channel" and site.settings.grid.block is None:
+        # An output channel is a pair (group, column) of the weight, which no set of its dimensions describes.
+        by_group = weight.unflatten(0, (groups, -1))
+        return by_group, (1, *range(3, by_group.dim()))
+    return weight, weight_dims(site.recipe.weights, weight, channel=1)
 
 
 def activation_dims(granularity: ActivationGranularity, x: Tensor) -> Dims:

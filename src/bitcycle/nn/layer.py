@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import OperandSpec, Product, Role, Site, multiply, round_operand
@@ -18,6 +17,7 @@ from bitcycle.arithmetic.recipe import ActivationGranularity, Granularity, Recip
 from bitcycle.arithmetic.site import Evaluation
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.rounding import Dims
+from bitcycle.nn.interception import HiddenFromInterceptors
 from bitcycle.nn.site_names import join_names, skip_site
 
 METADATA = "bitcycle"
@@ -58,6 +58,10 @@ class Conversion:
         site: Site = getattr(self.discovered, local.replace(".", " "))  # a compiler allows no dot in an attribute
         return site
 
+    def all_sites(self) -> list[Site]:
+        """Return the sites, and the template of those that are yet to be discovered."""
+        return [*self.sites.values(), *([] if self.template is None else [self.template])]
+
     def discover(self, local: str) -> None:
         """Create the site of a product that is computed for the first time, with the bits of the template."""
         if local in self.sites:
@@ -79,7 +83,7 @@ class Conversion:
 
     def hidden(self) -> AbstractContextManager[Any]:
         """Return a context that hides what runs inside from the ``forward`` of enclosing modules."""
-        return torch._C.DisableTorchFunction() if self.nested else _NOTHING
+        return HiddenFromInterceptors() if self.nested else _NOTHING
 
     def evaluation_bits(self) -> dict[str, Any]:
         """Return the evaluation bits that were set, by local names, for the metadata of a checkpoint."""

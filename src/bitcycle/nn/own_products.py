@@ -15,13 +15,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.overrides import _get_current_function_mode_stack
 
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.nn.code_scan import methods_that_multiply, scan_for_names, scan_for_products
 from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.table import PRODUCTS
+from bitcycle.nn.interception import HiddenFromInterceptors, Interceptor
 from bitcycle.nn.layer import ConvertedModule, QuantizedLayer
 
 FUSED = {"multi_head_attention_forward"}
@@ -85,12 +86,11 @@ def run_at_sites(
     """
     if not torch.compiler.is_compiling():
         module.bitcycle.has_run = True
-        sites = module.bitcycle.sites.values()
         # An enclosing module must not see the products, not even in full precision.
         if (
-            sites
+            module.bitcycle.sites
             and not torch._C._len_torch_function_stack()
-            and all(site.in_full_precision(module.training) for site in sites)
+            and all(site.in_full_precision(module.training) for site in module.bitcycle.all_sites())
         ):
             return function(*arguments, **keywords)
     with _Interceptor(module, method):
@@ -114,7 +114,7 @@ class HiddenForward(ConvertedModule):
     """A module whose ``forward`` hides its products from the code that calls it."""
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        with torch._C.DisableTorchFunction():
+        with HiddenFromInterceptors():
             return super().forward(*arguments, **keywords)  # type: ignore[misc]
 
 
@@ -138,7 +138,7 @@ def _hidden(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def run(self: ConvertedModule, *arguments: Any, **keywords: Any) -> Any:
-        with torch._C.DisableTorchFunction():
+        with HiddenFromInterceptors():
             return method(self, *arguments, **keywords)
 
     return run
@@ -152,7 +152,7 @@ class _Products(DiscoveredSites):
         self.training = module.training
 
 
-class _Interceptor(TorchFunctionMode):
+class _Interceptor(Interceptor):
     """Computes the products among the torch functions that run inside it at sites of a module."""
 
     def __init__(self, module: ConvertedModule, method: str) -> None:

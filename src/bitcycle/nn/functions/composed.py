@@ -53,9 +53,10 @@ def compute_composed(
     roles = [spec.role or Role.ACTIVATION for spec in specs]
     rounded = []
     for i, (x, spec, name) in enumerate(zip(operands, specs, "abcdefghijklmnopqrstuvwxyz", strict=False)):
-        x, done = masked_operand(module, site, x, spec, name, *operands[:i], *operands[i + 1 :])
+        if not spec.already_rounded:
+            x, spec = masked_operand(module, site, x, spec, name, *operands[:i], *operands[i + 1 :])
         rounded.append(
-            x if done.already_rounded else round_operand(site, x, spec.dims, module.training, name, spec.role)
+            x if spec.already_rounded else round_operand(site, x, spec.dims, module.training, name, spec.role)
         )
     if not current_observers():
         return round_grad_output(site, func(*before, *rounded, *after, **kwargs))
@@ -86,12 +87,17 @@ def masked_operand(
 
     Without this, a masked product such as ``(q @ k.mT).tril() @ v`` would see what it must not see.
     """
-    if site.settings.grid.has_zero or not all(_can_be_masked(x, other) for other in others):
-        return x, spec
-    if _has_only_zeros_on_grid(x):
+    if not keeps_zeros(site, x, *others):
         return x, spec
     rounded = round_operand(site, x, spec.dims, module.training, name, spec.role)
     return torch.where(x == 0, x, rounded), spec._replace(already_rounded=True)
+
+
+def keeps_zeros(site: Site, x: Tensor, *others: Tensor) -> bool:
+    """Return whether zeros of an operand may come from a mask and would be rounded to something else."""
+    if site.settings.grid.has_zero or not all(_can_be_masked(x, other) for other in others):
+        return False
+    return not _has_only_zeros_on_grid(x)
 
 
 def _can_be_masked(x: Tensor, other: Tensor) -> bool:

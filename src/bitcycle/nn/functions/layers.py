@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Role
+from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Role, round_operand
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.convolution import activation_dims
+from bitcycle.nn.convolution import activation_dims, transposed_weight_on_grid
 from bitcycle.nn.discovered_sites import DiscoveredSites
-from bitcycle.nn.functions.composed import Function, compute_composed, dense, in_order, masked_operand
+from bitcycle.nn.functions.composed import Function, compute_composed, dense, keeps_zeros, masked_operand
 from bitcycle.nn.layer import feature_dims, weight_dims
 
 
@@ -62,16 +63,32 @@ def compute_convolution(
 
 
 def compute_transposed_convolution(
-    module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any
+    module: DiscoveredSites,
+    local: str,
+    func: Function,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
 ) -> Any:
     """Compute a transposed convolution at a site of a module."""
     site = module.site(local)
-    operands, others = in_order(args, kwargs)
-    if not dense(*operands[:2]) or module.is_float(site):
-        return func(*args, **kwargs)
-    recipe, (input, weight) = module.bitcycle.recipe, operands[:2]
-    dims = activation_dims(recipe.activations, input), weight_dims(recipe.weights, weight, 1)
-    return compute_composed(module, site, func, (), (input, weight), operands[2:], others, _layer_specs(*dims))
+    after = (stride, padding, output_padding, groups, dilation)
+    if not dense(input, weight) or module.is_float(site):
+        return func(input, weight, bias, *after)
+    bias = module.round_bias(local, bias)
+    on_grid, dims = transposed_weight_on_grid(site, weight, groups)
+    input_spec, weight_spec = _layer_specs(activation_dims(site.recipe.activations, input), dims)
+    if on_grid.dim() != weight.dim():
+        rounded = round_operand(site, on_grid, dims, module.training, "b", Role.WEIGHT).flatten(0, 1)
+        weight = torch.where(weight == 0, weight, rounded) if keeps_zeros(site, weight, input) else rounded
+        weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
+    specs = input_spec, weight_spec
+    return compute_composed(module, site, func, (), (input, weight), (bias, *after), {}, specs)
 
 
 def _layer_specs(input_dims: Dims, dims_of_weight: Dims) -> tuple[OperandSpec, OperandSpec]:
