@@ -109,9 +109,8 @@ def test_errors_are_one_line(arguments, told):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_says_so(tmp_path, number):
-    (tmp_path / "waits.py").write_text("import time\ndef make():\n    print('waiting', flush=True)\n    time.sleep(300)\n")
-        "import time\n\ndef make():\n    print('waiting', flush=True)\n    time.sleep(300)\n"
-    )
+    code = "import time\n\ndef make():\n    print('waiting', flush=True)\n    time.sleep(300)\n"
+    (tmp_path / "waits.py").write_text(code)
     command = [sys.executable, "-m", "bitcycle", "cost", "waits:make"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "waiting\n"
