@@ -11,7 +11,6 @@ from torch import nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.execution import Execution, resolve
-from bitcycle.arithmetic.precision import check_strength
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
@@ -28,6 +27,7 @@ from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
 from bitcycle.nn.registry import owner_of, target_class
 from bitcycle.nn.site_names import join_names, skip_site
 from bitcycle.nn.transformer import FusedContainer
+from bitcycle.schedules.strengths import check_strength
 
 M = TypeVar("M", bound=nn.Module)
 
