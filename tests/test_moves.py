@@ -273,6 +273,27 @@ def test_misuse(arguments, message):
         bc.PrecisionScheduler(model_of_two(), **{"schedule": "static:8", "total_steps": 10, **arguments})
 
 
+@pytest.mark.parametrize("integer", [np.int64, np.uint8, torch.tensor])
+def test_any_integer_is_a_width(integer):
+    plain = {"weights": 4, "activations": 8, "backward_bits": 6, "evaluate_bits": 7}
+    states = []
+    for moves in (plain, {name: integer(bits) for name, bits in plain.items()}):
+        model = bc.quantize(nn.Linear(4, 4))
+        p = bc.PrecisionScheduler(model, None, total_steps=10, **moves)
+        states.append((p.state_dict(), [site.control.tolist() for site in sites(model).values()]))
+        del moves["evaluate_bits"]
+        states.append(bc.cost(model, torch.zeros(2, 4)).training(None, 10, **moves))
+    assert states[:2] == states[2:]
+    assert type(states[2][0]["backward_bits"]) is int
+
+
+@pytest.mark.parametrize("name", ["weights", "backward_bits"])
+def test_a_truth_value_is_no_width(name):
+    for value in (True, np.bool_(True)):
+        with pytest.raises(ValueError, match="must be .* got (True|np.True_)"):
+            bc.PrecisionScheduler(bc.quantize(nn.Linear(4, 4)), "CR:3-8", total_steps=10, **{name: value})
+
+
 def test_existing_names_of_runs_do_not_change():
     assert RunConfig("graph", "CR:3-8:cycles=8", 150).name == "7428ed7057a34981"
     assert RunConfig("graph", "static:4", 150, activations="static:8").name != RunConfig("graph", "static:4", 150).name

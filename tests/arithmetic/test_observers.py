@@ -9,7 +9,7 @@ from torch import nn
 import bitcycle as bc
 from bitcycle.arithmetic import Observer, observing
 from bitcycle.arithmetic.observers import current_observers
-from bitcycle.kernels.noise import uniform
+from tests.kernels.uniform_noise import uniform
 
 
 class Names(Observer):

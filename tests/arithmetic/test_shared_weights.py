@@ -78,6 +78,41 @@ def test_a_weight_that_has_changed_is_rounded_again():
     assert torch.equal(layer(x), copy.deepcopy(layer)(x))
 
 
+@pytest.mark.parametrize("size", [SIZE, 131])  # a number of elements that is odd
+@pytest.mark.parametrize(
+    "permuted",
+    [
+        lambda w: w.flip(0),
+        lambda w: w.flip(1),
+        lambda w: w.t(),
+        lambda w: w.roll(2, 0),
+        lambda w: w.roll(32, 1),
+        lambda w: w[[1, 0, *range(2, len(w))]],
+        lambda w: w[:, [1, 0, *range(2, len(w))]],
+        lambda w: w[:, [*range(32, 64), *range(32), *range(64, len(w))]],
+        lambda w: w[:, [*range(len(w) - 2), -1, -2]],
+    ],
+)
+def test_a_weight_whose_elements_have_changed_places_is_rounded_again(permuted, size):
+    layer = converted(nn.Linear(size, size))
+    x = torch.randn(5, size, requires_grad=True)
+    kept = layer(x)  # as long as its graph lives, its weight can be shared
+    layer.weight.data.copy_(permuted(layer.weight.data).clone())
+    assert torch.equal(layer(x), copy.deepcopy(layer)(x))
+    assert kept.grad_fn is not None
+
+
+@pytest.mark.parametrize("permuted", [lambda w: w.flip(0), lambda w: w.flip(1)])
+def test_so_is_one_in_integer_execution(permuted):
+    layer = bc.quantize(nn.Linear(256, 256), execute="integer")
+    bc.set_bits(layer, forward=4, backward=8)
+    x = torch.randn(64, 256, requires_grad=True)
+    kept = layer(x)
+    layer.weight.data.copy_(permuted(layer.weight.data).clone())
+    assert torch.equal(layer(x), copy.deepcopy(layer)(x))
+    assert kept.grad_fn is not None
+
+
 def test_other_bits_round_again():
     layer, x = converted(), batch()
     kept = layer(x)

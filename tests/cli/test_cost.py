@@ -1,4 +1,7 @@
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -102,3 +105,15 @@ def test_errors_are_one_line(arguments, told):
     assert done.returncode == 2
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_says_so(tmp_path, number):
+    code = "import time\n\ndef make():\n    print('waiting', flush=True)\n    time.sleep(300)\n"
+    (tmp_path / "waits.py").write_text(code)
+    command = [sys.executable, "-m", "bitcycle", "cost", "waits:make"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(number)
+        _, told = process.communicate()
+    assert (process.returncode, told) == (130, "bitcycle: stopped\n")

@@ -13,7 +13,7 @@ def test_evidence_result_and_how_to_go_on(tmp_path):
         "range-test", "graph", "--levels", "2", "4", "--iterations", "20", "--seeds", "2", "--plot", str(file)
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("graph: 2 seeds of 20 iterations at each level")
+    assert done.stdout.startswith("graph: 2 seeds of 20 iterations at each width")
     assert "Every level works: 2 bits keep" in done.stdout
     assert "Use --bits 2 4, as in 'bitcycle train graph --bits 2 4'" in done.stdout
     assert file.read_bytes().startswith(b"\x89PNG")

@@ -8,6 +8,7 @@ from torch import nn
 
 import bitcycle as bc
 from bitcycle._cost import DEVICES, Convention, Cost, Meter, Row
+from bitcycle._cost.meter import MOST_SHAPES
 from bitcycle.schedules import Constant
 from tests.schedules.strategies import schedules
 
@@ -71,6 +72,15 @@ def test_conventions_are_values_or_their_names():
 def test_parts_add_up():
     parts = COST.where("a").training("CR:3-8", 100) + COST.where("b", "c").training("CR:3-8", 100)
     assert parts == COST.training("CR:3-8", 100)
+
+
+@pytest.mark.parametrize("where", ["0", "0.1", "[01].1", "2*"])
+def test_parts_have_the_names_that_set_bits_takes(where):
+    block = lambda: nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))  # noqa: E731
+    model = bc.quantize(nn.Sequential(block(), block(), nn.Linear(2, 2)))
+    bc.set_bits(model, forward=3, where=where)
+    expected = [site.name for site in bc.summary(model).sites if site.forward == 3]
+    assert [row.name for row in bc.cost(model, torch.zeros(1, 2)).where(where).rows] == expected
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -233,6 +243,25 @@ def test_bits_that_are_set_by_hand_have_the_evaluation_bits_as_baseline():
     with Meter(model) as meter:
         model(torch.randn(5, 6)).sum().backward()
     assert meter.baseline == counted.bitops(forward=6, backward=8)
+
+
+class AtTime(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 8)
+
+    def forward(self, x, t):
+        return t * self.fc(x)
+
+
+def test_an_argument_that_always_changes_does_not_fill_the_memory():
+    model, steps = bc.quantize(AtTime()), MOST_SHAPES + 10
+    bc.set_bits(model, forward=4, backward=8)
+    with Meter(model) as meter:
+        for step in range(steps):
+            model(torch.randn(3, 6), step / steps).sum().backward()
+    assert meter.bitops == 3 * steps * 48 * (4 * 4 + 8 * 4)
+    assert len(meter._costs) == MOST_SHAPES
 
 
 class Batch:

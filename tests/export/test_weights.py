@@ -1,6 +1,8 @@
 """Float weights on their grids, torchao's layout, and torch.export."""
 
 import copy
+import sys
+from types import ModuleType
 
 import pytest
 import torch
@@ -172,6 +174,29 @@ def test_torchao_says_what_it_leaves():
     exported = bc.export_torchao(converted(cnn(), 4))
     assert exported.left == {"0": "torchao has no layout for Conv2d", "3": "torchao has no layout for Conv2d"}
     assert "0 in floating point: torchao has no layout for Conv2d" in str(exported)
+
+
+class _Codes(torch.Tensor):
+    def dequantize(self):
+        return self.as_subclass(torch.Tensor)
+
+
+def _codes(*, qdata, scale, zero_point, **others):
+    return ((qdata - zero_point) * scale).as_subclass(_Codes)
+
+
+def test_a_bias_on_its_grid_stays_in_floating_point_for_torchao(monkeypatch):
+    torchao = ModuleType("torchao"), ModuleType("torchao.quantization")  # what the export uses of it
+    torchao[1].IntxUnpackedToInt8Tensor = _codes
+    for module in torchao:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    model = converted(nn.Sequential(nn.Linear(8, 4), nn.Conv1d(4, 2, 1)), 4, recipe=bc.Recipe(bias=True))
+    exported = bc.export_torchao(model)
+    assert exported.bits == {"0": 4}
+    assert exported.left == {"1": "torchao has no layout for Conv1d"}
+    expected = bc.export(model)
+    assert torch.equal(exported.model[0].bias, expected["0.bias"])
+    torch.testing.assert_close(exported.model[0].weight.dequantize(), expected["0.weight"])
 
 
 class TiedHead(nn.Module):

@@ -12,8 +12,9 @@ from hypothesis.extra import numpy as hnp
 from bitcycle.grids import GRIDS, grid_family
 from bitcycle.grids.family import LAST
 from bitcycle.kernels.float_rounding import Blocks
-from bitcycle.kernels.noise import noise_key, uniform
+from bitcycle.kernels.noise import noise_key
 from tests.kernels.layouts import LAYOUTS, in_layout
+from tests.kernels.uniform_noise import uniform
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

@@ -217,9 +217,11 @@ def test_what_is_not_called_as_a_module_has_no_cost_and_a_warning(tmp_path):
             return self.model[3](self.model[0](batch[0])).mean()
 
     trainer = trainer_for(tmp_path, PrecisionCallback(SCHEDULE))
+    module = bc.quantize(Bypassing())
     with pytest.warns(UserWarning, match="the cost is not measured"):
-        trainer.fit(bc.quantize(Bypassing()), Loader())
+        trainer.fit(module, Loader())
     assert set(trainer.logged_metrics) == {"bits"}
+    assert not module.model._forward_pre_hooks, "a meter stays on the model"
 
 
 def test_misuse_is_one_line(tmp_path):

@@ -14,9 +14,10 @@ from bitcycle.kernels import native
 from bitcycle.kernels.float_rounding import E4M3, Scaling, round_to_format
 from bitcycle.kernels.images import Windows, encode_images, to_channels_last, to_contiguous
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
-from bitcycle.kernels.noise import noise_key, noise_of, uniform
+from bitcycle.kernels.noise import noise_key, noise_of
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, round_to_grid
 from tests.kernels.layouts import DEFAULTS, LAYOUTS, default, in_layout
+from tests.kernels.uniform_noise import uniform
 
 pytestmark = pytest.mark.skipif(
     native._extension is None,

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import bitcycle as bc
-from bitcycle.kernels.noise import mix, noise_key, noise_of, rank_key, site_key, uniform
+from bitcycle.kernels.noise import mix, noise_key, noise_of, rank_key, site_key
 from bitcycle.kernels.rounding import round_to_grid
 from tests.kernels.layouts import LAYOUTS, in_layout
+from tests.kernels.uniform_noise import uniform
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

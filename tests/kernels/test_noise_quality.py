@@ -10,8 +10,9 @@ import pytest
 import torch
 from scipy import stats
 
-from bitcycle.kernels.noise import noise_key, site_key, uniform
+from bitcycle.kernels.noise import noise_key, site_key
 from bitcycle.kernels.rounding import round_to_grid
+from tests.kernels.uniform_noise import uniform
 
 SIZE = 2**20
 LAGS = 4096

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bitcycle.kernels.noise import uniform
 from bitcycle.kernels.rounding import decode, encode, round_to_grid
+from tests.kernels.uniform_noise import uniform
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

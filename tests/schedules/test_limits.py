@@ -10,7 +10,7 @@ import pytest
 
 import bitcycle as bc
 from bitcycle import schedules as sc
-from bitcycle.kernels.rounding import MOST_BITS as MOST_BITS_OF_LAYERS
+from bitcycle.grids import INTEGERS
 from bitcycle.schedules import base
 
 MOST = base.MOST_STEPS
@@ -114,7 +114,7 @@ def test_nested_deficits_are_counted_in_polynomial_time():
 
 
 def test_layers_and_schedules_have_the_same_largest_width():
-    assert base.MOST_BITS == MOST_BITS_OF_LAYERS
+    assert max(INTEGERS.widths) == base.MOST_BITS
 
 
 def test_a_function_with_an_odd_name_has_a_spec_that_can_be_read():

@@ -57,6 +57,13 @@ def test_the_cost_of_a_model_is_matched(control):
     assert of_model(found) == pytest.approx(of_model(reference), rel=TOLERANCE)
 
 
+@pytest.mark.parametrize("control", list(sc.Control))
+def test_the_longest_training_is_matched(control):
+    reference, total = bc.schedule("CR:3-8"), 10**12
+    found = sc.match(reference, control, total)
+    assert found.relative_cost(total, 8, against=8) == pytest.approx(reference.relative_cost(total, 8), rel=1e-6)
+
+
 def test_the_mixture_of_the_paper():
     """Between 3 and 8 bits the medium group costs as much as 5.62 bits."""
     found = sc.match(bc.schedule("CR:3-8"), "mixed", 64_000)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bitcycle._support.names import nearest
-from bitcycle.schedules.base import positive
+from bitcycle.schedules.base import MOST_BITS, positive
 
 MODELS: Mapping[str, str] = {
     "resnet-20": "ResNet-20",
@@ -24,7 +24,6 @@ MODELS: Mapping[str, str] = {
 
 QUICK_ROUNDS = 2
 FULL_ROUNDS = 15
-MOST_BITS = 16
 
 
 class Part(StrEnum):

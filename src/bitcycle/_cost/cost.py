@@ -9,7 +9,6 @@ All numbers are exact integers.
 
 from __future__ import annotations
 
-import fnmatch
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from bitcycle.arithmetic import AggregationProduct, Role
 from bitcycle.arithmetic.site import UNCHANGED, Unchanged
 from bitcycle.grids import grid_family
 from bitcycle.grids.family import DEFAULT
+from bitcycle.nn.site_names import matches
 from bitcycle.schedules import Bits, Constant, OperandSchedules, Schedule
 from bitcycle.schedules import schedule as as_schedule
 from bitcycle.schedules.base import FULL_WIDTH, checked_bits, width_of
@@ -156,7 +156,7 @@ class Cost:
         """Return the part of the cost whose names match, for models on several schedules.
 
         Args:
-            *patterns: Names of products; ``*`` and ``?`` are wildcards.
+            *patterns: Names of products, with wildcards. A container includes everything inside it.
 
         Returns:
             A cost of the matching products. What is not counted in the whole model stays listed, with its place.
@@ -164,7 +164,7 @@ class Cost:
         Raises:
             ValueError: If no product matches.
         """
-        rows = tuple(row for row in self.rows if any(fnmatch.fnmatchcase(row.name, p) for p in patterns))
+        rows = tuple(row for row in self.rows if any(matches(row.name, pattern) for pattern in patterns))
         if not rows:
             known = [row.name for row in self.rows]
             raise ValueError(f"no product matches {', '.join(map(repr, patterns))}; {nearest(patterns[0], known)}")

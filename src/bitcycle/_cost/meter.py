@@ -18,13 +18,17 @@ from bitcycle.conversion.sites import named_sites
 from bitcycle.conversion.tracing import CallArguments
 from bitcycle.schedules import StepBits
 
+MOST_SHAPES = 256
+"""How many shapes of inputs a meter remembers; the one that was counted first goes."""
+
 
 class Meter:
     """Adds up the BitOps of training passes, at the bits that each site has during the pass.
 
     Every forward pass in training mode with gradients enabled counts as a forward and a backward pass. Products are
-    counted once per input shape, by an extra pass; after that, a pass costs a dictionary lookup. Inputs that cannot be
-    pickled are counted at every pass.
+    counted once per input shape, by an extra pass; after that, a pass costs a dictionary lookup. Arguments other than
+    arrays are part of the shape by their values, because a model may compute something else for each: pass a number
+    that changes in every step as a tensor. Inputs that cannot be pickled are counted at every pass.
 
     Args:
         model: The model. For a compiled model, the object that ``torch.compile`` returned: a meter counts from outside
@@ -114,11 +118,16 @@ class Meter:
         if counted is None:
             counted = self._count(arguments, keywords)
             if shapes is not None:
-                self._costs[shapes] = counted
+                self._remember(shapes, counted)
         sites = self._sites.items()
         self.bitops += _price(counted, {name: _current(site) for name, site in sites})
         self.baseline += _price(counted, {name: _baseline(site) for name, site in sites})
         self.passes += 1
+
+    def _remember(self, shapes: bytes, counted: Cost) -> None:
+        if len(self._costs) == MOST_SHAPES:
+            del self._costs[next(iter(self._costs))]
+        self._costs[shapes] = counted
 
     def _count(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Cost:
         self._busy = True

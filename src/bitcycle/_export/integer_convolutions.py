@@ -121,8 +121,8 @@ def _ranges(model: ir.Model, results: list[ir.Value], batches: Iterable[Any]) ->
     found: dict[str | None, Range] = {}
     for batch in batches:
         for name, values in zip(names, session.run(names, feed(session, batch)), strict=True):
-            own = Range(float(values.min()), float(values.max()))
-            found[name] = own.joined(found.get(name, own))
+            of_batch = Range(float(values.min()), float(values.max()))
+            found[name] = of_batch.joined(found.get(name, of_batch))
     return found
 
 

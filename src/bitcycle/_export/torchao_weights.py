@@ -71,6 +71,8 @@ def export_torchao(model: nn.Module) -> TorchaoModel:
     for name, conversion in conversions(model):
         layer: Any = model.get_submodule(name)
         for local, weight, dims in conversion.mixin.weights_on_grid(layer):
+            if weight.dim() < 2:
+                continue  # a bias, which the copy has on its grid in floating point
             site = conversion.sites[local]
             width = site.evaluation.weights
             target = plain.get_submodule(name)

@@ -1,4 +1,4 @@
-"""The SQLite file of a store: created, checked and upgraded when it is opened; transactions, and errors of one line.
+"""The SQLite file of a store: created, checked and upgraded when it is opened; transactions, and one-line errors.
 
 The structure of the file is checked when it is opened. :mod:`bitcycle._study.store` checks what its rows hold.
 """

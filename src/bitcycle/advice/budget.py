@@ -56,7 +56,7 @@ def meet(budget: float, space: SearchSpace, domain: str | None = None) -> Soluti
             evidence = [found(claim, domain) for claim in (MEDIUM_BEATS, LARGE_BEATS)]
             mixed = mixture(space, budget) if _mixtures_win(domain) else None
             about = (
-                [f"bitcycle: {s} saves as much, in cycles.", *evidence, "bitcycle: hence the mixture."]
+                [f"bitcycle: {s} is a cyclic schedule with the same saving.", *evidence, "Therefore: the mixture."]
                 if mixed
                 else evidence
             )

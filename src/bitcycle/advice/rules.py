@@ -285,18 +285,19 @@ def check_goal(goal: str) -> None:
 def _highest_quality(domain: str | None) -> tuple[Position, list[str]]:
     reasons = [told("small-over-medium", domain), told("small-matches-static", domain)]
     if verdict("small-matches-static", domain).is_contradicted:
-        return Position.STATIC, [*reasons, "bitcycle: hence static q_max."]
+        return Position.STATIC, [*reasons, "Therefore: static q_max."]
     return Position.SMALL, reasons
 
 
 def _balance(domain: str | None, alternatives: Container[Position]) -> tuple[Position, list[str]]:
-    reasons = [told("medium-matches-static", domain), f"bitcycle: a lower static width. {found(CHEAPER, domain)}"]
+    lower = f"bitcycle: compare with a lower static width, which costs less. {found(CHEAPER, domain)}"
+    reasons = [told("medium-matches-static", domain), lower]
     if Position.MEDIUM_MIXTURE in alternatives:
         mixed = f"bitcycle: no static width in between is as cheap, but a mixture is. {found(MEDIUM_BEATS, domain)}"
         return Position.MEDIUM_MIXTURE, [*reasons, mixed]
     if Position.MEDIUM in alternatives:
         return Position.MEDIUM, reasons
-    return Position.LOWER_STATIC, [*reasons, "bitcycle: hence that static width."]
+    return Position.LOWER_STATIC, [*reasons, "Therefore: that static width."]
 
 
 def _lowest_cost(domain: str | None, alternatives: Container[Position]) -> tuple[Position, list[str]]:
@@ -308,11 +309,13 @@ def _lowest_cost(domain: str | None, alternatives: Container[Position]) -> tuple
     else:
         reasons = [told(tolerated, domain), told(suffered, domain)]
         hurts = verdict(tolerated, domain).is_contradicted or verdict(suffered, domain).is_supported
-    reasons.append(f"bitcycle: a constant mixture of two widths at the same cost. {found(LARGE_BEATS, domain)}")
+    reasons.append(
+        f"bitcycle: compare with a constant mixture of two widths at the same cost. {found(LARGE_BEATS, domain)}"
+    )
     if Position.LARGE_MIXTURE in alternatives:
-        return Position.LARGE_MIXTURE, [*reasons, "bitcycle: hence that mixture."]
+        return Position.LARGE_MIXTURE, [*reasons, "Therefore: the mixture."]
     if hurts and not verdict("delay-avoids-damage", domain).is_contradicted:
-        delayed = f"bitcycle: hence q_max for the first {percent(EARLY)} of training."
+        delayed = f"Therefore: q_max for the first {percent(EARLY)} of training."
         return Position.DELAYED, [*reasons, told("delay-avoids-damage", domain), delayed]
     return Position.LARGE, reasons
 

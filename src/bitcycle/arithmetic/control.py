@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from bitcycle.arithmetic.precision import FULL_STRENGTH, Precision
+from bitcycle.arithmetic.precision import STRENGTH_UNITS, Precision
 from bitcycle.kernels.rounding import Width
 
 # The tensor is changed in place. A compiled graph reads it at each call, so a change never recompiles it. It stays on
@@ -57,9 +57,9 @@ def read_precision(control: Tensor, slots: Slots) -> Precision:
             numbers = control.numpy()
     elif torch.compiler.is_compiling():
         on = control[strength] > 0
-        return Precision(control[weights] * on, control[activations] * on, control[strength] * (1 / FULL_STRENGTH))
+        return Precision(control[weights] * on, control[activations] * on, control[strength] * (1 / STRENGTH_UNITS))
     else:
         numbers = control.numpy()
     if numbers[strength] == 0:
         return Precision(0, 0, 0.0)
-    return Precision(int(numbers[weights]), int(numbers[activations]), int(numbers[strength]) / FULL_STRENGTH)
+    return Precision(int(numbers[weights]), int(numbers[activations]), int(numbers[strength]) / STRENGTH_UNITS)

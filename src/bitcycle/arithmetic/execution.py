@@ -80,10 +80,6 @@ class Means(NamedTuple):
         return "; ".join(["integer", *simulated])
 
 
-EXACT_WIDTH = 8
-"""The largest width whose codes fit in the bytes of integer products."""
-
-
 def resolve(execute: str) -> Execution:
     """Return the execution for ``"simulated"``, ``"integer"`` or ``"auto"`` on this machine, or for a recorded value.
 

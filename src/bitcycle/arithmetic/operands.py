@@ -202,10 +202,23 @@ def _use(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFamily) -> _U
 
 
 def _checksum(x: Tensor) -> int:
-    """Return the sum of all bits of a tensor, as integers. Writes to ``weight.data`` change it, but not the version."""
+    """Return a hash of all bits of a tensor. Writes to ``weight.data`` change it, but not the version.
+
+    It is made of sums of integers, which are many times faster than a hash of the memory: the sums over all positions
+    with the same last hexadecimal digit, with the same digit before it, and so on. So it depends on the order, too.
+    """
     words = x.flatten()
     in_longs = words.nbytes % 8 == 0 and words.data_ptr() % 8 == 0 and words.is_contiguous()
-    return int(words.view(torch.int64 if in_longs else _INTEGERS[x.element_size()]).sum())
+    words = words.view(torch.int64 if in_longs else _INTEGERS[x.element_size()])
+    parts = []
+    while words.numel() > 1024:  # fewer are hashed as they are
+        rows, rest = divmod(words.numel(), 16)
+        if rest:
+            parts.append(words[-rest:])
+        table = words[: 16 * rows].view(rows, 16)
+        parts.append(table.sum(0))
+        words = table.sum(1)
+    return hash(tuple(part.numpy().tobytes() for part in (*parts, words)))
 
 
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -5,9 +5,7 @@ With strength ``s`` an operand has the values ``x + s (Q(x) - x)``: those of its
 
 from __future__ import annotations
 
-import math
 from enum import Enum
-from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -18,8 +16,8 @@ from bitcycle.kernels.rounding import Width
 Strength = float | Tensor
 """A number from 0 to 1: a ``float``, or a tensor inside a compiled graph."""
 
-FULL_STRENGTH = 2**24
-"""Sites store a strength as an integer, in units of ``1 / 2^24``, which single precision represents exactly."""
+STRENGTH_UNITS = 2**24
+"""Full strength as sites store it: an integer in units of ``1 / 2^24``, which single precision represents exactly."""
 
 
 class Role(Enum):
@@ -55,15 +53,3 @@ def blend(x: Tensor, rounded: Tensor, strength: Strength) -> Tensor:
     else:
         between = x + strength * (rounded - x)
     return torch.where(rounded == x, x, between)
-
-
-def check_strength(strength: object, what: str = "strength") -> float:
-    """Return a strength as a float.
-
-    Raises:
-        ValueError: It is no number from 0 to 1. ``what`` names the value in the message.
-    """
-    number = float(strength) if isinstance(strength, Real) and not isinstance(strength, bool) else math.nan
-    if not 0 <= number <= 1:
-        raise ValueError(f"{what} must be a number from 0 (full precision) to 1 (on the grid), got {strength!r}")
-    return number

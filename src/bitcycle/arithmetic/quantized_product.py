@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bitcycle.arithmetic import integer_convolution, integer_linear
 from bitcycle.arithmetic.control import BACKWARD, Slots, read, read_precision
-from bitcycle.arithmetic.execution import EXACT_WIDTH, Execution, Means, Reason
+from bitcycle.arithmetic.execution import Execution, Means, Reason
 from bitcycle.arithmetic.folding import add_to_rows, fold_a, fold_b, folds_a, folds_b
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid, share_weight, shared_weight
@@ -173,7 +173,7 @@ def means_of(
         return Means.simulated(Reason.FULL_PRECISION if widths.a == widths.b else Reason.ONE_FULL)
     if not widths.strength_is_full:
         return Means.simulated(Reason.STRENGTH)
-    if max(widths.a, widths.b) > EXACT_WIDTH:
+    if max(widths.a, widths.b) > BYTE_BITS:
         return Means.simulated(Reason.WIDTH)
     integers = IN_INTEGERS.get(type(product))
     if integers is None:
@@ -286,7 +286,7 @@ class _Backward:
         self.means: Means = ctx.means
         self.grad_output = grad_output
         self.bits = read(ctx.control, BACKWARD)
-        self.in_integers = isinstance(self.bits, int) and 0 < self.bits <= EXACT_WIDTH
+        self.in_integers = isinstance(self.bits, int) and 0 < self.bits <= BYTE_BITS
         self.by_channel = ctx.by_channel and self.in_integers
         self.rounded: Operand | None = None
 

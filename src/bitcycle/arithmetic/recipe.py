@@ -14,7 +14,7 @@ ActivationGranularity = Literal["auto", "tensor", "channel", "row"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How sites quantise. The default is the paper's recipe, except for activations of models over sequences.
+    """How sites quantise. The default is the paper's recipe, except for activations of sequence models.
 
     A granularity says which values share one grid. ``"tensor"``: all of them. ``"channel"``: an output channel of a
     weight or a feature channel of an activation. ``"row"``: a vector along the last dimension of a weight or of the

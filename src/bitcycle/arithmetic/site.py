@@ -35,7 +35,7 @@ from bitcycle.arithmetic.control import (
 )
 from bitcycle.arithmetic.execution import Execution, Means
 from bitcycle.arithmetic.observers import current_observers
-from bitcycle.arithmetic.precision import FULL_STRENGTH, Precision, Role
+from bitcycle.arithmetic.precision import STRENGTH_UNITS, Precision, Role
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.grids import INTEGERS, GridFamily
@@ -151,7 +151,7 @@ class Site:
         with torch.inference_mode(False):  # a site that is discovered in inference mode changes its bits outside it too
             self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
         self.control[ORIGIN] = Origin.NEVER_SET
-        self.control[STRENGTH] = self.control[EVALUATE_STRENGTH] = FULL_STRENGTH
+        self.control[STRENGTH] = self.control[EVALUATE_STRENGTH] = STRENGTH_UNITS
         self.control[KEY] = site_key(recipe.seed, name)
         self.group = SiteGroup()
         self.join(self.group)
@@ -219,13 +219,13 @@ class Site:
 
     @property
     def strength(self) -> float:
-        return int(self.control[STRENGTH]) / FULL_STRENGTH
+        return int(self.control[STRENGTH]) / STRENGTH_UNITS
 
     @property
     def evaluation(self) -> Evaluation:
         """What evaluation rounds to."""
         weights, activations, strength = (int(self.control[slot]) for slot in self.slots(training=False))
-        return Evaluation(weights or None, activations or None, strength / FULL_STRENGTH)
+        return Evaluation(weights or None, activations or None, strength / STRENGTH_UNITS)
 
     @property
     def evaluate_bits(self) -> int | None:
@@ -342,7 +342,7 @@ def write_bits(
     evaluate_strength = strength if evaluate_strength is UNCHANGED else evaluate_strength
     for slot, share in ((STRENGTH, strength), (EVALUATE_STRENGTH, evaluate_strength)):
         if not isinstance(share, Unchanged):
-            numbers[slot] = round(share * FULL_STRENGTH)
+            numbers[slot] = round(share * STRENGTH_UNITS)
     if step is not None:
         numbers |= {STEP: step, DRAWS: 0}
     # Models have thousands of sites: the hash of a grid and a write to each number would take half of the time.

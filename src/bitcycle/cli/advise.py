@@ -32,8 +32,8 @@ def advise(
     steps: Annotated[
         int | None,
         typer.Option(
-            help="Training steps; default: a variable in the code, savings of 64,000 steps, or those of the runs in "
-            "--store."
+            help="Training steps; default: those of the runs in --store, otherwise 64,000 for the saving and a "
+            "variable in the code."
         ),
     ] = None,
     fine_tuning: Annotated[

@@ -27,7 +27,7 @@ def main() -> None:
         except usage_error as error:
             _print_usage_error(error)
             code = error.exit_code
-        except (typer.Abort, KeyboardInterrupt):
+        except (typer.Abort, KeyboardInterrupt):  # in a command, or while it is being loaded
             print("bitcycle: stopped", file=sys.stderr)
             code = 130
     except (ValueError, OSError, MissingExtraError) as error:
@@ -59,6 +59,7 @@ def _print_usage_error(error: Any) -> None:
 def application() -> typer.Typer:
     """Return the typer application with all commands."""
     import typer
+    import typer.core
 
     from bitcycle.cli.advise import advise
     from bitcycle.cli.bench import bench
@@ -76,8 +77,18 @@ def application() -> typer.Typer:
     from bitcycle.cli.tasks import tasks
     from bitcycle.cli.train import train
 
+    class Commands(typer.core.TyperGroup):
+        """All commands. Typer itself would end an interrupted one without a word."""
+
+        def invoke(self, ctx: Any) -> Any:
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                raise typer.Abort from None
+
     app = typer.Typer(
         name="bitcycle",
+        cls=Commands,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,

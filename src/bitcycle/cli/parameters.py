@@ -101,7 +101,8 @@ Device = Annotated[str, typer.Option(help="The device to train on: cpu, cuda, ..
 BackwardBits = Annotated[
     str,
     typer.Option(
-        help="Bits of the gradients: a width, 'full', or a schedule; default: q_max, or full where both operands are."
+        help="Bits of the gradients: a width, 'full', or a schedule; default: q_max; full precision in steps in which "
+        "both operands are in full precision."
     ),
 ]
 Weights = Annotated[str, typer.Option(help="A separate schedule for weights: a spec or a width.")]

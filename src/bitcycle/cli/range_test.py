@@ -23,25 +23,25 @@ def range_test(
         int, typer.Option(help="Steps of each short run; doubled until full precision clearly learns.")
     ] = 60,
     longest: Annotated[int, typer.Option(help="The largest number of iterations after doubling.")] = 480,
-    seeds: Annotated[int, typer.Option(help="Number of short runs at each level, each with its own seed.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of short runs at each width, each with its own seed.")] = 3,
     share: Annotated[
-        float, typer.Option(metavar="PERCENT", help="The share of full precision's progress that a level must reach.")
+        float, typer.Option(metavar="PERCENT", help="The share of full precision's progress that a width must reach.")
     ] = 50,
     data: Data = "",
     model: Model = "",
     batch_size: BatchSize = 0,
     option: TaskOptions = None,
     backward_bits: Annotated[
-        int | None, typer.Option(help="Bit-width of the gradients; default: the highest level.")
+        int | None, typer.Option(help="Bit-width of the gradients; default: the highest width tested.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|svg", help="Save a plot of the evidence to this file.")
+        Path | None, typer.Option(metavar="FILE.png|svg", help="Save a plot of the measurements to this file.")
     ] = None,
     as_json: Annotated[
         bool, json_option("an object with q_min, reason, iterations, seeds, share, evidence, reference")
     ] = False,
 ) -> None:
-    """Find the q_min of a task: the lowest bit-width at which short runs learn, with the evidence at each level."""
+    """Find the q_min of a task: the lowest bit-width at which short runs learn, with the measurements at each width."""
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"--plot must be a .png or .svg file, got {plot.name!r}")
     if levels[0] > levels[1]:
@@ -90,7 +90,7 @@ def range_test(
     if as_json:
         print(json_text(test.as_dict()))
         return
-    print(f"{task}: {seeds} seeds of {test.iterations} iterations at each level\n\n{test}")
+    print(f"{task}: {seeds} seeds of {test.iterations} iterations at each width\n\n{test}")
     print(_next_step(test, task, levels[1]))
     if plot is not None:
         print(f"written: {plot}")

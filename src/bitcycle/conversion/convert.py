@@ -11,7 +11,6 @@ from torch import nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.execution import Execution, resolve
-from bitcycle.arithmetic.precision import check_strength
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
@@ -28,6 +27,7 @@ from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
 from bitcycle.nn.registry import owner_of, target_class
 from bitcycle.nn.site_names import join_names, skip_site
 from bitcycle.nn.transformer import FusedContainer
+from bitcycle.schedules.strengths import check_strength
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -62,9 +62,9 @@ def quantize(
         keep: What stays in full precision: names with wildcards or module classes. A container includes everything
             inside it. A name may also be that of a single site in a layer with several sites.
         where: What is converted, by the same rules; by default everything.
-        policy: A model family of the paper, which keeps its first or last layer in full precision and has one grid for
-            the activations of a tensor: ``"cifar-resnet"``, ``"imagenet-resnet"``, ``"retinanet"``, ``"gnn"``,
-            ``"lstm"`` or ``"bert"``.
+        policy: A model family of the paper: keeps in full precision what the paper kept (nothing in some families), and
+            uses one grid per tensor for activations. ``"cifar-resnet"``, ``"imagenet-resnet"``, ``"retinanet"``,
+            ``"gnn"``, ``"lstm"`` or ``"bert"``.
         example_inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments. The model runs on them once,
             so that the products of modules' own ``forward`` become sites now.
         execute: How sites compute what the recipe says: ``"simulated"`` rounds and multiplies in floating point,
@@ -168,7 +168,8 @@ def set_bits(
     """Set the bits of all sites of a converted model, or of those whose names match.
 
     Bits are a width of the recipe's grid, by default an integer from 1 to 16, or ``None`` for full precision. An
-    argument that is omitted changes nothing. Setting bits never rebuilds a layer or recompiles a compiled model.
+    argument that is omitted changes nothing, with one exception: without ``evaluate``, new bits of training hold in
+    evaluation mode too. Setting bits never rebuilds a layer or recompiles a compiled model.
 
     Parameters are weights, and so are the operands that a layer or a function calls its weight. All other operands are
     activations: both operands of the products of attention, for example.
@@ -179,7 +180,8 @@ def set_bits(
         backward: Bits of grad_output, the gradient that arrives at the output of a site.
         weights: Bits of weights, in place of ``forward``.
         activations: Bits of activations, in place of ``forward``.
-        evaluate: Bits of both operands in evaluation mode; by default each operand follows its bits of training.
+        evaluate: Bits of both operands in evaluation mode. If it is omitted, each operand follows the bits of training
+            that are given, even if an earlier call gave other bits for evaluation.
         strength: How far operands go to their grid: their values are ``x + strength (Q(x) - x)``. 1, the default of a
             converted model, is on the grid; 0 is full precision. The backward pass multiplies the same values, and
             its straight-through gradient does not depend on the strength. It also holds in evaluation mode.

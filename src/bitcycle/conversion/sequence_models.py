@@ -1,6 +1,6 @@
-"""Models over sequences: how their activations are quantised, and whether they stay causal and batch-independent.
+"""Sequence models: how their activations are quantised, and whether they stay causal and batch-independent.
 
-One grid for all activations of a tensor depends on every token of every sample. A model over sequences therefore gets
+One grid for all activations of a tensor depends on every token of every sample. A sequence model therefore gets
 one grid per row (token), so that neither later tokens nor other samples change a result.
 """
 

@@ -186,7 +186,7 @@ def recipe_of(run: RunConfig, training: Training) -> Recipe:
 
 
 def check_device(name: str) -> None:
-    """Raise a ValueError of one line if tensors cannot be created on a device.
+    """Raise a ValueError with a one-line message if tensors cannot be created on a device.
 
     Example:
         >>> check_device("cpu")

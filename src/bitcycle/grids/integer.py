@@ -8,7 +8,8 @@ from torch import Tensor
 
 from bitcycle.grids.family import LAST, GridFamily, register_grid
 from bitcycle.kernels.float_rounding import Blocks
-from bitcycle.kernels.rounding import MOST_BITS, Dims, Noise, Width, round_to_grid
+from bitcycle.kernels.rounding import Dims, Noise, Width, round_to_grid
+from bitcycle.schedules.base import MOST_BITS
 
 
 @register_grid

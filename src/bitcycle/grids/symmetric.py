@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bitcycle.grids.family import register_grid
 from bitcycle.grids.integer import IntegerGrid
-from bitcycle.kernels.rounding import MOST_BITS
+from bitcycle.schedules.base import MOST_BITS
 
 
 @register_grid

@@ -99,6 +99,7 @@ class PrecisionRun:
             return {}
         spent, baseline = (sum(getattr(meter, name) for meter in self._meters) for name in ("bitops", "baseline"))
         if not baseline:
+            self.close()
             self._meters = []
             warnings.warn(
                 "the cost is not measured: training calls none of the modules that the trainer holds as a whole, only "

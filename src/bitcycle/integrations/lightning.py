@@ -39,7 +39,8 @@ class PrecisionCallback(Callback):
 
     Args:
         schedule: A schedule, or its spec such as ``"RTH:3-8"``.
-        backward_bits: Fixed bits of grad_output: an integer, ``None`` for full precision, or ``"max"`` for q_max.
+        backward_bits: Bits of grad_output, as in :class:`bitcycle.PrecisionScheduler`: an integer, ``None`` for full
+            precision, ``"max"``, or the spec of a schedule.
         measure_cost: Whether to measure ``saving`` and ``bitops``, with a :class:`bitcycle.Meter` for each module that
             the LightningModule holds.
         options: Other arguments of :class:`bitcycle.PrecisionScheduler`, such as ``where``, or ``total_steps`` where

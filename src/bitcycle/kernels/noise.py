@@ -58,11 +58,6 @@ def rank_key() -> tuple[int, ...]:
     return (rank,) if rank > 0 else ()
 
 
-def uniform(like: Tensor, *numbers: int) -> Tensor:
-    """Return uniform 16-bit integers with the shape and the memory layout of ``like``, for a sequence of integers."""
-    return noise_of(like, noise_key(*numbers))
-
-
 def noise_of(like: Tensor, key: NoiseKey) -> Tensor:
     """Return uniform 16-bit integers with the shape and the memory layout of ``like``, for the keys of the hash."""
     out = torch.empty_like(like, dtype=torch.int16)

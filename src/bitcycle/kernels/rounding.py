@@ -38,7 +38,6 @@ Width = int | Tensor
 Dims = tuple[int, ...] | None
 Noise = Tensor | NoiseKey | None
 
-MOST_BITS = 16
 NOISE_STEP = 2.0**-16
 BYTE_BITS = 8
 """The largest width whose codes fit in a byte."""

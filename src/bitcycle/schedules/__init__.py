@@ -17,8 +17,6 @@ To extend the schedules, register a growth curve with :func:`profile`, or pass a
 >>> s = schedule(full_then_6)
 >>> [s(step, 1000) for step in (0, 100)], str(s), schedule("delay(0.5, call:full_then_6)").limits(1000)
 ([None, 6], 'call:full_then_6', (6, None))
-
-For a family of schedules with its own parameters, subclass :class:`Schedule`.
 """
 
 from __future__ import annotations

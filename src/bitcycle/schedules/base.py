@@ -272,7 +272,7 @@ class Schedule(ABC):
 
         Args:
             total: Total number of training steps.
-            backward_bits: Gradient bits; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+            backward_bits: Gradient bits, as in :meth:`relative_cost`.
             against: The width of the static training, if it is not the largest one of the schedule.
 
         Returns:
@@ -294,7 +294,7 @@ class Schedule(ABC):
 
         Args:
             total: Total number of training steps.
-            backward_bits: Gradient bits; ``"max"`` is the schedule's q_max, ``None`` is full precision.
+            backward_bits: Gradient bits, as in :meth:`relative_cost`.
 
         Returns:
             The group, or ``None`` if the schedule saves nothing.

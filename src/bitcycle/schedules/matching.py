@@ -13,9 +13,10 @@ Each has one parameter, which :func:`match` solves for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
-from itertools import combinations_with_replacement, groupby
+from itertools import combinations_with_replacement
 
 from bitcycle._support.text import shown
 from bitcycle.schedules.base import Bits, Schedule, positive, width_of
@@ -108,26 +109,18 @@ def _solved_window(kind: Control, q_min: int, q_max: int, total: int, target: fl
     """Return a window at q_min, with the steps between q_min and q_max that bring the cost closest to the target."""
 
     def with_window(low: int, between: tuple[int, ...] = ()) -> Schedule:
-        steps = [q_min] * low + [width for width in between if width < q_max]
-        if kind is Control.HIGH_LOW:
-            steps.reverse()
-        start = {Control.LOW_HIGH: 0, Control.HIGH_LOW: total - len(steps), Control.DIP: (total - len(steps)) // 2}
-        return _with_steps(steps, start[kind], q_max)
+        lengths = Counter({q_min: low}) + Counter(width for width in between if width < q_max)
+        rest = total - lengths.total()
+        windows, start = [], {Control.LOW_HIGH: 0, Control.HIGH_LOW: rest, Control.DIP: rest // 2}[kind]
+        for width, length in sorted(lengths.items(), reverse=kind is Control.HIGH_LOW):
+            windows.append(Window(start, start + length, width))
+            start += length
+        return Deficit(tuple(windows), Constant(q_max)) if windows else Constant(q_max)
 
     longest = _first(1, total + 1, lambda low: low > total or price(with_window(low)) < target) - 1
     low = max(0, longest - 1)  # one step less at q_min leaves more ways to fill up the cost
     fillings = combinations_with_replacement(range(q_min, q_max + 1), min(BETWEEN, total - low))
     return _closest([with_window(low, widths) for widths in fillings], target, price)
-
-
-def _with_steps(widths: list[int], start: int, elsewhere: int) -> Schedule:
-    """Return the schedule that has these widths from a step on, and another one elsewhere."""
-    windows, at = [], start
-    for width, group in groupby(widths):
-        length = len(list(group))
-        windows.append(Window(at, at + length, width))
-        at += length
-    return Deficit(tuple(windows), Constant(elsewhere)) if windows else Constant(elsewhere)
 
 
 def _first(start: int, stop: int, reached: Callable[[int], bool]) -> int:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -238,14 +238,14 @@ def _operand(own: AnySchedule | int | None, both: Schedule | None, name: str) ->
     if own is None:
         assert both is not None
         return both
-    return Constant(checked_bits(own, name)) if isinstance(own, int) else as_schedule(own)
+    return Constant(checked_bits(own, name)) if isinstance(own, SupportsIndex) else as_schedule(own)
 
 
 def _backward(bits: BackwardBits, most: int) -> Schedule | None:
     if isinstance(bits, str) and bits == MAX:
         return None
     try:
-        if bits is None or isinstance(bits, int):
+        if bits is None or isinstance(bits, SupportsIndex):
             width = checked_bits(bits, "backward_bits", most)
             return Constant(None if width == FULL_WIDTH else width)
         return as_schedule(bits)

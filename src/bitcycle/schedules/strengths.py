@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,13 @@ Function = Callable[[int, int], float]
 _LIMITS = re.compile(rf"({DECIMAL.pattern})-({DECIMAL.pattern})")
 
 
-def _checked(value: object, what: str) -> float:
-    number = float(value) if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else math.nan
+def check_strength(value: object, what: str = "strength") -> float:
+    """Return a strength as a float.
+
+    Raises:
+        ValueError: It is no number from 0 to 1. ``what`` names the value in the message.
+    """
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     if not 0 <= number <= 1:
         raise ValueError(f"{what} must be a number from 0 (full precision) to 1 (on the grid), got {shown(value)}")
     return number + 0.0
@@ -87,7 +93,7 @@ class Level(StrengthSchedule):
     value: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", _checked(self.value, "strength"))
+        object.__setattr__(self, "value", check_strength(self.value))
 
     def values(self, steps: NDArray[np.int64], total: int) -> NDArray[np.float64]:
         return np.full(steps.shape, self.value)
@@ -110,8 +116,8 @@ class Curve(StrengthSchedule):
     cycles: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", _checked(self.low, "the lowest strength"))
-        object.__setattr__(self, "high", _checked(self.high, "the highest strength"))
+        object.__setattr__(self, "low", check_strength(self.low, "the lowest strength"))
+        object.__setattr__(self, "high", check_strength(self.high, "the highest strength"))
         object.__setattr__(self, "cycles", positive(self.cycles, "cycles", MOST_CYCLES))
         if self.low > self.high:
             raise ValueError(f"the lowest strength {self.low} is above the highest {self.high}: give the smaller first")
@@ -179,7 +185,7 @@ class Called(StrengthSchedule):
         return np.array([self._value(int(step), total) for step in steps], dtype=np.float64)
 
     def _value(self, step: int, total: int) -> float:
-        return _checked(self.function(step, total), f"the strength {self.name} at step {step} of {total}")
+        return check_strength(self.function(step, total), f"the strength {self.name} at step {step} of {total}")
 
     def __str__(self) -> str:
         return f"call:{self.name}"

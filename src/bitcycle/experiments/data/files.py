@@ -1,4 +1,4 @@
-"""Access to data files. Every problem with a file or folder is raised as a DataError of one line.
+"""Access to data files. Every problem with a file or folder is raised as a DataError with a one-line message.
 
 Everything is read within the budgets of :mod:`bitcycle.experiments.data.budgets`.
 """
