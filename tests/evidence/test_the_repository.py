@@ -254,6 +254,12 @@ def test_the_page_says_what_was_repeated():
         assert "trained again" not in page(design(claim()), found, {}, {})
     other = {part: replace(study, figures=(first, replace(second, loss=second.loss + 2**-40)))}
     assert "of 1 of them are equal in all digits, the others differ" in markdown_page(design(claim()), found, {}, other)
+    told = replace(first, bitcycle="0.2.0", cpu="A CPU")
+    one = {part: replace(study, figures=(told,)), ("d", "cycles"): replace(study, figures=(told,))}
+    shared = found | {("d", "cycles"): study}
+    assert "1 run of 40, chosen at random in each study, was trained again by bitcycle 0.2.0 on A CPU: " in (
+        markdown_page(design(claim()), shared, {}, one)
+    )
     gone = {part: replace(study, figures=(replace(first, run="a run that is no longer planned"),))}
     assert repetitions(found, gone) == []
 

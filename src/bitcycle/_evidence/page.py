@@ -118,8 +118,8 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
     return (
         f"{counts[Mark.SUPPORTED]} of {judged} judged cells are supported, {counts[Mark.CONTRADICTED]} are "
         f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. A cell is one claim "
-        f"on one domain. The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of their times, "
-        "with several runs at once on two cores)."
+        f"on one domain. The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of their times; "
+        "several ran at once)."
     )
 
 
@@ -180,9 +180,12 @@ def repeated_text(figures: AllFigures, repeated: AllFigures) -> str:
         if equal == len(pairs)
         else f"metrics, losses and costs of {equal} of them are equal in all digits, the others differ"
     )
+    makers = sorted({f"bitcycle {pair.again.bitcycle} on {pair.again.cpu}" for pair in pairs if pair.again.bitcycle})
+    by = f" by {fmt.listed(makers)}" if makers else ""
+    were = "was" if len(pairs) == 1 else "were"
     return (
-        f"{fmt.count(len(pairs), 'run')} of {runs:,}, chosen at random in each study, were trained again on a machine "
-        f"of the same kind: {outcome}."
+        f"{fmt.count(len(pairs), 'run')} of {runs:,}, chosen at random in each study, {were} trained again{by}: "
+        f"{outcome}."
     )
 
 

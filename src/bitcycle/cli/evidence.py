@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ from bitcycle.cli.parameters import Workers
 
 if TYPE_CHECKING:
     from bitcycle._evidence.design import Design, Domain, Role
+    from bitcycle._evidence.repetition import Repetition
     from bitcycle._evidence.studies import PlannedStudy
     from bitcycle._study.store import Store
     from bitcycle.experiments.result import RunFailure
@@ -157,40 +157,57 @@ def repeat(
     command again to go on.
     """
     from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.figures import all_figures, path_of, read
-    from bitcycle._evidence.repetition import REPEATED, Known, Repetition, divided, keep, known_runs, sample
+    from bitcycle._evidence.figures import all_figures
+    from bitcycle._evidence.repetition import REPEATED, Known, keep, known_runs, repetitions, sample
     from bitcycle._evidence.repetition import repeat as repeated
     from bitcycle._evidence.studies import planned_study
+    from bitcycle._study.engines.local import LocalEngine
     from bitcycle._study.format import count
 
+    if not share > 0:
+        raise ValueError(f"the share must be above 0 %, got {share:g}")
+    worker_count = LocalEngine(workers).worker_count
     design = read_design(folder)
     made = all_figures(folder, design, Role.JUDGING)
-    chosen_parts = [(domain, kind) for domain, kind in _chosen(design, parts) if (domain.id, kind) in made]
-    total = 0
-    waiting: list[Known] = []
-    done: list[Repetition] = []
-    parts_of: dict[str, tuple[Domain, str]] = {}
-    for domain, kind in _present(chosen_parts, parts):
-        known = known_runs(planned_study(design, domain, kind, Role.JUDGING), made[domain.id, kind])
-        earlier = None if again else read(path_of(folder / REPEATED, domain, kind, Role.JUDGING))
-        chosen = sample(known, share / 100, seed) if known else []
-        compared, missing = divided(chosen, earlier)
-        total, done, waiting = total + len(known), done + compared, waiting + missing
-        parts_of |= {each.run.name: (domain, kind) for each in missing}
-    if not total:
+    parts_with_figures = [(domain, kind) for domain, kind in _chosen(design, parts) if (domain.id, kind) in made]
+    known: dict[str, Known] = {}  # a run that several studies share is there once
+    chosen: dict[str, Known] = {}
+    all_planned = True
+    for domain, kind in _present(parts_with_figures, parts):
+        figures = made[domain.id, kind]
+        of_study = known_runs(planned_study(design, domain, kind, Role.JUDGING), figures)
+        with_figures = len({figure.run for figure in figures.figures})
+        if len(of_study) < with_figures:
+            all_planned = False
+            number = f"{with_figures - len(of_study)} of {with_figures} runs"
+            told = f"{number} with figures are not those planned now and are not repeated"
+            print(f"{domain.id}/{kind}: {told}", file=sys.stderr)
+        known |= of_study
+        chosen |= {each.run.name: each for each in (sample(of_study, share / 100, seed) if of_study else [])}
+    if not known:
+        if not all_planned:
+            raise typer.Exit(1)
         raise ValueError(f"{folder} has no figures that can be repeated: 'bitcycle evidence run' makes them")
-    number = len(done) + len(waiting)
-    print(f"{count(number, 'run')} of {total}, {len(done)} repeated before", flush=True)
-    for pair in repeated(waiting, workers or os.cpu_count() or 1):
-        done.append(pair)
-        domain, kind = parts_of[pair.known.run]
-        keep(path_of(folder / REPEATED, domain, kind, Role.JUDGING), made[domain.id, kind], pair.again)
+
+    def compared() -> dict[str, Repetition]:
+        pairs = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
+        return {pair.known.run: pair for pair in pairs if pair.known.run in chosen}
+
+    before = compared()
+    waiting = [each for name, each in chosen.items() if again or name not in before]
+    done = len(chosen) - len(waiting)
+    print(f"{count(len(chosen), 'run')} of {len(known):,}, {done} repeated before", flush=True)
+    for pair in repeated(waiting, worker_count):
+        keep(folder, design, made, pair.again)
         mark = "equal" if pair.is_equal else f"DIFFERENT: {pair.known} became {pair.again}"
+        if pair.is_equal and pair.known.run in before and not before[pair.known.run].is_equal:
+            mark = "equal, but an earlier repetition in the folder 'repeated' was different"
+        done += 1
         told = f"{pair.known.run}  {pair.known.setting} seed {pair.known.seed}: {mark}"
-        print(f"{len(done):4}/{number}  {told}", flush=True)
-    equal = sum(pair.is_equal for pair in done)
-    print(f"{equal} of {count(number, 'repeated run')} equal, digit by digit")
-    if equal < number:
+        print(f"{done:4}/{len(chosen)}  {told}", flush=True)
+    equal = sum(pair.is_equal for pair in compared().values())
+    print(f"{equal} of {count(len(chosen), 'repeated run')} equal, digit by digit")
+    if equal < len(chosen) or not all_planned:
         raise typer.Exit(1)
 
 
