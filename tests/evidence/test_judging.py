@@ -128,9 +128,9 @@ def test_what_leaves_a_claim_open():
     assert (disagree.mark, disagree.reason) == (Mark.OPEN, Reason.MEASURES_DISAGREE)
 
 
-def test_a_claim_without_a_subject():
+def test_a_claim_that_builds_on_another():
     found = figures({**BASE, "CT": 1.3, "match(CT, mixed)": 1.1})
     first = claim(id="first")
     second = replace(claim(Rule.NO_WORSE), id="second", given="first")
     cells = judge(design(first, second), found)
-    assert [cell.mark for cell in cells] == [Mark.CONTRADICTED, Mark.NO_SUBJECT]
+    assert [cell.mark for cell in cells] == [Mark.CONTRADICTED, Mark.NOT_APPLICABLE]

@@ -42,6 +42,11 @@ def test_a_claim_is_decided_by_the_rule_of_verdicts(rule, scatter):
     assert decided(claim(rule), scatter, MANY, seeds) == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.parametrize("reach", [30.0, math.inf, math.nan])
+def test_no_number_of_seeds_settles_what_scatters_too_much(reach):
+    assert seeds_to_settle(claim(Rule.NO_WORSE), Effect(-0.05, -0.05 - reach, -0.05 + reach, 5)) is None
+
+
 def test_a_scatter_from_few_pilots_costs_power():
     assert detectable(0.3, 2, 10) > detectable(0.3, MANY, 10)
 

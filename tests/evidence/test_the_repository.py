@@ -20,11 +20,12 @@ from bitcycle._evidence.figures import (
     update,
     write,
 )
-from bitcycle._evidence.judging import Mark, judge, seeds_to_settle
-from bitcycle._evidence.page import html_page, markdown_page
+from bitcycle._evidence.judging import Effect, Mark, judge, seeds_to_settle
+from bitcycle._evidence.page import MINUS, effect_text, html_page, markdown_page
 from bitcycle._evidence.power import powers
 from bitcycle._evidence.repetition import REPEATED, repetitions
 from bitcycle._evidence.studies import lacking, planned_study, runs_of, settings_of
+from bitcycle._study.format import NONE
 from bitcycle._study.store import Store
 from tests.evidence import made_up
 from tests.evidence.made_up import claim, design, figures
@@ -217,6 +218,36 @@ def test_the_gap_is_told_when_all_of_its_seeds_are_done():
     assert "Static runs diverged by test loss, so no claim is judged by it." in diverged
 
 
+def test_a_bound_is_not_rounded_onto_a_border():
+    assert effect_text(Effect(0.04, 0.0031, 0.08, 5), 0.1) == "+0.04 (+0.003 to +0.08)"
+    assert effect_text(Effect(0.0, -0.1, 0.0, 5), 0.1) == f"0.00 ({MINUS}0.10 to 0.00)"
+    assert effect_text(Effect(-0.05, -0.1004, 0.0996, 5), 0.1) == f"{MINUS}0.05 ({MINUS}0.1004 to +0.0996)"
+    assert effect_text(Effect(0.0, -1e-12, math.inf, 5), 0.1) == f"0.00 (0.000000 to {NONE})"
+
+
+def test_the_matrix_tells_what_is_not_run_from_what_is_not_studied():
+    elsewhere = claim(id="elsewhere", domains=("graph",))
+    text = markdown_page(design(claim(), elsewhere), figures(LOSSES, seeds=[100]), {}, {})
+    rows = [line for line in text.splitlines() if line.startswith("| CT beats a mixture. |")]
+    assert rows == ["| CT beats a mixture. | \N{HORIZONTAL ELLIPSIS} |", "| CT beats a mixture. |  |"]
+    assert "\N{HORIZONTAL ELLIPSIS} not run yet. A cell is empty where the claim is not studied." in text
+    one = figures({"CT": 1.3}, seeds=[100])
+    assert "Not judged yet: 1 run is done." in markdown_page(design(claim()), one, {}, {})
+
+
+def test_costs_of_settings_are_relative_to_static_q_max_of_the_domain():
+    studies = {"cycles": ({"schedules": ["CT", "RR"]},), "schedules": design().studies["schedules"]}
+    of_domain = replace(design(claim(), domains=(made_up.domain(studies=tuple(studies)),)), studies=studies)
+    [cycles] = figures({"CT": 1.3, "RR": 1.4}).values()
+    alone = html_page(of_domain, {("d", "cycles"): cycles}, {}, {})
+    assert "cost, most expensive setting = 100 %" in alone
+    assert "100.0 %" in alone
+    both = html_page(of_domain, figures(LOSSES) | {("d", "cycles"): cycles}, {}, {})
+    assert both.count("cost, static q_max = 100 %") == 2
+    assert both.count("63.0 %") == 3
+    assert "most expensive" not in both
+
+
 def test_the_hours_of_a_domain_count_a_run_of_two_studies_once():
     [study] = figures(LOSSES).values()
     hours = replace(study, figures=tuple(replace(each, seconds=360.0) for each in study.figures))
@@ -272,4 +303,13 @@ def test_an_open_claim_says_how_many_seeds_would_settle_it():
     found = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.5}, noise=0.2)
     [cell] = judge(design(claim()), found)
     assert cell.mark is Mark.OPEN
-    assert f"about {seeds_to_settle(claim(), cell.effect)}" in markdown_page(design(claim()), found, {}, {})
+    assert f"about {seeds_to_settle(claim(), cell.effect):,}" in markdown_page(design(claim()), found, {}, {})
+    hopeless = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.25}, noise=1e-9)
+    wide = replace(claim(), smallest=0.1 + 1e-9)
+    [study] = hopeless.values()
+    scattered = [
+        replace(each, loss=each.loss + (100.0 if each.seed % 2 else -100.0) * (each.setting == "CT"))
+        for each in study.figures
+    ]
+    page = markdown_page(design(wide), {("d", "schedules"): replace(study, figures=tuple(scattered))}, {}, {})
+    assert "more than 1,000,000" in page

@@ -96,7 +96,7 @@ class Claim:
     settings: tuple[str, ...] = ()
     """The settings of a slope."""
     given: str = ""
-    """The id of a claim without which this one has no subject: it is judged only where that one is supported."""
+    """The id of a claim that this one builds on: it is not applicable where that one is not supported."""
 
     @property
     def weights(self) -> dict[str, float]:

@@ -25,6 +25,8 @@ from bitcycle.advice.non_inferiority import non_inferiority
 GAP = "schedules"
 """The kind of study that has static q_min and static q_max."""
 LOW, HIGH = "static q_min", "static q_max"
+MOST_SEEDS = 1_000_000
+"""The most seeds that are worth naming."""
 
 Qualities = Mapping[str, Mapping[int, float]]
 """The quality of each setting by seed."""
@@ -40,8 +42,8 @@ class Mark(StrEnum):
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     OPEN = "open"
-    NO_SUBJECT = "no subject"
-    """The claim is about something that does not occur here."""
+    NOT_APPLICABLE = "not applicable"
+    """The claim builds on another one that is not supported here."""
     NOT_RUN = "not run"
 
 
@@ -54,7 +56,7 @@ class Reason(StrEnum):
     NO_GAP = "static q_min is not shown to lose against static q_max"
     UNDECIDED = "the interval is too wide to decide"
     MEASURES_DISAGREE = "the test loss and the metric disagree"
-    NO_SUBJECT = "the claim it builds on is not supported here"
+    NOT_GIVEN = "the claim it builds on is not supported here"
     SMALL = "the effect is smaller than the smallest worth knowing"
     TOO_SMALL = "any advantage is smaller than the smallest worth knowing"
     SLIGHTLY_WORSE = "worse, but by less than the smallest effect worth knowing"
@@ -118,7 +120,7 @@ def judge(design: Design, figures: AllFigures) -> list[Cell]:
         _cell(claim, domain, design, figures) for domain in design.domains for claim in design.claims_about(domain)
     ]
     marks = {(cell.claim.id, cell.domain.id): cell.mark for cell in cells}
-    return [_with_subject(cell, marks) for cell in cells]
+    return [_if_given(cell, marks) for cell in cells]
 
 
 def gap_of(
@@ -185,10 +187,11 @@ def verdict(claim: Claim, effect: Effect) -> Mark:
     return Mark.CONTRADICTED if contradicted else Mark.OPEN
 
 
-def seeds_to_settle(claim: Claim, effect: Effect) -> int:
+def seeds_to_settle(claim: Claim, effect: Effect) -> int | None:
     """Return the number of seeds that would decide a claim with a power of 80 %, if mean and scatter stay the same.
 
-    The interval must end before the border that is further from the mean: 0 or the smallest effect worth knowing.
+    The interval must end before the border that is further from the mean: 0 or the smallest effect worth knowing. None
+    if that takes more than :data:`MOST_SEEDS`, or if the effect has no finite bounds.
     """
     t = stats().t
     scatter = (effect.mean - effect.lower) * math.sqrt(effect.seeds) / float(t.ppf(0.95, effect.seeds - 1))
@@ -198,8 +201,9 @@ def seeds_to_settle(claim: Claim, effect: Effect) -> int:
     def suffices(seeds: int) -> bool:
         return bool((t.ppf(0.95, seeds - 1) + t.ppf(0.8, seeds - 1)) * scatter / math.sqrt(seeds) <= room)
 
-    numbers = range(2, 10**6)
-    return numbers[bisect_left(numbers, True, key=suffices)]
+    numbers = range(2, MOST_SEEDS + 1)
+    place = bisect_left(numbers, True, key=suffices)
+    return numbers[place] if place < len(numbers) else None
 
 
 def remark(claim: Claim, mark: Mark, effect: Effect) -> Reason | None:
@@ -235,11 +239,11 @@ def _dearer(claim: Claim, costs: Mapping[str, float]) -> float | None:
     return better / than - 1
 
 
-def _with_subject(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
+def _if_given(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
     given = cell.claim.given
     if not given or cell.mark is Mark.NOT_RUN or marks.get((given, cell.domain.id)) is Mark.SUPPORTED:
         return cell
-    return replace(cell, mark=Mark.NO_SUBJECT, reason=Reason.NO_SUBJECT)
+    return replace(cell, mark=Mark.NOT_APPLICABLE, reason=Reason.NOT_GIVEN)
 
 
 def _effect(

@@ -9,7 +9,20 @@ from statistics import fmean
 
 from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role
 from bitcycle._evidence.figures import Figure, StudyFigures, progress, total_seconds
-from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Gap, Mark, Reason, gap_of, judge, seeds_to_settle
+from bitcycle._evidence.judging import (
+    GAP,
+    HIGH,
+    MOST_SEEDS,
+    AllFigures,
+    Cell,
+    Effect,
+    Gap,
+    Mark,
+    Reason,
+    gap_of,
+    judge,
+    seeds_to_settle,
+)
 from bitcycle._evidence.pilots import GAP_COLUMNS, GAPS, POWER, POWER_COLUMNS, pilot_gaps, pilot_powers
 from bitcycle._evidence.plot import cost_plot
 from bitcycle._evidence.repetition import repetitions
@@ -24,14 +37,17 @@ SIGNS = {
     Mark.SUPPORTED: "\N{CHECK MARK}",
     Mark.CONTRADICTED: "\N{MULTIPLICATION SIGN}",
     Mark.OPEN: "?",
-    Mark.NO_SUBJECT: fmt.NONE,
-    Mark.NOT_RUN: "",
+    Mark.NOT_APPLICABLE: fmt.NONE,
+    Mark.NOT_RUN: "\N{HORIZONTAL ELLIPSIS}",
 }
 LEGEND = (
     f"{SIGNS[Mark.SUPPORTED]} supported, {SIGNS[Mark.CONTRADICTED]} contradicted, {SIGNS[Mark.OPEN]} open, "
-    f"{SIGNS[Mark.NO_SUBJECT]} no subject (the claim it builds on is not supported there)."
+    f"{SIGNS[Mark.NOT_APPLICABLE]} not applicable (the claim it builds on is not supported there), "
+    f"{SIGNS[Mark.NOT_RUN]} not run yet. A cell is empty where the claim is not studied."
 )
 MINUS = "\N{MINUS SIGN}"
+MOST_PLACES = 6
+"""The most decimals of a bound."""
 REACH = 1.0
 """The end of the scale of drawn intervals, in gaps."""
 
@@ -247,7 +263,8 @@ def command(domain: Domain) -> str:
 def unjudged(domain: Domain, figures: AllFigures) -> str:
     """Return how far a domain is of which no claim is judged."""
     done = len({each.run for (id, _), study in figures.items() if id == domain.id for each in study.figures})
-    return f"Not judged yet: {fmt.count(done, 'run')} are done." if done else "Not run yet."
+    are = "is" if done == 1 else "are"
+    return f"Not judged yet: {fmt.count(done, 'run')} {are} done." if done else "Not run yet."
 
 
 def _measure_name(domain: Domain, figures: AllFigures, measure: Measure) -> str:
@@ -266,16 +283,30 @@ def _a_study(domain: Domain, figures: AllFigures) -> StudyFigures | None:
     return next((study for (id, _), study in figures.items() if id == domain.id), None)
 
 
-def effect_text(effect: Effect | None) -> str:
-    """Return an effect with its bounds.
+def effect_text(effect: Effect | None, smallest: float) -> str:
+    """Return an effect with its bounds, for a claim with this smallest effect worth knowing.
 
-    >>> effect_text(Effect(0.1, 0.02, 0.18, 5)), effect_text(None) == fmt.NONE
-    ('+0.10 (+0.02 to +0.18)', True)
+    >>> effect_text(Effect(0.05, 0.004, 0.0996, 5), smallest=0.1), effect_text(None, 0.1) == fmt.NONE
+    ('+0.05 (+0.004 to +0.0996)', True)
     """
-    if effect is None:
-        return fmt.NONE
-    mean, low, high = (fmt.fixed(value, 2, signed=True) for value in (effect.mean, effect.lower, effect.upper))
-    return f"{mean} ({low} to {high})"
+    return fmt.NONE if effect is None else f"{_mean_text(effect)} ({_bounds_text(effect, smallest)})"
+
+
+def _mean_text(effect: Effect) -> str:
+    return fmt.fixed(effect.mean, 2, signed=True)
+
+
+def _bounds_text(effect: Effect, smallest: float) -> str:
+    """Return the bounds with two decimals, or more if rounding would move one onto a border of the rules."""
+    borders = (-smallest, 0.0, smallest)
+
+    def text(bound: float) -> str:
+        places = 2
+        while places < MOST_PLACES and round(bound, places) in borders and bound not in borders:
+            places += 1
+        return fmt.fixed(bound, places, signed=True)
+
+    return f"{text(effect.lower)} to {text(effect.upper)}"
 
 
 def _matrix(design: Design, cells: Sequence[Cell]) -> Markup:
@@ -297,15 +328,11 @@ def _matrix_cell(cell: Cell | None) -> Markup:
     if cell is None:
         return tag("td", class_="none")
     if cell.mark is Mark.NOT_RUN:
-        return tag("td", "not run", class_="not-run")
-    title = f"{cell.mark}{f': {cell.reason}' if cell.reason else ''}; effect {effect_text(cell.effect)}"
+        return tag("td", SIGNS[cell.mark], class_="not-run", title=_mark_text(cell))
+    title = f"{_mark_text(cell)}; effect {effect_text(cell.effect, cell.claim.smallest)}"
     sign = tag("span", SIGNS[cell.mark], class_="mark-sign")
-    mean = fmt.fixed(cell.effect.mean, 2, signed=True) if cell.effect else ""
-    interval = (
-        tag("div", f"{fmt.fixed(cell.effect.lower, 2, True)} to {fmt.fixed(cell.effect.upper, 2, True)}")
-        if cell.effect
-        else Markup("")
-    )
+    mean = _mean_text(cell.effect) if cell.effect else ""
+    interval = tag("div", _bounds_text(cell.effect, cell.claim.smallest)) if cell.effect else Markup("")
     return tag("td", sign, mean, interval, class_=str(cell.mark).replace(" ", "-"), title=title)
 
 
@@ -319,16 +346,22 @@ def _extra_cost(share: float | None) -> str:
 
 def _settling(cell: Cell) -> str:
     """Return how many seeds would settle an open claim; empty where it is settled or where seeds would not help."""
-    if cell.effect is None or cell.reason is not Reason.UNDECIDED:
+    if cell.effect is None or cell.reason is not Reason.UNDECIDED or not math.isfinite(cell.effect.lower):
         return ""
-    return f"about {seeds_to_settle(cell.claim, cell.effect)}"
+    seeds = seeds_to_settle(cell.claim, cell.effect)
+    return f"more than {MOST_SEEDS:,}" if seeds is None else f"about {seeds:,}"
 
 
 _CELL_COLUMNS: list[Column[Cell]] = [
     Column("claim", lambda cell: cell.claim.text, numeric=False),
     Column("verdict", _mark_text, numeric=False),
-    Column("effect in gaps", lambda cell: effect_text(cell.effect)),
-    Column("by the other measure", lambda cell: effect_text(cell.other)),
+    Column(
+        "effect in gaps",
+        lambda cell: effect_text(cell.effect, cell.claim.smallest),
+        order=lambda cell: cell.effect.mean if cell.effect else math.nan,
+        interval=lambda cell: _estimate(cell.effect),
+    ),
+    Column("by the other measure", lambda cell: effect_text(cell.other, cell.claim.smallest)),
     Column("extra cost", lambda cell: _extra_cost(cell.dearer)),
     Column("detectable", lambda cell: fmt.fixed(cell.effect.detectable, 2) if cell.effect else fmt.NONE),
     Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
@@ -351,27 +384,18 @@ def _pilots(design: Design, pilots: AllFigures) -> list[Markup]:
 
 def _section(design: Design, domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Markup:
     judged = [cell for cell in cells if cell.domain is domain and cell.mark is not Mark.NOT_RUN]
-    columns = [
-        Column("claim", lambda cell: cell.claim.text, numeric=False),
-        Column("verdict", _mark_text, numeric=False),
-        Column(
-            "effect in gaps",
-            lambda cell: effect_text(cell.effect),
-            order=lambda cell: cell.effect.mean if cell.effect else math.nan,
-            interval=lambda cell: _estimate(cell.effect),
-        ),
-        *_CELL_COLUMNS[3:],
-    ]
+    schedules = figures.get((domain.id, GAP))
+    unit = schedules.costs().get(HIGH) if schedules else None
     return tag(
         "section",
         tag("h2", domain.title),
         *(tag("p", fact) for fact in facts(design, domain, figures)),
         tag("pre", tag("code", command(domain)), class_="command", tabindex="0"),
-        html_table(columns, judged, f"Claims about {domain.title}", reach=REACH)
+        html_table(_CELL_COLUMNS, judged, f"Claims about {domain.title}", reach=REACH)
         if judged
         else tag("p", unjudged(domain, figures)),
         _plot(design, domain, figures),
-        *(_settings_table(kind, study) for kind, study in _complete(design, domain, figures)),
+        *(_settings_table(kind, study, unit) for kind, study in _complete(design, domain, figures)),
         id=domain.id,
     )
 
@@ -396,17 +420,21 @@ def _plot(design: Design, domain: Domain, figures: AllFigures) -> Markup:
     return tag("figure", drawing.inline(), caption)
 
 
-def _settings_table(kind: str, study: StudyFigures) -> Markup:
-    """The means of all settings, the cheapest first."""
+def _settings_table(kind: str, study: StudyFigures, static: float | None) -> Markup:
+    """The means of all settings, the cheapest first, with costs relative to static q_max of the domain if it has it."""
     by_setting: dict[str, list[Figure]] = {}
     for figure in study.figures:
         by_setting.setdefault(figure.setting, []).append(figure)
     costs = study.costs()
-    unit = costs.get(HIGH, max(costs.values()))
+    unit, name_of_unit = (static, HIGH) if static else (max(costs.values()), "most expensive setting")
     columns: list[Column[str]] = [
         Column("setting", str, numeric=False),
         Column("schedule", lambda name: by_setting[name][0].schedule, numeric=False),
-        Column("cost", lambda name: fmt.percent(costs[name] / unit), order=lambda name: costs[name]),
+        Column(
+            f"cost, {name_of_unit} = 100 %",
+            lambda name: fmt.percent(costs[name] / unit),
+            order=lambda name: costs[name],
+        ),
         Column(study.metric, lambda name: fmt.number(fmean(f.metric for f in by_setting[name]))),
         Column("test loss", lambda name: fmt.number(fmean(f.loss for f in by_setting[name]))),
         Column("seeds", lambda name: str(len(by_setting[name]))),
