@@ -168,6 +168,7 @@ def test_failed_runs_are_told_by_reason_and_tried_again(evidence):
             "no chosen study has the setting 'CR'; they have 'static q_max', 'static q_min', 'CR here'",
         ),
         (["run", "small/width"], {}, "the domain small has no study 'width'; it has widths, long names"),
+        (["page", "--update"], {}, "--update needs the folder evidence of the repository, got evidence"),
         (["repeat", "--share", "0"], {}, "the share must be above 0 %, got 0"),
         (["repeat", "--workers", "-1"], {}, "workers must be 0 or more, got -1"),
         (

@@ -123,6 +123,9 @@ def test_what_leaves_a_claim_open():
     assert cell_of(figures(no_gap)).reason is Reason.NO_GAP
     assert cell_of(figures({**BASE, **settings}, noise=1.0)).reason is Reason.UNDECIDED
     assert cell_of(figures({**BASE, **settings, "CT": math.nan})).reason is Reason.DIVERGED
+    accurate = {"static q_min": 0.1, "static q_max": 0.9, "CT": math.nan, "match(CT, mixed)": 0.8}
+    by_the_other = cell_of(figures({**BASE, "CT": 1.1, "match(CT, mixed)": 1.6}, accuracies=accurate))
+    assert (by_the_other.mark, by_the_other.reason) == (Mark.OPEN, Reason.DIVERGED)
     accuracies = {"static q_min": 0.1, "static q_max": 0.9, "CT": 0.2, "match(CT, mixed)": 0.8}
     disagree = cell_of(figures({**BASE, "CT": 1.1, "match(CT, mixed)": 1.6}, accuracies=accuracies))
     assert (disagree.mark, disagree.reason) == (Mark.OPEN, Reason.MEASURES_DISAGREE)

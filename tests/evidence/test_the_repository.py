@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bitcycle._evidence.design import Kind, Measure, Role, read_design
-from bitcycle._evidence.documents import documents, quoted
+from bitcycle._evidence.documents import QUOTING, documents, quoted, repository_of
 from bitcycle._evidence.figures import (
     Figure,
     StudyFigures,
@@ -178,6 +178,23 @@ def test_the_repository_says_what_the_figures_say():
     judged, pilots = (all_figures(FOLDER, DESIGN, role) for role in (Role.JUDGING, Role.TUNING))
     for path, text in documents(DESIGN, judged, pilots, REPEATS, FOLDER.parent).items():
         assert path.read_text(encoding="utf-8") == text, f"{path}: run 'bitcycle evidence page --update'"
+
+
+def test_only_the_folder_of_the_repository_updates_documents(tmp_path, monkeypatch):
+    assert repository_of(FOLDER) == FOLDER.parent
+    monkeypatch.chdir(FOLDER)
+    assert repository_of(Path()) == FOLDER.parent
+    (tmp_path / "evidence").mkdir()
+    for other in (FOLDER.parent, FOLDER.parent / "docs", tmp_path / "evidence"):
+        with pytest.raises(ValueError, match="--update needs the folder evidence of the repository, got "):
+            repository_of(other)
+
+
+def test_documents_are_those_of_the_root(tmp_path):
+    for name in QUOTING:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert all(path.is_relative_to(tmp_path) for path in documents(design(claim()), {}, {}, {}, tmp_path))
 
 
 def test_a_quote_names_a_claim():

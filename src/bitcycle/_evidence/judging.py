@@ -52,7 +52,7 @@ class Reason(StrEnum):
 
     NO_FIGURES = "its runs are not done"
     INCOMPLETE = "only some of its seeds are done"
-    DIVERGED = "runs diverged"
+    DIVERGED = "runs diverged"  # by either measure
     NO_GAP = "static q_min is not shown to lose against static q_max"
     UNDECIDED = "the interval is too wide to decide"
     MEASURES_DISAGREE = "the test loss and the metric disagree"
@@ -253,14 +253,15 @@ def _effect(
     if study is None or gap is None:
         return None, Reason.NO_FIGURES
     study = study.of_seeds(design.seeds(domain, Role.JUDGING))
-    by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
+    effects = {each: effects_by_seed(claim, study.by_setting(each), study.costs()) for each in Measure}
+    by_seed = effects[measure]
     if not by_seed:
         return None, Reason.NO_FIGURES
     if (
         len(by_seed) < domain.seeds or gap.seeds < design.gap_domain(domain).seeds
     ):  # a look at some of them would decide when to stop
         return None, Reason.INCOMPLETE
-    if not all(map(math.isfinite, [*by_seed.values(), gap.mean])):
+    if not all(map(math.isfinite, [gap.mean, *(value for each in effects.values() for value in each.values())])):
         return None, Reason.DIVERGED
     if not gap.is_shown:
         return None, Reason.NO_GAP

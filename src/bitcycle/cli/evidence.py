@@ -273,23 +273,26 @@ def page(
     out: Annotated[Path, typer.Option(help="The HTML page.")] = Path("out/evidence.html"),
     update: Annotated[
         bool,
-        typer.Option("--update", help="Also update the documents that quote the verdicts, and advice."),
+        typer.Option(
+            "--update", help="Also update the documents of the repository that quote the verdicts, and advice."
+        ),
     ] = False,
 ) -> None:
     """Write the page of verdicts from the figures in the folder. Nothing is trained."""
     from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.documents import documents
+    from bitcycle._evidence.documents import documents, repository_of
     from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.page import html_page
     from bitcycle._evidence.repetition import REPEATED
     from bitcycle._study.exports import replacing
 
+    root = repository_of(folder) if update else None
     design = read_design(folder)
     judged, pilots = (all_figures(folder, design, role) for role in (Role.JUDGING, Role.TUNING))
     repeated = all_figures(folder / REPEATED, design, Role.JUDGING)
     texts = {out: html_page(design, judged, pilots, repeated)}
-    if update:
-        texts |= documents(design, judged, pilots, repeated, folder.parent)
+    if root is not None:
+        texts |= documents(design, judged, pilots, repeated, root)
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:
