@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._evidence.design import Kind, Measure, Role, read_design
+from bitcycle._evidence.design import Measure, Role, Statistic
+from bitcycle._evidence.design_file import read_design
 from bitcycle._evidence.documents import QUOTING, documents, quoted, repository_of
 from bitcycle._evidence.figures import (
     Figure,
@@ -53,7 +54,7 @@ def test_every_claim_is_about_settings_of_its_study(kind):
     for each in DESIGN.claims:
         if each.study == kind:
             assert set(each.needed) <= settings, each.id
-            assert each.kind is Kind.SLOPE or sum(each.weights.values()) == pytest.approx(0)
+            assert each.statistic is Statistic.SLOPE or sum(each.weights.values()) == pytest.approx(0)
 
 
 def test_claims_and_domains_fit_together():
@@ -64,7 +65,7 @@ def test_claims_and_domains_fit_together():
         assert domain.gap_of in ("", *(each.id for each in DESIGN.domains))
         tuning, judging = (set(DESIGN.seeds(domain, role)) for role in Role)
         assert not tuning & judging
-        assert len(judging) >= (10 if "embedded" in domain.kinds else 5)
+        assert len(judging) >= (10 if "embedded" in domain.tags else 5)
     for each in DESIGN.claims:
         assert any(each in DESIGN.claims_about(domain) for domain in DESIGN.domains), each.id
         assert not each.given or DESIGN.claim(each.given).study == each.study
@@ -160,6 +161,14 @@ def test_figures_are_read_as_they_were_written(tmp_path):
         assert read(tmp_path / "f.csv") == written
     (tmp_path / "f.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="has the columns a, b; they should be setting"):
+        read(tmp_path / "f.csv")
+    write(tmp_path / "f.csv", study)
+    first, second, *rest = (tmp_path / "f.csv").read_text().splitlines()
+    (tmp_path / "f.csv").write_text("\n".join([first, second, "<<<<<<< HEAD", *rest]))
+    with pytest.raises(ValueError, match=r"f\.csv, line 3: should have 9 cells, got 1$"):
+        read(tmp_path / "f.csv")
+    (tmp_path / "f.csv").write_text("\n".join([first, second.replace(",100,", ",one,")]))
+    with pytest.raises(ValueError, match=r"f\.csv, line 2: seed should be a number, got 'one'$"):
         read(tmp_path / "f.csv")
 
 

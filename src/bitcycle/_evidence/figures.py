@@ -220,7 +220,7 @@ def read(path: Path) -> StudyFigures | None:
 
 def _figure(row: Sequence[str], names: Sequence[str], where: str) -> Figure:
     if len(row) != len(names):
-        raise ValueError(f"{where}: has {len(row)} cells, but there are {len(names)} columns")
+        raise ValueError(f"{where}: should have {len(names)} cells, got {len(row)}")
     values: list[Any] = []
     for name, cell in zip(names, row, strict=True):
         try:

@@ -17,13 +17,13 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Role, Rule
+from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role, Rule, Statistic
 from bitcycle._evidence.figures import StudyFigures
 from bitcycle._study.statistics.bootstrap import stats
 from bitcycle.advice.non_inferiority import non_inferiority
 
 GAP = "schedules"
-"""The kind of study that has static q_min and static q_max."""
+"""The study that has static q_min and static q_max."""
 LOW, HIGH = "static q_min", "static q_max"
 MOST_SEEDS = 1_000_000
 """The most seeds that are worth naming."""
@@ -31,7 +31,7 @@ MOST_SEEDS = 1_000_000
 Qualities = Mapping[str, Mapping[int, float]]
 """The quality of each setting by seed."""
 AllFigures = Mapping[tuple[str, str], StudyFigures]
-"""Figures by domain and kind of study."""
+"""Figures by domain and study."""
 Bounds = float | NDArray[np.float64]
 Decisions = np.bool_ | NDArray[np.bool_]
 
@@ -153,7 +153,7 @@ def effects_by_seed(claim: Claim, qualities: Qualities, costs: Mapping[str, floa
     if not set(needed) <= qualities.keys():
         return {}
     seeds = sorted(set.intersection(*(set(qualities[setting]) for setting in needed)))
-    weights = _slope_weights(claim, costs) if claim.kind is Kind.SLOPE else claim.weights
+    weights = _slope_weights(claim, costs) if claim.statistic is Statistic.SLOPE else claim.weights
     return {seed: math.fsum(weight * qualities[name][seed] for name, weight in weights.items()) for seed in seeds}
 
 
@@ -233,7 +233,7 @@ def _cell(claim: Claim, domain: Domain, design: Design, figures: AllFigures) -> 
 
 
 def _dearer(claim: Claim, costs: Mapping[str, float]) -> float | None:
-    if claim.kind is Kind.SLOPE or claim.beyond is not None:
+    if claim.statistic is Statistic.SLOPE or claim.beyond is not None:
         return None
     better, than = (fmean(costs[name] for name in names) for names in (claim.contrast.better, claim.contrast.than))
     return better / than - 1

@@ -70,7 +70,7 @@ def run(
     the folder are not trained again, unless --again is given. Unless they are named, domains whose data or model is not
     there are skipped.
     """
-    from bitcycle._evidence.design import read_design
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import path_of, read
     from bitcycle._evidence.studies import planned_study, runs_of
     from bitcycle._study.driver import run_study
@@ -126,7 +126,7 @@ def run(
 @evidence.command()
 def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore = STORE, pilot: Pilot = False) -> None:
     """Write the figures of all finished runs, without training anything."""
-    from bitcycle._evidence.design import read_design
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import path_of
     from bitcycle._evidence.studies import planned_study
     from bitcycle._study.store import Store
@@ -156,7 +156,8 @@ def repeat(
     share of those of each study. Their figures are kept in the folder 'repeated': stop it at any time, and run the same
     command again to go on.
     """
-    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.design import Role
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.repetition import REPEATED, Known, keep, known_runs, repetitions, sample
     from bitcycle._evidence.repetition import repeat as repeated
@@ -218,7 +219,8 @@ def status(folder: Folder = FOLDER) -> None:
     The time is measured if the domain is complete, and estimated (est.) if not. Runs are counted by setting and seed;
     'bitcycle evidence run' also repeats those whose schedule has changed since.
     """
-    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.design import Role
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import path_of, progress, read, total_seconds
 
     design = read_design(folder)
@@ -244,7 +246,8 @@ def status(folder: Folder = FOLDER) -> None:
 @evidence.command()
 def power(folder: Folder = FOLDER) -> None:
     """Print the power of each claim from the pilots: what can be decided and detected with how many seeds."""
-    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.design import Role
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.power import powers
 
@@ -279,7 +282,8 @@ def page(
     ] = False,
 ) -> None:
     """Write the page of verdicts from the figures in the folder. Nothing is trained."""
-    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.design import Role
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.documents import documents, repository_of
     from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.page import html_page
