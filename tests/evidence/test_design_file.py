@@ -46,13 +46,14 @@ FOLDER = Path(__file__).parents[2] / "evidence"
             "claims.toml",
             'domains = ["graph"]',
             'domains = ["grap"]',
-            "the claim 'graphs-tolerate-large' is about a kind that no domain has: 'grap'; did you mean 'graph'?",
+            "the claim 'graphs-tolerate-large' names a tag that no domain has: 'grap'; did you mean 'graph'?",
         ),
         (
             "domains.toml",
             'studies = ["deficits", "delayed deficits"]',
             'studies = ["deficits", "late deficits"]',
-            "the domain 'digits-deficit' has a study that is not defined: 'late deficits'; did you mean 'delayed deficits'?",
+            "the domain 'digits-deficit' has a study that is not defined: 'late deficits'; "
+            "did you mean 'delayed deficits'?",
         ),
         (
             "domains.toml",

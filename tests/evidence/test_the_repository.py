@@ -175,10 +175,10 @@ def test_figures_are_read_as_they_were_written(tmp_path):
 def test_figures_come_from_the_runs_of_the_design():
     """Every file belongs to a study, and has seeds for judging alone; pilots have seeds for tuning alone."""
     for role in Role:
-        for (id, kind), study in all_figures(FOLDER, DESIGN, role).items():
-            assert {figure.seed for figure in study.figures} <= set(DESIGN.seeds(DESIGN.domain(id), role)), (id, kind)
+        for (id, name), study in all_figures(FOLDER, DESIGN, role).items():
+            assert {figure.seed for figure in study.figures} <= set(DESIGN.seeds(DESIGN.domain(id), role)), (id, name)
     known = {
-        path_of(FOLDER, domain, kind, role) for domain in DESIGN.domains for kind in domain.studies for role in Role
+        path_of(FOLDER, domain, name, role) for domain in DESIGN.domains for name in domain.studies for role in Role
     }
     assert set(FOLDER.glob("*/*.csv")) <= known
 

@@ -163,7 +163,7 @@ def _check_claim(claim: Claim, design: Design) -> None:
         _check_name(claim.given, [each.id for each in design.claims], f"given in {what} is no claim")
     tags = {"*": None} | {tag: None for domain in design.domains for tag in domain.tags}
     for tag in claim.domains:
-        _check_name(tag, tags, f"{what} is about a kind that no domain has")
+        _check_name(tag, tags, f"{what} names a tag that no domain has")
     for domain in design.domains:
         if claim in design.claims_about(domain):
             settings = settings_of(design, domain, claim.study)

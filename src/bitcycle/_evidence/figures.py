@@ -83,9 +83,9 @@ class StudyFigures:
         return {setting: math.fsum(costs) / len(costs) for setting, costs in found.items()}
 
 
-def path_of(folder: Path, domain: Domain, kind: str, role: Role) -> Path:
+def path_of(folder: Path, domain: Domain, study: str, role: Role) -> Path:
     """Return the file of a study."""
-    return folder / FOLDERS[role] / f"{domain.id}-{kind.replace(' ', '-')}.csv"
+    return folder / FOLDERS[role] / f"{domain.id}-{study.replace(' ', '-')}.csv"
 
 
 def collect(study: PlannedStudy, store: Store, earlier: StudyFigures | None = None) -> StudyFigures | None:
@@ -146,9 +146,9 @@ class Progress(NamedTuple):
         return self.done == self.planned
 
 
-def progress(design: Design, domain: Domain, kind: str, role: Role, found: StudyFigures | None) -> Progress:
+def progress(design: Design, domain: Domain, study: str, role: Role, found: StudyFigures | None) -> Progress:
     """Count the figures that a study has and should have, by setting and seed: nothing is loaded or solved for it."""
-    planned = set(product(settings_of(design, domain, kind), design.seeds(domain, role)))
+    planned = set(product(settings_of(design, domain, study), design.seeds(domain, role)))
     there = {(figure.setting, figure.seed) for figure in found.figures} if found else set()
     return Progress(len(planned & there), len(planned))
 
@@ -231,13 +231,13 @@ def _figure(row: Sequence[str], names: Sequence[str], where: str) -> Figure:
 
 
 def all_figures(folder: Path, design: Design, role: Role) -> dict[tuple[str, str], StudyFigures]:
-    """Return the figures of all studies that have some, by domain and kind."""
+    """Return the figures of all studies that have some, by domain and study."""
     found: dict[tuple[str, str], StudyFigures] = {}
     for domain in design.domains:
-        for kind in domain.studies:
-            figures = read(path_of(folder, domain, kind, role))
+        for study in domain.studies:
+            figures = read(path_of(folder, domain, study, role))
             if figures is not None:
-                found[domain.id, kind] = figures
+                found[domain.id, study] = figures
     return found
 
 

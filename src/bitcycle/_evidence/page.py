@@ -16,9 +16,8 @@ from bitcycle._evidence.judging import (
     AllFigures,
     Cell,
     Effect,
-    Gap,
     Mark,
-    Reason,
+    OpenReason,
     gap_of,
     judge,
     seeds_to_settle,
@@ -247,7 +246,7 @@ def _gap_facts(design: Design, domain: Domain, figures: AllFigures) -> list[str]
     return [f"At static q_min{where}, {' and '.join(phrases)} than at static q_max, over {seeds}.", *unit, *hidden]
 
 
-def _loss(gap: Gap, higher_is_better: bool) -> str:
+def _loss(gap: Effect, higher_is_better: bool) -> str:
     """Return a gap as a phrase: "0.1 lower (0.05 to 0.15)"."""
     worse, better = ("lower", "higher") if higher_is_better else ("higher", "lower")
     if gap.mean < 0:
@@ -337,7 +336,8 @@ def _matrix_cell(cell: Cell | None) -> Markup:
 
 
 def _mark_text(cell: Cell) -> str:
-    return f"{cell.mark}: {cell.reason}" if cell.reason else str(cell.mark)
+    added = cell.reason or cell.remark
+    return f"{cell.mark}: {added}" if added else str(cell.mark)
 
 
 def _extra_cost(share: float | None) -> str:
@@ -346,7 +346,7 @@ def _extra_cost(share: float | None) -> str:
 
 def _settling(cell: Cell) -> str:
     """Return how many seeds would settle an open claim; empty where it is settled or where seeds would not help."""
-    if cell.effect is None or cell.reason is not Reason.UNDECIDED or not math.isfinite(cell.effect.lower):
+    if cell.effect is None or cell.reason is not OpenReason.UNDECIDED or not math.isfinite(cell.effect.lower):
         return ""
     seeds = seeds_to_settle(cell.claim, cell.effect)
     return f"more than {MOST_SEEDS:,}" if seeds is None else f"about {seeds:,}"
@@ -362,7 +362,7 @@ _CELL_COLUMNS: list[Column[Cell]] = [
         interval=lambda cell: _estimate(cell.effect),
     ),
     Column("by the other measure", lambda cell: effect_text(cell.other, cell.claim.smallest)),
-    Column("extra cost", lambda cell: _extra_cost(cell.dearer)),
+    Column("extra cost", lambda cell: _extra_cost(cell.extra_cost)),
     Column("detectable", lambda cell: fmt.fixed(cell.effect.detectable, 2) if cell.effect else fmt.NONE),
     Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
     Column("seeds to settle it", _settling),
@@ -395,17 +395,17 @@ def _section(design: Design, domain: Domain, cells: Sequence[Cell], figures: All
         if judged
         else tag("p", unjudged(domain, figures)),
         _plot(design, domain, figures),
-        *(_settings_table(kind, study, unit) for kind, study in _complete(design, domain, figures)),
+        *(_settings_table(name, study, unit) for name, study in _complete(design, domain, figures)),
         id=domain.id,
     )
 
 
 def _complete(design: Design, domain: Domain, figures: AllFigures) -> Iterator[tuple[str, StudyFigures]]:
     """Yield the studies of a domain that are done: a look at some of the seeds could decide when to stop."""
-    for kind in domain.studies:
-        study = figures.get((domain.id, kind))
-        if study is not None and progress(design, domain, kind, Role.JUDGING, study).is_complete:
-            yield kind, study.of_seeds(design.seeds(domain, Role.JUDGING))
+    for name in domain.studies:
+        study = figures.get((domain.id, name))
+        if study is not None and progress(design, domain, name, Role.JUDGING, study).is_complete:
+            yield name, study.of_seeds(design.seeds(domain, Role.JUDGING))
 
 
 def _plot(design: Design, domain: Domain, figures: AllFigures) -> Markup:
@@ -420,7 +420,7 @@ def _plot(design: Design, domain: Domain, figures: AllFigures) -> Markup:
     return tag("figure", drawing.inline(), caption)
 
 
-def _settings_table(kind: str, study: StudyFigures, static: float | None) -> Markup:
+def _settings_table(study_name: str, study: StudyFigures, static: float | None) -> Markup:
     """The means of all settings, the cheapest first, with costs relative to static q_max of the domain if it has it."""
     by_setting: dict[str, list[Figure]] = {}
     for figure in study.figures:
@@ -440,8 +440,8 @@ def _settings_table(kind: str, study: StudyFigures, static: float | None) -> Mar
         Column("seeds", lambda name: str(len(by_setting[name]))),
     ]
     ordered = sorted(by_setting, key=lambda name: costs[name])
-    table = html_table(columns, ordered, f"Settings of the study {kind}")
-    return tag("details", tag("summary", f"Settings: {kind}"), table)
+    table = html_table(columns, ordered, f"Settings of the study {study_name}")
+    return tag("details", tag("summary", f"Settings: {study_name}"), table)
 
 
 def _estimate(effect: Effect | None) -> Estimate:

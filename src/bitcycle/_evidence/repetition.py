@@ -95,11 +95,11 @@ def keep(folder: Path, design: Design, figures: AllFigures, again: Figure) -> No
 
     One whose numbers differ from the known ones stays: a later repetition that is equal does not refute it.
     """
-    for (id, kind), study in figures.items():
+    for (id, name), study in figures.items():
         known = [figure for figure in study.figures if figure.run == again.run]
         if not known:
             continue
-        path = path_of(folder / REPEATED, design.domain(id), kind, Role.JUDGING)
+        path = path_of(folder / REPEATED, design.domain(id), name, Role.JUDGING)
         with locked(path):
             earlier = read(path)
             kept = [

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bitcycle._evidence.design import FOLDER
 from bitcycle._support.text import table
 from bitcycle.cli.parameters import Workers
 
@@ -28,7 +29,7 @@ evidence = typer.Typer(
 
 Folder = Annotated[Path, typer.Option(help="The folder with claims.toml and domains.toml.")]
 EvidenceStore = Annotated[Path, typer.Option(help="The store of all runs.")]
-Pilot = Annotated[bool, typer.Option("--pilot", help="With the random seeds for tuning instead of those for judging.")]
+Pilot = Annotated[bool, typer.Option("--pilot", help="Use the pilot seeds instead of the judging seeds.")]
 Parts = Annotated[
     list[str] | None,
     typer.Argument(
@@ -38,7 +39,6 @@ Parts = Annotated[
     ),
 ]
 
-FOLDER = Path("evidence")
 STORE = Path("out/evidence.sqlite")
 POWER_SEEDS = (5, 8, 10, 15, 20)
 """Numbers of seeds that the analysis of power tries."""
@@ -66,9 +66,9 @@ def run(
 ) -> None:
     """Train the runs that are missing, all or some parts, and write their figures.
 
-    Stop it at any time, and run the same command again to go on; it also repeats failed runs. Runs whose figures are in
-    the folder are not trained again, unless --again is given. Unless they are named, domains whose data or model is not
-    there are skipped.
+    Stop it at any time, and run the same command again to continue; it also repeats failed runs. Runs whose figures are
+    in the folder are not trained again, unless --again is given. Unless they are named, domains whose data or model is
+    missing are skipped.
     """
     from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import path_of, read
@@ -85,12 +85,12 @@ def run(
     failures: list[RunFailure] = []
     tried = 0
     with Store(store) as opened:
-        studies: Iterable[PlannedStudy] = (planned_study(design, domain, kind, role) for domain, kind in chosen)
+        studies: Iterable[PlannedStudy] = (planned_study(design, domain, study, role) for domain, study in chosen)
         if again:
             studies = list(studies)
             _check_again(opened, [name for study in studies for name in runs_of(study, settings)], command)
         for study in studies:
-            path = path_of(folder, study.domain, study.kind, role)
+            path = path_of(folder, study.domain, study.name, role)
             earlier = read(path)
             wanted = runs_of(study, settings)
             done = set() if again or earlier is None else {figure.run for figure in earlier.figures}
@@ -98,7 +98,7 @@ def run(
             stored = opened.done(left)
             told = f"{count(len(wanted), 'run')}, {len(left) - len(stored)} to train"
             in_store = f", {len(stored)} in the store" if stored else ""
-            print(f"{study.domain.id}/{study.kind}: {told}{in_store}", flush=True)
+            print(f"{study.domain.id}/{study.name}: {told}{in_store}", flush=True)
             if not left:  # the file may still have figures that are no longer planned, or other names of settings
                 planned = {(setting, run.name) for setting, run in study.runs}
                 if earlier and {(figure.setting, figure.run) for figure in earlier.figures} != planned:
@@ -129,16 +129,17 @@ def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore =
     from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import path_of
     from bitcycle._evidence.studies import planned_study
+    from bitcycle._study.format import count
     from bitcycle._study.store import Store
 
     if not store.exists():
         raise ValueError(f"there is no store {store}: 'bitcycle evidence run' creates one, --store selects one")
     design, role = read_design(folder), _role(pilot)
     with Store(store) as opened:
-        for domain, kind in _present(_chosen(design, parts), parts):
-            path = path_of(folder, domain, kind, role)
-            if number := _update(path, planned_study(design, domain, kind, role), opened):
-                print(f"{path}: {number} runs")
+        for domain, study in _present(_chosen(design, parts), parts):
+            path = path_of(folder, domain, study, role)
+            if number := _update(path, planned_study(design, domain, study, role), opened):
+                print(f"{path}: {count(number, 'figure')}")
 
 
 @evidence.command()
@@ -153,8 +154,8 @@ def repeat(
     """Train a random part of the judging runs again, and compare the figures digit by digit.
 
     They are equal on the kind of machine that made them; another CPU may differ in the last digits. The runs are a
-    share of those of each study. Their figures are kept in the folder 'repeated': stop it at any time, and run the same
-    command again to go on.
+    share of those of each study; a run that two studies share is trained once. Their figures are kept in the folder
+    'repeated': stop it at any time, and run the same command again to continue.
     """
     from bitcycle._evidence.design import Role
     from bitcycle._evidence.design_file import read_design
@@ -170,19 +171,19 @@ def repeat(
     worker_count = LocalEngine(workers).worker_count
     design = read_design(folder)
     made = all_figures(folder, design, Role.JUDGING)
-    parts_with_figures = [(domain, kind) for domain, kind in _chosen(design, parts) if (domain.id, kind) in made]
+    parts_with_figures = [(domain, study) for domain, study in _chosen(design, parts) if (domain.id, study) in made]
     known: dict[str, Known] = {}  # a run that several studies share is there once
     chosen: dict[str, Known] = {}
     all_planned = True
-    for domain, kind in _present(parts_with_figures, parts):
-        figures = made[domain.id, kind]
-        of_study = known_runs(planned_study(design, domain, kind, Role.JUDGING), figures)
+    for domain, study in _present(parts_with_figures, parts):
+        figures = made[domain.id, study]
+        of_study = known_runs(planned_study(design, domain, study, Role.JUDGING), figures)
         with_figures = len({figure.run for figure in figures.figures})
         if len(of_study) < with_figures:
             all_planned = False
             number = f"{with_figures - len(of_study)} of {with_figures} runs"
             told = f"{number} with figures are not those planned now and are not repeated"
-            print(f"{domain.id}/{kind}: {told}", file=sys.stderr)
+            print(f"{domain.id}/{study}: {told}", file=sys.stderr)
         known |= of_study
         chosen |= {each.run.name: each for each in (sample(of_study, share / 100, seed) if of_study else [])}
     if not known:
@@ -214,7 +215,7 @@ def repeat(
 
 @evidence.command()
 def status(folder: Folder = FOLDER) -> None:
-    """List the parts in the order in which they run: how many of their runs are done, and the time of one core.
+    """List the parts in the order in which they run: how many of their runs are done, and the CPU time.
 
     The time is measured if the domain is complete, and estimated (est.) if not. Runs are counted by setting and seed;
     'bitcycle evidence run' also repeats those whose schedule has changed since.
@@ -227,19 +228,19 @@ def status(folder: Folder = FOLDER) -> None:
     rows = []
     for domain in design.domains:
         found = {
-            role: [read(path_of(folder, domain, kind, role)) for kind in domain.studies]
+            role: [read(path_of(folder, domain, study, role)) for study in domain.studies]
             for role in (Role.JUDGING, Role.TUNING)
         }
         judging, pilots = (
-            [progress(design, domain, kind, role, each) for kind, each in zip(domain.studies, of_role, strict=True)]
+            [progress(design, domain, study, role, each) for study, each in zip(domain.studies, of_role, strict=True)]
             for role, of_role in found.items()
         )
         seconds = total_seconds(each for each in found[Role.JUDGING] if each)
         complete = all(each.is_complete for each in judging)
         hours = f"{seconds / 3600:.2f}" if complete else f"{domain.hours:g} est."
-        for kind, of_judging, of_pilots in zip(domain.studies, judging, pilots, strict=True):
+        for study, of_judging, of_pilots in zip(domain.studies, judging, pilots, strict=True):
             done = f"{of_judging.done} of {of_judging.planned}"
-            rows.append([f"{domain.id}/{kind}", str(domain.seeds), done, hours, str(of_pilots.done or "")])
+            rows.append([f"{domain.id}/{study}", str(domain.seeds), done, hours, str(of_pilots.done or "")])
     print(table(["part", "seeds", "runs", "hours of the domain", "pilot runs"], rows))
 
 
@@ -320,21 +321,23 @@ def _check_again(store: Store, names: list[str], command: str) -> None:
 
 
 def _chosen(design: Design, parts: list[str] | None) -> list[tuple[Domain, str]]:
-    """Return the domains and kinds of study that arguments name; all if there are none."""
+    """Return the domains and studies that arguments name; all if there are none."""
     chosen: list[tuple[Domain, str]] = []
     for name in parts or [domain.id for domain in design.domains]:
-        id, _, kind = name.partition("/")
+        id, _, study = name.partition("/")
         domain = design.domain(id)
-        named = [each for each in domain.studies if _hyphenated(each) == _hyphenated(kind)] if kind else domain.studies
+        named = (
+            [each for each in domain.studies if _hyphenated(each) == _hyphenated(study)] if study else domain.studies
+        )
         if not named:
-            raise ValueError(f"the domain {id} has no study {kind!r}; it has {', '.join(domain.studies)}")
+            raise ValueError(f"the domain {id} has no study {study!r}; it has {', '.join(domain.studies)}")
         chosen += [(domain, each) for each in named]
     return chosen
 
 
-def _hyphenated(kind: str) -> str:
+def _hyphenated(study: str) -> str:
     """Return the name of a study as in the name of its file."""
-    return kind.replace(" ", "-")
+    return study.replace(" ", "-")
 
 
 def _with_settings(
@@ -345,7 +348,7 @@ def _with_settings(
 
     if not settings:
         return chosen
-    known = [settings_of(design, domain, kind) for domain, kind in chosen]
+    known = [settings_of(design, domain, study) for domain, study in chosen]
     names = dict.fromkeys(name for each in known for name in each)
     for setting in settings:
         if setting not in names:
@@ -365,7 +368,7 @@ def _present(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> list[
             raise ValueError(f"{id}: {text}")
         if text:
             print(f"{id}: skipped; {text}", file=sys.stderr)
-    return [(domain, kind) for domain, kind in chosen if not advice[domain.id]]
+    return [(domain, study) for domain, study in chosen if not advice[domain.id]]
 
 
 def _update(path: Path, study: PlannedStudy, store: Store) -> int:
