@@ -3,6 +3,9 @@
 Effects are computed seed by seed and divided by the gap, the mean over seeds of the quality of static q_max minus that
 of static q_min. Their bounds are those of :func:`bitcycle.advice.non_inferiority.non_inferiority`: one-sided, 95 %,
 Student's t over seeds.
+
+This is for the claims of claims.toml, over many domains. The report of one study has claims and tests of its own, see
+:mod:`bitcycle._study.statistics.findings`.
 """
 
 from __future__ import annotations

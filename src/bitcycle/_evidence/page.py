@@ -150,11 +150,13 @@ def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigu
         "is judged by its test loss or its metric; the column 'by the other measure' has the same effect by the other "
         "one.",
         "Verdicts": f"The smallest effect worth knowing is {smallest} gaps. A claim that something is better is "
-        f"supported if the whole interval is above 0, contradicted if the whole interval is below +{smallest}, and "
-        f"open otherwise. A claim that something matches or is no worse is supported if the whole interval is at or "
-        f"above {MINUS}{smallest}, contradicted if the whole interval is below 0, and open otherwise. A claim "
-        "is also open if both measures give opposite verdicts. There is no correction for the number of cells: of 20 "
-        "claims without any effect, one or two may seem to have one.",
+        f"supported if the whole interval is above 0; if not, contradicted if the whole interval is below +{smallest}; "
+        f"otherwise open. A claim that something matches or is no worse is supported if the whole interval is at or "
+        f"above {MINUS}{smallest}; if not, contradicted if the whole interval is below 0; otherwise open. A claim is "
+        "also open if both measures give opposite verdicts, if static q_min is not shown to lose, or if a run of its "
+        "settings diverged. There is no correction for the number of cells: of 20 claims without any effect, one or "
+        "two may seem to have one. The report of a single study ('bitcycle study') states its findings by other rules: "
+        "tests of significance, corrected for the number of settings.",
         "Groups": "Claims about cycles compare CR and CT with the controls of CT, and RR and RTH with those of RTH. "
         "The column 'extra cost' says by how much the settings that should be better cost more than the others: the "
         "schedules of a group differ in cost where a cycle has few steps. 'Quality rises with cost' is a slope over "
@@ -195,8 +197,8 @@ def repeated_text(figures: AllFigures, repeated: AllFigures) -> str:
         if equal == len(pairs)
         else f"metrics, losses and costs of {equal} of them are equal in all digits, the others differ"
     )
-    makers = sorted({f"bitcycle {pair.again.bitcycle} on {pair.again.cpu}" for pair in pairs if pair.again.bitcycle})
-    by = f" by {fmt.listed(makers)}" if makers else ""
+    makers = sorted({f"bitcycle {pair.again.bitcycle} on {pair.again.cpu}" for pair in pairs})
+    by = f" by {fmt.listed(makers)}" if all(pair.again.bitcycle for pair in pairs) else ""
     were = "was" if len(pairs) == 1 else "were"
     return (
         f"{fmt.count(len(pairs), 'run')} of {runs:,}, chosen at random in each study, {were} trained again{by}: "
