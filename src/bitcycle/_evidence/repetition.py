@@ -114,7 +114,7 @@ def keep(folder: Path, design: Design, figures: AllFigures, again: Figure) -> No
 def _trained(known: Known, code: UserCode | None) -> Figure:
     import torch
 
-    from bitcycle._bench.machine import this_machine
+    from bitcycle._bench.machine import cpu_model
     from bitcycle.experiments.tasks.own_tasks import load_code
     from bitcycle.experiments.training import train
 
@@ -125,7 +125,7 @@ def _trained(known: Known, code: UserCode | None) -> Figure:
     warnings.simplefilter("ignore")
     record, _ = train(known.run, execute=known.figure.execution or "auto")  # integers round sums in another order
     made = figure_of(known.figure.setting, record)
-    return replace(made, bitcycle=record.versions["bitcycle"], cpu=this_machine().cpu)
+    return replace(made, bitcycle=record.versions["bitcycle"], cpu=cpu_model())
 
 
 def _compared(figure: Figure) -> tuple[float, float, float]:
