@@ -186,7 +186,7 @@ _TYPES = {"seed": int, "metric": float, "loss": float, "bitops": int, "seconds":
 
 def write(path: Path, study: StudyFigures) -> None:
     """Write figures with all digits. The column of the metric is named after it: ``accuracy`` or, lower is better,
-    ``-perplexity``. Who trained them has columns if that is known of some.
+    ``-perplexity``. The version and the CPU have columns if they are known.
     """
     names = _ALL_NAMES if any(figure.bitcycle or figure.cpu for figure in study.figures) else _NAMES
     metric = study.metric if study.higher_is_better else f"-{study.metric}"

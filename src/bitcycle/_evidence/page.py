@@ -133,8 +133,8 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
     return (
         f"{counts[Mark.SUPPORTED]} of {judged} judged cells are supported, {counts[Mark.CONTRADICTED]} are "
         f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. A cell is one claim "
-        f"on one domain. The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of their times; "
-        "several ran at once)."
+        f"on one domain. The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of the times of "
+        "all runs)."
     )
 
 
