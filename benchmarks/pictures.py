@@ -6,7 +6,8 @@ evidence/figures.
 
 from pathlib import Path
 
-from bitcycle._evidence.design import Role, read_design
+from bitcycle._evidence.design import Role
+from bitcycle._evidence.design_file import read_design
 from bitcycle._evidence.figures import all_figures
 from bitcycle._evidence.plot import cost_plot
 from bitcycle._support.charts.files import save

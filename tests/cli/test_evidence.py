@@ -168,6 +168,9 @@ def test_failed_runs_are_told_by_reason_and_tried_again(evidence):
             "no chosen study has the setting 'CR'; they have 'static q_max', 'static q_min', 'CR here'",
         ),
         (["run", "small/width"], {}, "the domain small has no study 'width'; it has widths, long names"),
+        (["page", "--update"], {}, "--update needs the folder evidence of the repository, got evidence"),
+        (["repeat", "--share", "0"], {}, "the share must be above 0 %, got 0"),
+        (["repeat", "--workers", "-1"], {}, "workers must be 0 or more, got -1"),
         (
             ["figures", "--store", "none.sqlite"],
             {},
@@ -247,6 +250,28 @@ def test_repeat_skips_domains_without_data(evidence, tmp_path):
         SKIPPED.splitlines()[0],
         "bitcycle: evidence has no figures that can be repeated: 'bitcycle evidence run' makes them",
     ]
+
+
+def test_a_run_of_two_studies_is_repeated_once(evidence, other):
+    assert evidence("run", "other/widths", "other/more-widths", "--workers", "1").returncode == 0
+    told = evidence("repeat", "--share", "100", "--workers", "1")
+    assert told.returncode == 0, told.stderr
+    assert "6 runs of 6, 0 repeated before\n" in told.stdout
+    assert "6 of 6 repeated runs equal" in told.stdout
+    again = evidence("repeat", "--share", "100", "--workers", "1")
+    assert again.stdout == "6 runs of 6, 6 repeated before\n6 of 6 repeated runs equal, digit by digit\n"
+    assert "4 runs of 4, 4 repeated before" in evidence("repeat", "other/more widths", "--share", "100").stdout
+
+
+def test_runs_that_are_no_longer_planned_are_not_repeated(evidence, tmp_path):
+    figures = tmp_path / "evidence" / "figures"
+    figures.mkdir()
+    rows = [f"static q_max,static:8,{seed},0.5,0.1,1,1.0,run {seed}," for seed in (100, 101)]
+    heads = "setting,schedule,seed,accuracy,loss,bitops,seconds,run,execution"
+    (figures / "small-widths.csv").write_text("\n".join([heads, *rows, ""]))
+    told = evidence("repeat", "small")
+    unplanned = "small/widths: 2 of 2 runs with figures are not those planned now and are not repeated\n"
+    assert (told.returncode, told.stdout, told.stderr) == (1, "", unplanned)
 
 
 def test_the_status_does_not_load_torch(evidence, tmp_path):

@@ -2,7 +2,7 @@
 
 import random
 
-from bitcycle._evidence.design import Claim, Contrast, Design, Domain, Kind, Measure, Role, Rule
+from bitcycle._evidence.design import Claim, Contrast, Design, Domain, Measure, Role, Rule, Statistic
 from bitcycle._evidence.figures import Figure, StudyFigures
 
 SPECS = {name: f"{name}:3-8" for name in ("CT", "ETH", "RR")}
@@ -17,7 +17,7 @@ def claim(rule=Rule.GREATER, better=("CT",), than=("match(CT, mixed)",), **value
     )
 
 
-SLOPE = claim(id="slope", kind=Kind.SLOPE, settings=("RR", "CT", "ETH"), better=(), than=())
+SLOPE = claim(id="slope", statistic=Statistic.SLOPE, settings=("RR", "CT", "ETH"), better=(), than=())
 
 
 def domain(**values):
@@ -25,7 +25,7 @@ def domain(**values):
         **{
             "id": "d",
             "title": "Domain",
-            "kinds": ("hard",),
+            "tags": ("hard",),
             "studies": ("schedules",),
             "task": {"task": "graph", "bits": [3, 8]},
         }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bitcycle._evidence.design import Contrast, Rule
-from bitcycle._evidence.judging import Effect, Mark, Reason, judge, remark, verdict
+from bitcycle._evidence.judging import Effect, Mark, OpenReason, Remark, judge, remark, verdict
 from tests.evidence.made_up import SLOPE, claim, design, domain, figures
 
 BASE = {"static q_min": 2.0, "static q_max": 1.0}
@@ -67,13 +67,13 @@ def test_rules(mean, reach, smallest):
     ("rule", "low", "high", "mark", "expected"),
     [
         (Rule.GREATER, 0.05, 0.2, Mark.SUPPORTED, None),
-        (Rule.GREATER, 0.01, 0.09, Mark.SUPPORTED, Reason.SMALL),
-        (Rule.GREATER, -0.05, 0.0, Mark.CONTRADICTED, Reason.TOO_SMALL),
+        (Rule.GREATER, 0.01, 0.09, Mark.SUPPORTED, Remark.SMALL),
+        (Rule.GREATER, -0.05, 0.0, Mark.CONTRADICTED, Remark.TOO_SMALL),
         (Rule.GREATER, -0.2, -0.01, Mark.CONTRADICTED, None),
-        (Rule.GREATER, -0.2, 0.2, Mark.OPEN, Reason.UNDECIDED),
+        (Rule.GREATER, -0.2, 0.2, Mark.OPEN, None),
         (Rule.NO_WORSE, -0.1, 0.0, Mark.SUPPORTED, None),
-        (Rule.NO_WORSE, -0.1, -0.01, Mark.SUPPORTED, Reason.SLIGHTLY_WORSE),
-        (Rule.NO_WORSE, -0.2, -0.1, Mark.CONTRADICTED, Reason.PERHAPS_SLIGHTLY_WORSE),
+        (Rule.NO_WORSE, -0.1, -0.01, Mark.SUPPORTED, Remark.SLIGHTLY_WORSE),
+        (Rule.NO_WORSE, -0.2, -0.1, Mark.CONTRADICTED, Remark.PERHAPS_SLIGHTLY_WORSE),
         (Rule.NO_WORSE, -0.3, -0.11, Mark.CONTRADICTED, None),
     ],
 )
@@ -85,11 +85,11 @@ def test_remarks(rule, low, high, mark, expected):
 
 def test_the_extra_cost_of_what_should_be_better():
     losses = {**BASE, "CT": 1.3, "ETH": 1.2, "match(CT, mixed)": 1.6, "RR": 1.4}
-    assert cell_of(figures(losses)).dearer == 0
+    assert cell_of(figures(losses)).extra_cost == 0
     both = claim(better=("CT", "ETH"), than=("RR",))
-    assert cell_of(figures(losses), both).dearer == pytest.approx(725 / 400 - 1)
-    assert cell_of(figures(losses), claim(beyond=Contrast(("CT",), ("RR",)))).dearer is None
-    assert cell_of(figures(losses), SLOPE).dearer is None
+    assert cell_of(figures(losses), both).extra_cost == pytest.approx(725 / 400 - 1)
+    assert cell_of(figures(losses), claim(beyond=Contrast(("CT",), ("RR",)))).extra_cost is None
+    assert cell_of(figures(losses), SLOPE).extra_cost is None
 
 
 def test_a_gap_of_another_domain_needs_all_of_its_seeds():
@@ -97,7 +97,7 @@ def test_a_gap_of_another_domain_needs_all_of_its_seeds():
     both = design(claim(), domains=(domain(seeds=8), domain(id="e", seeds=5, gap_of="d")))
     of_gap = {("d", "schedules"): figures(losses, seeds=range(100, 107))["d", "schedules"]}
     own = {("e", "schedules"): figures(losses, seeds=range(100, 105))["d", "schedules"]}
-    assert [cell.reason for cell in judge(both, of_gap | own)] == [Reason.INCOMPLETE] * 2
+    assert [cell.reason for cell in judge(both, of_gap | own)] == [OpenReason.INCOMPLETE] * 2
     complete = {("d", "schedules"): figures(losses, seeds=range(100, 108))["d", "schedules"]}
     assert [cell.mark for cell in judge(both, complete | own)] == [Mark.SUPPORTED] * 2
 
@@ -105,8 +105,8 @@ def test_a_gap_of_another_domain_needs_all_of_its_seeds():
 def test_only_the_seeds_of_the_design_count():
     """As many figures as there are judging seeds, but of other seeds, do not complete a domain."""
     losses = {**BASE, "CT": 1.3, "match(CT, mixed)": 1.6}
-    assert cell_of(figures(losses, seeds=range(10))).reason is Reason.NO_FIGURES
-    assert cell_of(figures(losses, seeds=range(95, 105))).reason is Reason.INCOMPLETE
+    assert cell_of(figures(losses, seeds=range(10))).reason is OpenReason.NO_FIGURES
+    assert cell_of(figures(losses, seeds=range(95, 105))).reason is OpenReason.INCOMPLETE
     more = figures(losses, seeds=range(95, 115))
     [study] = more.values()
     assert cell_of(more).effect.seeds == 10
@@ -115,22 +115,25 @@ def test_only_the_seeds_of_the_design_count():
 
 def test_what_leaves_a_claim_open():
     settings = {"CT": 1.3, "match(CT, mixed)": 1.3}
-    assert cell_of({}).reason is Reason.NO_FIGURES
+    assert cell_of({}).reason is OpenReason.NO_FIGURES
     assert cell_of(figures({**BASE, "CT": 1.3})).mark is Mark.NOT_RUN
     incomplete = cell_of(figures({**BASE, **settings}, seeds=range(100, 104)))
-    assert (incomplete.mark, incomplete.reason) == (Mark.NOT_RUN, Reason.INCOMPLETE)
+    assert (incomplete.mark, incomplete.reason) == (Mark.NOT_RUN, OpenReason.INCOMPLETE)
     no_gap = {"static q_min": 1.0, "static q_max": 1.0, **settings}
-    assert cell_of(figures(no_gap)).reason is Reason.NO_GAP
-    assert cell_of(figures({**BASE, **settings}, noise=1.0)).reason is Reason.UNDECIDED
-    assert cell_of(figures({**BASE, **settings, "CT": math.nan})).reason is Reason.DIVERGED
+    assert cell_of(figures(no_gap)).reason is OpenReason.NO_GAP
+    assert cell_of(figures({**BASE, **settings}, noise=1.0)).reason is OpenReason.UNDECIDED
+    assert cell_of(figures({**BASE, **settings, "CT": math.nan})).reason is OpenReason.DIVERGED
+    accurate = {"static q_min": 0.1, "static q_max": 0.9, "CT": math.nan, "match(CT, mixed)": 0.8}
+    by_the_other = cell_of(figures({**BASE, "CT": 1.1, "match(CT, mixed)": 1.6}, accuracies=accurate))
+    assert (by_the_other.mark, by_the_other.reason) == (Mark.OPEN, OpenReason.DIVERGED)
     accuracies = {"static q_min": 0.1, "static q_max": 0.9, "CT": 0.2, "match(CT, mixed)": 0.8}
     disagree = cell_of(figures({**BASE, "CT": 1.1, "match(CT, mixed)": 1.6}, accuracies=accuracies))
-    assert (disagree.mark, disagree.reason) == (Mark.OPEN, Reason.MEASURES_DISAGREE)
+    assert (disagree.mark, disagree.reason) == (Mark.OPEN, OpenReason.MEASURES_DISAGREE)
 
 
-def test_a_claim_without_a_subject():
+def test_a_claim_that_builds_on_another():
     found = figures({**BASE, "CT": 1.3, "match(CT, mixed)": 1.1})
     first = claim(id="first")
     second = replace(claim(Rule.NO_WORSE), id="second", given="first")
     cells = judge(design(first, second), found)
-    assert [cell.mark for cell in cells] == [Mark.CONTRADICTED, Mark.NO_SUBJECT]
+    assert [cell.mark for cell in cells] == [Mark.CONTRADICTED, Mark.NOT_APPLICABLE]

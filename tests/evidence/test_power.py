@@ -8,25 +8,31 @@ from scipy import stats
 
 from bitcycle._evidence.design import Measure, Rule
 from bitcycle._evidence.judging import Effect, Mark, seeds_to_settle, verdict
-from bitcycle._evidence.power import decided, detectable, power
+from bitcycle._evidence.power import Power, power
 from tests.evidence.made_up import claim, design, domain, figures
 
-MANY = 10**6  # degrees of freedom of a scatter that is known
+MANY = 10**6  # pilot seeds, whose scatter is as good as known
+
+
+def power_of(each, scatter, pilot_seeds):
+    return Power(each, domain(), Measure.LOSS, pilot_seeds, 0.0, scatter)
 
 
 @pytest.mark.parametrize("seeds", [5, 20])
 def test_the_detectable_effect_is_that_of_the_t_test(seeds):
-    effect = detectable(0.3, MANY, seeds)
+    effect = power_of(claim(), 0.3, MANY).detectable(seeds)
     critical = stats.t.ppf(0.95, seeds - 1)
     expected = 1 - stats.nct.cdf(critical, seeds - 1, effect / (0.3 / math.sqrt(seeds)))
     assert expected == pytest.approx(0.8, abs=0.02)
 
 
 def test_more_seeds_decide_more_often():
-    shares = [decided(claim(), 0.2, MANY, seeds) for seeds in (5, 10, 20, 40)]
+    shares = [power_of(claim(), 0.2, MANY).decided(seeds) for seeds in (5, 10, 20, 40)]
     assert shares == sorted(shares)
     assert shares[-1] > 0.9
-    assert decided(claim(Rule.NO_WORSE), 0.2, MANY, 10) == pytest.approx(decided(claim(), 0.2, MANY, 10), abs=0.03)
+    assert power_of(claim(Rule.NO_WORSE), 0.2, MANY).decided(10) == pytest.approx(
+        power_of(claim(), 0.2, MANY).decided(10), abs=0.03
+    )
 
 
 @pytest.mark.parametrize("rule", Rule)
@@ -39,11 +45,16 @@ def test_a_claim_is_decided_by_the_rule_of_verdicts(rule, scatter):
     right = {Rule.GREATER: Mark.CONTRADICTED, Rule.NO_WORSE: Mark.SUPPORTED}[rule]
     effects = [Effect(m, m - r, m + r, seeds) for m, r in zip(draws.mean(1), reach, strict=True)]
     expected = sum(verdict(claim(rule), effect) is right for effect in effects) / len(effects)
-    assert decided(claim(rule), scatter, MANY, seeds) == pytest.approx(expected, abs=0.02)
+    assert power_of(claim(rule), scatter, MANY).decided(seeds) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("reach", [30.0, math.inf, math.nan])
+def test_no_number_of_seeds_settles_what_scatters_too_much(reach):
+    assert seeds_to_settle(claim(Rule.NO_WORSE), Effect(-0.05, -0.05 - reach, -0.05 + reach, 5)) is None
 
 
 def test_a_scatter_from_few_pilots_costs_power():
-    assert detectable(0.3, 2, 10) > detectable(0.3, MANY, 10)
+    assert power_of(claim(), 0.3, 2).detectable(10) > power_of(claim(), 0.3, MANY).detectable(10)
 
 
 def test_pilots_without_a_gap_or_settings_have_no_power():

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._evidence.design import Kind, Measure, Role, read_design
-from bitcycle._evidence.documents import documents, quoted
+from bitcycle._evidence.design import Measure, Role, Statistic
+from bitcycle._evidence.design_file import read_design
+from bitcycle._evidence.documents import QUOTING, documents, quoted, repository_of
 from bitcycle._evidence.figures import (
     Figure,
     StudyFigures,
@@ -20,11 +21,12 @@ from bitcycle._evidence.figures import (
     update,
     write,
 )
-from bitcycle._evidence.judging import Mark, judge, seeds_to_settle
-from bitcycle._evidence.page import html_page, markdown_page
+from bitcycle._evidence.judging import Effect, Mark, judge, seeds_to_settle
+from bitcycle._evidence.page import MINUS, effect_text, html_page, markdown_page
 from bitcycle._evidence.power import powers
 from bitcycle._evidence.repetition import REPEATED, repetitions
 from bitcycle._evidence.studies import lacking, planned_study, runs_of, settings_of
+from bitcycle._study.format import NONE
 from bitcycle._study.store import Store
 from tests.evidence import made_up
 from tests.evidence.made_up import claim, design, figures
@@ -52,7 +54,7 @@ def test_every_claim_is_about_settings_of_its_study(kind):
     for each in DESIGN.claims:
         if each.study == kind:
             assert set(each.needed) <= settings, each.id
-            assert each.kind is Kind.SLOPE or sum(each.weights.values()) == pytest.approx(0)
+            assert each.statistic is Statistic.SLOPE or sum(each.weights.values()) == pytest.approx(0)
 
 
 def test_claims_and_domains_fit_together():
@@ -63,7 +65,7 @@ def test_claims_and_domains_fit_together():
         assert domain.gap_of in ("", *(each.id for each in DESIGN.domains))
         tuning, judging = (set(DESIGN.seeds(domain, role)) for role in Role)
         assert not tuning & judging
-        assert len(judging) >= (10 if "embedded" in domain.kinds else 5)
+        assert len(judging) >= (10 if "embedded" in domain.tags else 5)
     for each in DESIGN.claims:
         assert any(each in DESIGN.claims_about(domain) for domain in DESIGN.domains), each.id
         assert not each.given or DESIGN.claim(each.given).study == each.study
@@ -160,15 +162,23 @@ def test_figures_are_read_as_they_were_written(tmp_path):
     (tmp_path / "f.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="has the columns a, b; they should be setting"):
         read(tmp_path / "f.csv")
+    write(tmp_path / "f.csv", study)
+    first, second, *rest = (tmp_path / "f.csv").read_text().splitlines()
+    (tmp_path / "f.csv").write_text("\n".join([first, second, "<<<<<<< HEAD", *rest]))
+    with pytest.raises(ValueError, match=r"f\.csv, line 3: should have 9 cells, got 1$"):
+        read(tmp_path / "f.csv")
+    (tmp_path / "f.csv").write_text("\n".join([first, second.replace(",100,", ",one,")]))
+    with pytest.raises(ValueError, match=r"f\.csv, line 2: seed should be a number, got 'one'$"):
+        read(tmp_path / "f.csv")
 
 
 def test_figures_come_from_the_runs_of_the_design():
     """Every file belongs to a study, and has seeds for judging alone; pilots have seeds for tuning alone."""
     for role in Role:
-        for (id, kind), study in all_figures(FOLDER, DESIGN, role).items():
-            assert {figure.seed for figure in study.figures} <= set(DESIGN.seeds(DESIGN.domain(id), role)), (id, kind)
+        for (id, name), study in all_figures(FOLDER, DESIGN, role).items():
+            assert {figure.seed for figure in study.figures} <= set(DESIGN.seeds(DESIGN.domain(id), role)), (id, name)
     known = {
-        path_of(FOLDER, domain, kind, role) for domain in DESIGN.domains for kind in domain.studies for role in Role
+        path_of(FOLDER, domain, name, role) for domain in DESIGN.domains for name in domain.studies for role in Role
     }
     assert set(FOLDER.glob("*/*.csv")) <= known
 
@@ -177,6 +187,23 @@ def test_the_repository_says_what_the_figures_say():
     judged, pilots = (all_figures(FOLDER, DESIGN, role) for role in (Role.JUDGING, Role.TUNING))
     for path, text in documents(DESIGN, judged, pilots, REPEATS, FOLDER.parent).items():
         assert path.read_text(encoding="utf-8") == text, f"{path}: run 'bitcycle evidence page --update'"
+
+
+def test_only_the_folder_of_the_repository_updates_documents(tmp_path, monkeypatch):
+    assert repository_of(FOLDER) == FOLDER.parent
+    monkeypatch.chdir(FOLDER)
+    assert repository_of(Path()) == FOLDER.parent
+    (tmp_path / "evidence").mkdir()
+    for other in (FOLDER.parent, FOLDER.parent / "docs", tmp_path / "evidence"):
+        with pytest.raises(ValueError, match="--update needs the folder evidence of the repository, got "):
+            repository_of(other)
+
+
+def test_documents_are_those_of_the_root(tmp_path):
+    for name in QUOTING:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert all(path.is_relative_to(tmp_path) for path in documents(design(claim()), {}, {}, {}, tmp_path))
 
 
 def test_a_quote_names_a_claim():
@@ -217,6 +244,36 @@ def test_the_gap_is_told_when_all_of_its_seeds_are_done():
     assert "Static runs diverged by test loss, so no claim is judged by it." in diverged
 
 
+def test_a_bound_is_not_rounded_onto_a_border():
+    assert effect_text(Effect(0.04, 0.0031, 0.08, 5), 0.1) == "+0.04 (+0.003 to +0.08)"
+    assert effect_text(Effect(0.0, -0.1, 0.0, 5), 0.1) == f"0.00 ({MINUS}0.10 to 0.00)"
+    assert effect_text(Effect(-0.05, -0.1004, 0.0996, 5), 0.1) == f"{MINUS}0.05 ({MINUS}0.1004 to +0.0996)"
+    assert effect_text(Effect(0.0, -1e-12, math.inf, 5), 0.1) == f"0.00 (0.000000 to {NONE})"
+
+
+def test_the_matrix_tells_what_is_not_run_from_what_is_not_studied():
+    elsewhere = claim(id="elsewhere", domains=("graph",))
+    text = markdown_page(design(claim(), elsewhere), figures(LOSSES, seeds=[100]), {}, {})
+    rows = [line for line in text.splitlines() if line.startswith("| CT beats a mixture. |")]
+    assert rows == ["| CT beats a mixture. | \N{HORIZONTAL ELLIPSIS} |", "| CT beats a mixture. |  |"]
+    assert "\N{HORIZONTAL ELLIPSIS} not run yet. A cell is empty where the claim is not studied." in text
+    one = figures({"CT": 1.3}, seeds=[100])
+    assert "Not judged yet: 1 run is done." in markdown_page(design(claim()), one, {}, {})
+
+
+def test_costs_of_settings_are_relative_to_static_q_max_of_the_domain():
+    studies = {"cycles": ({"schedules": ["CT", "RR"]},), "schedules": design().studies["schedules"]}
+    of_domain = replace(design(claim(), domains=(made_up.domain(studies=tuple(studies)),)), studies=studies)
+    [cycles] = figures({"CT": 1.3, "RR": 1.4}).values()
+    alone = html_page(of_domain, {("d", "cycles"): cycles}, {}, {})
+    assert "cost, most expensive setting = 100 %" in alone
+    assert "100.0 %" in alone
+    both = html_page(of_domain, figures(LOSSES) | {("d", "cycles"): cycles}, {}, {})
+    assert both.count("cost, static q_max = 100 %") == 2
+    assert both.count("63.0 %") == 3
+    assert "most expensive" not in both
+
+
 def test_the_hours_of_a_domain_count_a_run_of_two_studies_once():
     [study] = figures(LOSSES).values()
     hours = replace(study, figures=tuple(replace(each, seconds=360.0) for each in study.figures))
@@ -254,6 +311,12 @@ def test_the_page_says_what_was_repeated():
         assert "trained again" not in page(design(claim()), found, {}, {})
     other = {part: replace(study, figures=(first, replace(second, loss=second.loss + 2**-40)))}
     assert "of 1 of them are equal in all digits, the others differ" in markdown_page(design(claim()), found, {}, other)
+    told = replace(first, bitcycle="0.2.0", cpu="A CPU")
+    one = {part: replace(study, figures=(told,)), ("d", "cycles"): replace(study, figures=(told,))}
+    shared = found | {("d", "cycles"): study}
+    assert "1 run of 40, chosen at random in each study, was trained again by bitcycle 0.2.0 on A CPU: " in (
+        markdown_page(design(claim()), shared, {}, one)
+    )
     gone = {part: replace(study, figures=(replace(first, run="a run that is no longer planned"),))}
     assert repetitions(found, gone) == []
 
@@ -266,4 +329,13 @@ def test_an_open_claim_says_how_many_seeds_would_settle_it():
     found = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.5}, noise=0.2)
     [cell] = judge(design(claim()), found)
     assert cell.mark is Mark.OPEN
-    assert f"about {seeds_to_settle(claim(), cell.effect)}" in markdown_page(design(claim()), found, {}, {})
+    assert f"about {seeds_to_settle(claim(), cell.effect):,}" in markdown_page(design(claim()), found, {}, {})
+    hopeless = figures({"static q_min": 2.0, "static q_max": 1.0, "CT": 1.3, "match(CT, mixed)": 1.25}, noise=1e-9)
+    wide = replace(claim(), smallest=0.1 + 1e-9)
+    [study] = hopeless.values()
+    scattered = [
+        replace(each, loss=each.loss + (100.0 if each.seed % 2 else -100.0) * (each.setting == "CT"))
+        for each in study.figures
+    ]
+    page = markdown_page(design(wide), {("d", "schedules"): replace(study, figures=tuple(scattered))}, {}, {})
+    assert "more than 1,000,000" in page

@@ -37,15 +37,16 @@ class Machine:
     """The versions of other libraries; None if they are not installed."""
 
 
+def cpu_model() -> str:
+    """Return the name of the CPU."""
+    return _cpu_info("model name") or platform.processor() or platform.machine()
+
+
 def this_machine() -> Machine:
     """Describe this machine."""
-    info = Path("/proc/cpuinfo")
-    text = info.read_text() if info.exists() else ""
-    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    known = re.search(r"^flags\s*:\s*(.+)$", text, re.MULTILINE)
-    flags = known[1].split() if known else []
+    flags = _cpu_info("flags").split()
     return Machine(
-        cpu=model[1].strip() if model else platform.processor() or platform.machine(),
+        cpu=cpu_model(),
         flags=tuple(flag for flag in FLAGS if flag in flags),
         vnni=torch.cpu._is_vnni_supported(),
         cores=all_cores(),
@@ -55,3 +56,10 @@ def this_machine() -> Machine:
         auto=resolve("auto").value,
         peers={peer.package: peers.version_of(peer) for peer in peers.PEERS.values() if peer.package != "torch"},
     )
+
+
+def _cpu_info(key: str) -> str:
+    """Return what Linux tells about the first core; nothing on other systems."""
+    info = Path("/proc/cpuinfo")
+    found = re.search(rf"^{key}\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return found[1].strip() if found else ""

@@ -6,9 +6,8 @@ steps and measures, and the analysis of power) are other ones than those for jud
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +28,7 @@ class Rule(StrEnum):
     below zero."""
 
 
-class Kind(StrEnum):
+class Statistic(StrEnum):
     """What the effect of a claim is."""
 
     DIFFERENCE = "difference"
@@ -83,20 +82,20 @@ class Claim:
     source: str
     """Where it comes from."""
     study: str
-    """The kind of study that judges it: a key of ``studies`` in domains.toml."""
+    """The study that judges it: a key of ``studies`` in domains.toml."""
     rule: Rule
     smallest: float
     """The smallest effect worth knowing, as a share of the gap between static q_min and static q_max."""
     domains: tuple[str, ...]
-    """The kinds of domain it is about; ``*`` for all."""
-    kind: Kind = Kind.DIFFERENCE
+    """The tags of the domains it is about; ``*`` for all."""
+    statistic: Statistic = Statistic.DIFFERENCE
     contrast: Contrast = field(default_factory=lambda: Contrast((), ()))
     beyond: Contrast | None = None
     """A second difference that is subtracted: the claim is that the first one is larger."""
     settings: tuple[str, ...] = ()
     """The settings of a slope."""
     given: str = ""
-    """The id of a claim without which this one has no subject: it is judged only where that one is supported."""
+    """The id of a claim that this one builds on: it is not applicable where that one is not supported."""
 
     @property
     def weights(self) -> dict[str, float]:
@@ -109,7 +108,7 @@ class Claim:
     @property
     def needed(self) -> tuple[str, ...]:
         """The settings that the claim needs."""
-        return self.settings if self.kind is Kind.SLOPE else tuple(self.weights)
+        return self.settings if self.statistic is Statistic.SLOPE else tuple(self.weights)
 
 
 @dataclass(frozen=True)
@@ -118,10 +117,10 @@ class Domain:
 
     id: str
     title: str
-    kinds: tuple[str, ...]
+    tags: tuple[str, ...]
     """What claims can be about it: ``graph``, ``hard``, ``fine-tuning``, ``deficit``, ..."""
     studies: tuple[str, ...]
-    """The kinds of study that are run on it."""
+    """The names of the studies that are run on it."""
     task: Mapping[str, Any]
     """The keys of a plan's part that all its studies share."""
     measure: Measure
@@ -150,7 +149,7 @@ class Design:
     domains: tuple[Domain, ...]
     """In the order in which they are run: by value per hour."""
     studies: Mapping[str, tuple[Mapping[str, Any], ...]]
-    """The parts of each kind of study, as tables of a plan."""
+    """The parts of each study, as tables of a plan."""
     first_seed: Mapping[Role, int]
     tuning_seeds: int
 
@@ -171,7 +170,7 @@ class Design:
         return [
             claim
             for claim in self.claims
-            if claim.study in domain.studies and ("*" in claim.domains or set(claim.domains) & set(domain.kinds))
+            if claim.study in domain.studies and ("*" in claim.domains or set(claim.domains) & set(domain.tags))
         ]
 
     def seeds(self, domain: Domain, role: Role) -> list[int]:
@@ -179,64 +178,6 @@ class Design:
         number = domain.seeds if role is Role.JUDGING else self.tuning_seeds
         first = self.first_seed[role]
         return list(range(first, first + number))
-
-
-def read_design(folder: Path = FOLDER) -> Design:
-    """Read claims.toml and domains.toml.
-
-    Raises:
-        ValueError: A file is missing or not as it should be.
-    """
-    claims, domains = (_toml(folder / name) for name in ("claims.toml", "domains.toml"))
-    try:
-        return Design(
-            claims=tuple(_claim(each, claims) for each in claims["claim"]),
-            domains=tuple(_domain(each) for each in domains["domain"]),
-            studies={name: tuple(study["part"]) for name, study in domains["studies"].items()},
-            first_seed={role: domains["seeds"][role] for role in Role},
-            tuning_seeds=domains["seeds"]["number_for_tuning"],
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{folder}: claims.toml or domains.toml is not as it should be ({error})") from error
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"there is no {path}: run this in the repository, or name its folder with --folder") from None
-
-
-def _claim(values: Mapping[str, Any], file: Mapping[str, Any]) -> Claim:
-    known = {each.name for each in fields(Claim)} - {"contrast"} | {"better", "than"}
-    _check_keys(values, known, f"the claim {values.get('id')}")
-    beyond = values.get("beyond")
-    return Claim(
-        id=values["id"],
-        text=values["text"],
-        source=values["source"],
-        study=values["study"],
-        rule=Rule(values["rule"]),
-        smallest=values.get("smallest", file["smallest"]),
-        domains=tuple(values.get("domains", ["*"])),
-        kind=Kind(values.get("kind", Kind.DIFFERENCE)),
-        contrast=Contrast(tuple(values.get("better", ())), tuple(values.get("than", ()))),
-        beyond=Contrast(tuple(beyond["better"]), tuple(beyond["than"])) if beyond else None,
-        settings=tuple(values.get("settings", ())),
-        given=values.get("given", ""),
-    )
-
-
-def _domain(values: Mapping[str, Any]) -> Domain:
-    _check_keys(values, {each.name for each in fields(Domain)}, f"the domain {values.get('id')}")
-    kinds, studies, measure = tuple(values["kinds"]), tuple(values["studies"]), Measure(values["measure"])
-    return Domain(**{**values, "kinds": kinds, "studies": studies, "measure": measure})
-
-
-def _check_keys(values: Mapping[str, Any], known: set[str], what: str) -> None:
-    for key in values:
-        if key not in known:
-            raise ValueError(f"{what} has no key {key!r}; {nearest(key, sorted(known))}")
 
 
 Named = TypeVar("Named", Claim, Domain)

@@ -13,14 +13,28 @@ import re
 from pathlib import Path
 
 from bitcycle._evidence import verdicts
-from bitcycle._evidence.design import Design
+from bitcycle._evidence.design import FOLDER, Design
 from bitcycle._evidence.judging import AllFigures
 from bitcycle._evidence.page import markdown_page
-from bitcycle.advice.verdicts import parse, verdict_in
+from bitcycle.advice.verdicts import FILE, parse, verdict_in
 
 PAGE = Path("docs/evidence.md")
+VERDICTS = Path("src/bitcycle/advice", FILE)
 QUOTING = ("README.md", "docs/best_practices.md", "docs/critical_periods.md", "docs/advice.md", "docs/range_test.md")
 _QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+)( in short)? -->).*?(<!-- end -->)", re.DOTALL)
+
+
+def repository_of(folder: Path) -> Path:
+    """Return the root of the repository whose folder ``evidence`` this is.
+
+    Raises:
+        ValueError: It is another folder, such as a copy.
+    """
+    found = folder.resolve()
+    needed = (PAGE, VERDICTS, *QUOTING)
+    if found.name != FOLDER.name or not all((found.parent / name).is_file() for name in needed):
+        raise ValueError(f"--update needs the folder evidence of the repository, got {folder}")
+    return found.parent
 
 
 def documents(
@@ -33,7 +47,7 @@ def documents(
     """
     known = verdicts.verdicts(design, figures)
     quoting = {root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING}
-    return {root / PAGE: markdown_page(design, figures, pilots, repeated), verdicts.PATH: known, **quoting}
+    return {root / PAGE: markdown_page(design, figures, pilots, repeated), root / VERDICTS: known, **quoting}
 
 
 def quoted(text: str, known: str) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bitcycle._evidence.design import Design, Domain, Measure, Role
 from bitcycle._evidence.studies import PlannedStudy, settings_of
 from bitcycle._study.exports import replacing
 from bitcycle._study.store import Store
+from bitcycle._support.locks import FileLock
 from bitcycle.experiments.result import TEST_LOSS, RunResult
 
 FIGURES = "figures"
@@ -42,6 +44,10 @@ class Figure:
     """The name of the run."""
     execution: str
     """How products were computed."""
+    bitcycle: str = ""
+    """The version that trained it; known of repetitions alone."""
+    cpu: str = ""
+    """The model of the CPU that trained it; known of repetitions alone."""
 
     def quality(self, measure: Measure, higher_is_better: bool) -> float:
         """Return the quality by a measure; higher is better."""
@@ -77,9 +83,9 @@ class StudyFigures:
         return {setting: math.fsum(costs) / len(costs) for setting, costs in found.items()}
 
 
-def path_of(folder: Path, domain: Domain, kind: str, role: Role) -> Path:
+def path_of(folder: Path, domain: Domain, study: str, role: Role) -> Path:
     """Return the file of a study."""
-    return folder / FOLDERS[role] / f"{domain.id}-{kind.replace(' ', '-')}.csv"
+    return folder / FOLDERS[role] / f"{domain.id}-{study.replace(' ', '-')}.csv"
 
 
 def collect(study: PlannedStudy, store: Store, earlier: StudyFigures | None = None) -> StudyFigures | None:
@@ -116,12 +122,13 @@ class Update(NamedTuple):
 
 def update(path: Path, study: PlannedStudy, store: Store) -> Update:
     """Write the figures that :func:`collect` finds in a store and in the file itself; without any, there is no file."""
-    earlier = read(path)
-    found = collect(study, store, earlier)
-    if found is not None:
-        write(path, found)
-    else:
-        path.unlink(missing_ok=True)
+    with locked(path):
+        earlier = read(path)
+        found = collect(study, store, earlier)
+        if found is not None:
+            write(path, found)
+        else:
+            path.unlink(missing_ok=True)
     planned = {run.name for _, run in study.runs}
     dropped = sum(figure.run not in planned for figure in earlier.figures) if earlier else 0
     return Update(len(found.figures) if found else 0, dropped)
@@ -139,9 +146,9 @@ class Progress(NamedTuple):
         return self.done == self.planned
 
 
-def progress(design: Design, domain: Domain, kind: str, role: Role, found: StudyFigures | None) -> Progress:
+def progress(design: Design, domain: Domain, study: str, role: Role, found: StudyFigures | None) -> Progress:
     """Count the figures that a study has and should have, by setting and seed: nothing is loaded or solved for it."""
-    planned = set(product(settings_of(design, domain, kind), design.seeds(domain, role)))
+    planned = set(product(settings_of(design, domain, study), design.seeds(domain, role)))
     there = {(figure.setting, figure.seed) for figure in found.figures} if found else set()
     return Progress(len(planned & there), len(planned))
 
@@ -161,19 +168,32 @@ def figure_of(setting: str, record: RunResult) -> Figure:
     )
 
 
-_NAMES = tuple(each.name for each in fields(Figure))
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that lock the same file of figures from changing it meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock.take(path.with_suffix(".lock"), wait=True)
+    assert lock is not None
+    with lock:
+        yield
+
+
+_ALL_NAMES = tuple(each.name for each in fields(Figure))
+_NAMES = _ALL_NAMES[:-2]
+"""The columns of figures; repetitions have all names."""
 _TYPES = {"seed": int, "metric": float, "loss": float, "bitops": int, "seconds": float}
 
 
 def write(path: Path, study: StudyFigures) -> None:
     """Write figures with all digits. The column of the metric is named after it: ``accuracy`` or, lower is better,
-    ``-perplexity``.
+    ``-perplexity``. The version and the CPU have columns if they are known.
     """
+    names = _ALL_NAMES if any(figure.bitcycle or figure.cpu for figure in study.figures) else _NAMES
     metric = study.metric if study.higher_is_better else f"-{study.metric}"
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([metric if name == "metric" else name for name in _NAMES])
-    writer.writerows(astuple(figure) for figure in study.figures)
+    writer.writerow([metric if name == "metric" else name for name in names])
+    writer.writerows(astuple(figure)[: len(names)] for figure in study.figures)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as unfinished:
         unfinished.write_text(out.getvalue(), encoding="utf-8")
@@ -190,24 +210,34 @@ def read(path: Path) -> StudyFigures | None:
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.reader(file)
         heads = next(reader, [])
-        rows = list(reader)
-    place = _NAMES.index("metric")
-    if [*heads[:place], "metric", *heads[place + 1 :]] != list(_NAMES):
-        raise ValueError(f"{path}: has the columns {', '.join(heads)}; they should be {', '.join(_NAMES)}")
-    figures = tuple(
-        Figure(*(_TYPES.get(name, str)(cell) for name, cell in zip(_NAMES, row, strict=True))) for row in rows
-    )
+        place = _NAMES.index("metric")
+        names = (*heads[:place], "metric", *heads[place + 1 :])
+        if names not in (_NAMES, _ALL_NAMES):
+            raise ValueError(f"{path}: has the columns {', '.join(heads)}; they should be {', '.join(_NAMES)}")
+        figures = tuple(_figure(row, names, f"{path}, line {reader.line_num}") for row in reader)
     return StudyFigures(heads[place].removeprefix("-"), not heads[place].startswith("-"), figures)
 
 
+def _figure(row: Sequence[str], names: Sequence[str], where: str) -> Figure:
+    if len(row) != len(names):
+        raise ValueError(f"{where}: should have {len(names)} cells, got {len(row)}")
+    values: list[Any] = []
+    for name, cell in zip(names, row, strict=True):
+        try:
+            values.append(_TYPES.get(name, str)(cell))
+        except ValueError:
+            raise ValueError(f"{where}: {name} should be a number, got {cell!r}") from None
+    return Figure(*values)
+
+
 def all_figures(folder: Path, design: Design, role: Role) -> dict[tuple[str, str], StudyFigures]:
-    """Return the figures of all studies that have some, by domain and kind."""
+    """Return the figures of all studies that have some, by domain and study."""
     found: dict[tuple[str, str], StudyFigures] = {}
     for domain in design.domains:
-        for kind in domain.studies:
-            figures = read(path_of(folder, domain, kind, role))
+        for study in domain.studies:
+            figures = read(path_of(folder, domain, study, role))
             if figures is not None:
-                found[domain.id, kind] = figures
+                found[domain.id, study] = figures
     return found
 
 

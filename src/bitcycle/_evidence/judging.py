@@ -3,6 +3,9 @@
 Effects are computed seed by seed and divided by the gap, the mean over seeds of the quality of static q_max minus that
 of static q_min. Their bounds are those of :func:`bitcycle.advice.non_inferiority.non_inferiority`: one-sided, 95 %,
 Student's t over seeds.
+
+This is for the claims of claims.toml, over many domains. The report of one study has claims and tests of its own, see
+:mod:`bitcycle._study.statistics.findings`.
 """
 
 from __future__ import annotations
@@ -17,19 +20,21 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._evidence.design import Claim, Design, Domain, Kind, Measure, Role, Rule
+from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role, Rule, Statistic
 from bitcycle._evidence.figures import StudyFigures
 from bitcycle._study.statistics.bootstrap import stats
 from bitcycle.advice.non_inferiority import non_inferiority
 
 GAP = "schedules"
-"""The kind of study that has static q_min and static q_max."""
+"""The study that has static q_min and static q_max."""
 LOW, HIGH = "static q_min", "static q_max"
+MOST_SEEDS = 1_000_000
+"""The most seeds that are worth naming."""
 
 Qualities = Mapping[str, Mapping[int, float]]
 """The quality of each setting by seed."""
 AllFigures = Mapping[tuple[str, str], StudyFigures]
-"""Figures by domain and kind of study."""
+"""Figures by domain and study."""
 Bounds = float | NDArray[np.float64]
 Decisions = np.bool_ | NDArray[np.bool_]
 
@@ -40,13 +45,13 @@ class Mark(StrEnum):
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     OPEN = "open"
-    NO_SUBJECT = "no subject"
-    """The claim is about something that does not occur here."""
+    NOT_APPLICABLE = "not applicable"
+    """The claim builds on another one that is not supported here."""
     NOT_RUN = "not run"
 
 
-class Reason(StrEnum):
-    """Why a claim is neither supported nor contradicted, or what to add to its mark."""
+class OpenReason(StrEnum):
+    """Why a claim is neither supported nor contradicted."""
 
     NO_FIGURES = "its runs are not done"
     INCOMPLETE = "only some of its seeds are done"
@@ -54,7 +59,12 @@ class Reason(StrEnum):
     NO_GAP = "static q_min is not shown to lose against static q_max"
     UNDECIDED = "the interval is too wide to decide"
     MEASURES_DISAGREE = "the test loss and the metric disagree"
-    NO_SUBJECT = "the claim it builds on is not supported here"
+    NOT_GIVEN = "the claim it builds on is not supported here"
+
+
+class Remark(StrEnum):
+    """What keeps a supported or contradicted claim from being read as more than it says."""
+
     SMALL = "the effect is smaller than the smallest worth knowing"
     TOO_SMALL = "any advantage is smaller than the smallest worth knowing"
     SLIGHTLY_WORSE = "worse, but by less than the smallest effect worth knowing"
@@ -63,12 +73,17 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Effect:
-    """An effect in units of the gap, with its one-sided 95 % bounds."""
+    """An effect with its one-sided 95 % bounds: that of a claim, in gaps, or a gap, in the units of a measure."""
 
     mean: float
     lower: float
     upper: float
     seeds: int
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is shown to be above zero."""
+        return self.lower > 0
 
     @property
     def detectable(self) -> float:
@@ -81,34 +96,21 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """What static q_min loses against static q_max, in the units of a measure."""
-
-    mean: float
-    lower: float
-    upper: float
-    seeds: int
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether precision matters here."""
-        return self.lower > 0
-
-
-@dataclass(frozen=True)
 class Cell:
     """One claim in one domain."""
 
     claim: Claim
     domain: Domain
     mark: Mark
-    reason: Reason | None
-    """Why it is neither supported nor contradicted, or what to add to its mark."""
     effect: Effect | None
     """By the measure of the domain."""
     other: Effect | None
     """By the other measure."""
-    dearer: float | None = None
+    reason: OpenReason | None = None
+    """Why it is neither supported nor contradicted."""
+    remark: Remark | None = None
+    """What to add to a supported or contradicted claim."""
+    extra_cost: float | None = None
     """By what share the settings that should be better cost more than the others; None if it is no such comparison."""
 
 
@@ -118,15 +120,15 @@ def judge(design: Design, figures: AllFigures) -> list[Cell]:
         _cell(claim, domain, design, figures) for domain in design.domains for claim in design.claims_about(domain)
     ]
     marks = {(cell.claim.id, cell.domain.id): cell.mark for cell in cells}
-    return [_with_subject(cell, marks) for cell in cells]
+    return [_if_given(cell, marks) for cell in cells]
 
 
 def gap_of(
     design: Design, domain: Domain, figures: AllFigures, measure: Measure, role: Role = Role.JUDGING
-) -> Gap | None:
+) -> Effect | None:
     """Return the gap of a domain, or of the domain it refers to; None if no seed has both of its settings.
 
-    Only the seeds that the design has for the role count. Some of them may be missing: see ``Gap.seeds``.
+    Only the seeds that the design has for the role count. Some of them may be missing: see ``seeds``.
     """
     lender = design.gap_domain(domain)
     study = figures.get((lender.id, GAP))
@@ -136,7 +138,7 @@ def gap_of(
     if not {LOW, HIGH} <= qualities.keys() or qualities[LOW].keys().isdisjoint(qualities[HIGH]):
         return None
     found = non_inferiority(qualities[HIGH], qualities[LOW], margin=0.0)
-    return Gap(found.difference, found.lower, found.upper, found.pairs)
+    return Effect(found.difference, found.lower, found.upper, found.pairs)
 
 
 def effects_by_seed(claim: Claim, qualities: Qualities, costs: Mapping[str, float]) -> dict[int, float]:
@@ -151,7 +153,7 @@ def effects_by_seed(claim: Claim, qualities: Qualities, costs: Mapping[str, floa
     if not set(needed) <= qualities.keys():
         return {}
     seeds = sorted(set.intersection(*(set(qualities[setting]) for setting in needed)))
-    weights = _slope_weights(claim, costs) if claim.kind is Kind.SLOPE else claim.weights
+    weights = _slope_weights(claim, costs) if claim.statistic is Statistic.SLOPE else claim.weights
     return {seed: math.fsum(weight * qualities[name][seed] for name, weight in weights.items()) for seed in seeds}
 
 
@@ -185,10 +187,11 @@ def verdict(claim: Claim, effect: Effect) -> Mark:
     return Mark.CONTRADICTED if contradicted else Mark.OPEN
 
 
-def seeds_to_settle(claim: Claim, effect: Effect) -> int:
+def seeds_to_settle(claim: Claim, effect: Effect) -> int | None:
     """Return the number of seeds that would decide a claim with a power of 80 %, if mean and scatter stay the same.
 
-    The interval must end before the border that is further from the mean: 0 or the smallest effect worth knowing.
+    The interval must end before the border that is further from the mean: 0 or the smallest effect worth knowing. None
+    if that takes more than :data:`MOST_SEEDS`, or if the effect has no finite bounds.
     """
     t = stats().t
     scatter = (effect.mean - effect.lower) * math.sqrt(effect.seeds) / float(t.ppf(0.95, effect.seeds - 1))
@@ -198,68 +201,71 @@ def seeds_to_settle(claim: Claim, effect: Effect) -> int:
     def suffices(seeds: int) -> bool:
         return bool((t.ppf(0.95, seeds - 1) + t.ppf(0.8, seeds - 1)) * scatter / math.sqrt(seeds) <= room)
 
-    numbers = range(2, 10**6)
-    return numbers[bisect_left(numbers, True, key=suffices)]
+    numbers = range(2, MOST_SEEDS + 1)
+    place = bisect_left(numbers, True, key=suffices)
+    return numbers[place] if place < len(numbers) else None
 
 
-def remark(claim: Claim, mark: Mark, effect: Effect) -> Reason | None:
-    """Return what to add to a mark, so that a supported or contradicted claim is not read as more than it says."""
-    if mark is Mark.OPEN:
-        return Reason.UNDECIDED
+def remark(claim: Claim, mark: Mark, effect: Effect) -> Remark | None:
+    """Return what to add to a supported or contradicted claim, so that it is not read as more than it says."""
     if claim.rule is Rule.GREATER:
         if mark is Mark.SUPPORTED:
-            return Reason.SMALL if effect.upper < claim.smallest else None
-        return Reason.TOO_SMALL if effect.upper >= 0 else None
+            return Remark.SMALL if effect.upper < claim.smallest else None
+        return Remark.TOO_SMALL if mark is Mark.CONTRADICTED and effect.upper >= 0 else None
     if mark is Mark.SUPPORTED:
-        return Reason.SLIGHTLY_WORSE if effect.upper < 0 else None
-    return Reason.PERHAPS_SLIGHTLY_WORSE if effect.upper >= -claim.smallest else None
+        return Remark.SLIGHTLY_WORSE if effect.upper < 0 else None
+    perhaps = mark is Mark.CONTRADICTED and effect.upper >= -claim.smallest
+    return Remark.PERHAPS_SLIGHTLY_WORSE if perhaps else None
 
 
 def _cell(claim: Claim, domain: Domain, design: Design, figures: AllFigures) -> Cell:
     main, reason = _effect(claim, domain, design, figures, domain.measure)
     other, _ = _effect(claim, domain, design, figures, _other(domain.measure))
     if main is None:
-        mark = Mark.NOT_RUN if reason in (Reason.NO_FIGURES, Reason.INCOMPLETE) else Mark.OPEN
-        return Cell(claim, domain, mark, reason, None, other)
+        mark = Mark.NOT_RUN if reason in (OpenReason.NO_FIGURES, OpenReason.INCOMPLETE) else Mark.OPEN
+        return Cell(claim, domain, mark, None, other, reason)
+    extra_cost = _extra_cost(claim, figures[domain.id, claim.study].costs())
     mark = verdict(claim, main)
-    reason = remark(claim, mark, main)
     if other is not None and {mark, verdict(claim, other)} == {Mark.SUPPORTED, Mark.CONTRADICTED}:
-        mark, reason = Mark.OPEN, Reason.MEASURES_DISAGREE
-    return Cell(claim, domain, mark, reason, main, other, _dearer(claim, figures[domain.id, claim.study].costs()))
+        mark, reason = Mark.OPEN, OpenReason.MEASURES_DISAGREE
+    elif mark is Mark.OPEN:
+        reason = OpenReason.UNDECIDED
+    return Cell(claim, domain, mark, main, other, reason, remark(claim, mark, main), extra_cost)
 
 
-def _dearer(claim: Claim, costs: Mapping[str, float]) -> float | None:
-    if claim.kind is Kind.SLOPE or claim.beyond is not None:
+def _extra_cost(claim: Claim, costs: Mapping[str, float]) -> float | None:
+    if claim.statistic is Statistic.SLOPE or claim.beyond is not None:
         return None
     better, than = (fmean(costs[name] for name in names) for names in (claim.contrast.better, claim.contrast.than))
     return better / than - 1
 
 
-def _with_subject(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
+def _if_given(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
     given = cell.claim.given
     if not given or cell.mark is Mark.NOT_RUN or marks.get((given, cell.domain.id)) is Mark.SUPPORTED:
         return cell
-    return replace(cell, mark=Mark.NO_SUBJECT, reason=Reason.NO_SUBJECT)
+    return replace(cell, mark=Mark.NOT_APPLICABLE, reason=OpenReason.NOT_GIVEN, remark=None)
 
 
 def _effect(
     claim: Claim, domain: Domain, design: Design, figures: AllFigures, measure: Measure
-) -> tuple[Effect | None, Reason | None]:
+) -> tuple[Effect | None, OpenReason | None]:
     study, gap = figures.get((domain.id, claim.study)), gap_of(design, domain, figures, measure)
     if study is None or gap is None:
-        return None, Reason.NO_FIGURES
+        return None, OpenReason.NO_FIGURES
     study = study.of_seeds(design.seeds(domain, Role.JUDGING))
-    by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
+    effects = {each: effects_by_seed(claim, study.by_setting(each), study.costs()) for each in Measure}
+    by_seed = effects[measure]
     if not by_seed:
-        return None, Reason.NO_FIGURES
+        return None, OpenReason.NO_FIGURES
     if (
         len(by_seed) < domain.seeds or gap.seeds < design.gap_domain(domain).seeds
     ):  # a look at some of them would decide when to stop
-        return None, Reason.INCOMPLETE
-    if not all(map(math.isfinite, [*by_seed.values(), gap.mean])):
-        return None, Reason.DIVERGED
+        return None, OpenReason.INCOMPLETE
+    if not all(map(math.isfinite, [gap.mean, *(value for each in effects.values() for value in each.values())])):
+        return None, OpenReason.DIVERGED
     if not gap.is_shown:
-        return None, Reason.NO_GAP
+        return None, OpenReason.NO_GAP
     found = non_inferiority(by_seed, dict.fromkeys(by_seed, 0.0), margin=0.0)
     return Effect(found.difference / gap.mean, found.lower / gap.mean, found.upper / gap.mean, found.pairs), None
 

@@ -9,7 +9,19 @@ from statistics import fmean
 
 from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role
 from bitcycle._evidence.figures import Figure, StudyFigures, progress, total_seconds
-from bitcycle._evidence.judging import HIGH, AllFigures, Cell, Effect, Gap, Mark, Reason, gap_of, judge, seeds_to_settle
+from bitcycle._evidence.judging import (
+    GAP,
+    HIGH,
+    MOST_SEEDS,
+    AllFigures,
+    Cell,
+    Effect,
+    Mark,
+    OpenReason,
+    gap_of,
+    judge,
+    seeds_to_settle,
+)
 from bitcycle._evidence.pilots import GAP_COLUMNS, GAPS, POWER, POWER_COLUMNS, pilot_gaps, pilot_powers
 from bitcycle._evidence.plot import cost_plot
 from bitcycle._evidence.repetition import repetitions
@@ -24,14 +36,17 @@ SIGNS = {
     Mark.SUPPORTED: "\N{CHECK MARK}",
     Mark.CONTRADICTED: "\N{MULTIPLICATION SIGN}",
     Mark.OPEN: "?",
-    Mark.NO_SUBJECT: fmt.NONE,
-    Mark.NOT_RUN: "",
+    Mark.NOT_APPLICABLE: fmt.NONE,
+    Mark.NOT_RUN: "\N{HORIZONTAL ELLIPSIS}",
 }
 LEGEND = (
     f"{SIGNS[Mark.SUPPORTED]} supported, {SIGNS[Mark.CONTRADICTED]} contradicted, {SIGNS[Mark.OPEN]} open, "
-    f"{SIGNS[Mark.NO_SUBJECT]} no subject (the claim it builds on is not supported there)."
+    f"{SIGNS[Mark.NOT_APPLICABLE]} not applicable (the claim it builds on is not supported there), "
+    f"{SIGNS[Mark.NOT_RUN]} not run yet. A cell is empty where the claim is not studied."
 )
 MINUS = "\N{MINUS SIGN}"
+MOST_PLACES = 6
+"""The most decimals of a bound."""
 REACH = 1.0
 """The end of the scale of drawn intervals, in gaps."""
 
@@ -118,8 +133,8 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
     return (
         f"{counts[Mark.SUPPORTED]} of {judged} judged cells are supported, {counts[Mark.CONTRADICTED]} are "
         f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. A cell is one claim "
-        f"on one domain. The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of their times, "
-        "with several runs at once on two cores)."
+        f"on one domain. The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of the times of "
+        "all runs)."
     )
 
 
@@ -135,11 +150,13 @@ def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigu
         "is judged by its test loss or its metric; the column 'by the other measure' has the same effect by the other "
         "one.",
         "Verdicts": f"The smallest effect worth knowing is {smallest} gaps. A claim that something is better is "
-        f"supported if the whole interval is above 0, contradicted if the whole interval is below +{smallest}, and "
-        f"open otherwise. A claim that something matches or is no worse is supported if the whole interval is at or "
-        f"above {MINUS}{smallest}, contradicted if the whole interval is below 0, and open otherwise. A claim "
-        "is also open if both measures give opposite verdicts. There is no correction for the number of cells: of 20 "
-        "claims without any effect, one or two may seem to have one.",
+        f"supported if the whole interval is above 0; if not, contradicted if the whole interval is below +{smallest}; "
+        f"otherwise open. A claim that something matches or is no worse is supported if the whole interval is at or "
+        f"above {MINUS}{smallest}; if not, contradicted if the whole interval is below 0; otherwise open. A claim is "
+        "also open if both measures give opposite verdicts, if static q_min is not shown to lose, or if a run of its "
+        "settings diverged. There is no correction for the number of cells: of 20 claims without any effect, one or "
+        "two may seem to have one. The report of a single study ('bitcycle study') states its findings by other rules: "
+        "tests of significance, corrected for the number of settings.",
         "Groups": "Claims about cycles compare CR and CT with the controls of CT, and RR and RTH with those of RTH. "
         "The column 'extra cost' says by how much the settings that should be better cost more than the others: the "
         "schedules of a group differ in cost where a cycle has few steps. 'Quality rises with cost' is a slope over "
@@ -180,9 +197,12 @@ def repeated_text(figures: AllFigures, repeated: AllFigures) -> str:
         if equal == len(pairs)
         else f"metrics, losses and costs of {equal} of them are equal in all digits, the others differ"
     )
+    makers = sorted({f"bitcycle {pair.again.bitcycle} on {pair.again.cpu}" for pair in pairs})
+    by = f" by {fmt.listed(makers)}" if all(pair.again.bitcycle for pair in pairs) else ""
+    were = "was" if len(pairs) == 1 else "were"
     return (
-        f"{fmt.count(len(pairs), 'run')} of {runs:,}, chosen at random in each study, were trained again on a machine "
-        f"of the same kind: {outcome}."
+        f"{fmt.count(len(pairs), 'run')} of {runs:,}, chosen at random in each study, {were} trained again{by}: "
+        f"{outcome}."
     )
 
 
@@ -228,7 +248,7 @@ def _gap_facts(design: Design, domain: Domain, figures: AllFigures) -> list[str]
     return [f"At static q_min{where}, {' and '.join(phrases)} than at static q_max, over {seeds}.", *unit, *hidden]
 
 
-def _loss(gap: Gap, higher_is_better: bool) -> str:
+def _loss(gap: Effect, higher_is_better: bool) -> str:
     """Return a gap as a phrase: "0.1 lower (0.05 to 0.15)"."""
     worse, better = ("lower", "higher") if higher_is_better else ("higher", "lower")
     if gap.mean < 0:
@@ -244,7 +264,8 @@ def command(domain: Domain) -> str:
 def unjudged(domain: Domain, figures: AllFigures) -> str:
     """Return how far a domain is of which no claim is judged."""
     done = len({each.run for (id, _), study in figures.items() if id == domain.id for each in study.figures})
-    return f"Not judged yet: {fmt.count(done, 'run')} are done." if done else "Not run yet."
+    are = "is" if done == 1 else "are"
+    return f"Not judged yet: {fmt.count(done, 'run')} {are} done." if done else "Not run yet."
 
 
 def _measure_name(domain: Domain, figures: AllFigures, measure: Measure) -> str:
@@ -263,16 +284,30 @@ def _a_study(domain: Domain, figures: AllFigures) -> StudyFigures | None:
     return next((study for (id, _), study in figures.items() if id == domain.id), None)
 
 
-def effect_text(effect: Effect | None) -> str:
-    """Return an effect with its bounds.
+def effect_text(effect: Effect | None, smallest: float) -> str:
+    """Return an effect with its bounds, for a claim with this smallest effect worth knowing.
 
-    >>> effect_text(Effect(0.1, 0.02, 0.18, 5)), effect_text(None) == fmt.NONE
-    ('+0.10 (+0.02 to +0.18)', True)
+    >>> effect_text(Effect(0.05, 0.004, 0.0996, 5), smallest=0.1), effect_text(None, 0.1) == fmt.NONE
+    ('+0.05 (+0.004 to +0.0996)', True)
     """
-    if effect is None:
-        return fmt.NONE
-    mean, low, high = (fmt.fixed(value, 2, signed=True) for value in (effect.mean, effect.lower, effect.upper))
-    return f"{mean} ({low} to {high})"
+    return fmt.NONE if effect is None else f"{_mean_text(effect)} ({_bounds_text(effect, smallest)})"
+
+
+def _mean_text(effect: Effect) -> str:
+    return fmt.fixed(effect.mean, 2, signed=True)
+
+
+def _bounds_text(effect: Effect, smallest: float) -> str:
+    """Return the bounds with two decimals, or more if rounding would move one onto a border of the rules."""
+    borders = (-smallest, 0.0, smallest)
+
+    def text(bound: float) -> str:
+        places = 2
+        while places < MOST_PLACES and round(bound, places) in borders and bound not in borders:
+            places += 1
+        return fmt.fixed(bound, places, signed=True)
+
+    return f"{text(effect.lower)} to {text(effect.upper)}"
 
 
 def _matrix(design: Design, cells: Sequence[Cell]) -> Markup:
@@ -294,20 +329,17 @@ def _matrix_cell(cell: Cell | None) -> Markup:
     if cell is None:
         return tag("td", class_="none")
     if cell.mark is Mark.NOT_RUN:
-        return tag("td", "not run", class_="not-run")
-    title = f"{cell.mark}{f': {cell.reason}' if cell.reason else ''}; effect {effect_text(cell.effect)}"
+        return tag("td", SIGNS[cell.mark], class_="not-run", title=_mark_text(cell))
+    title = f"{_mark_text(cell)}; effect {effect_text(cell.effect, cell.claim.smallest)}"
     sign = tag("span", SIGNS[cell.mark], class_="mark-sign")
-    mean = fmt.fixed(cell.effect.mean, 2, signed=True) if cell.effect else ""
-    interval = (
-        tag("div", f"{fmt.fixed(cell.effect.lower, 2, True)} to {fmt.fixed(cell.effect.upper, 2, True)}")
-        if cell.effect
-        else Markup("")
-    )
+    mean = _mean_text(cell.effect) if cell.effect else ""
+    interval = tag("div", _bounds_text(cell.effect, cell.claim.smallest)) if cell.effect else Markup("")
     return tag("td", sign, mean, interval, class_=str(cell.mark).replace(" ", "-"), title=title)
 
 
 def _mark_text(cell: Cell) -> str:
-    return f"{cell.mark}: {cell.reason}" if cell.reason else str(cell.mark)
+    added = cell.reason or cell.remark
+    return f"{cell.mark}: {added}" if added else str(cell.mark)
 
 
 def _extra_cost(share: float | None) -> str:
@@ -316,17 +348,23 @@ def _extra_cost(share: float | None) -> str:
 
 def _settling(cell: Cell) -> str:
     """Return how many seeds would settle an open claim; empty where it is settled or where seeds would not help."""
-    if cell.effect is None or cell.reason is not Reason.UNDECIDED:
+    if cell.effect is None or cell.reason is not OpenReason.UNDECIDED or not math.isfinite(cell.effect.lower):
         return ""
-    return f"about {seeds_to_settle(cell.claim, cell.effect)}"
+    seeds = seeds_to_settle(cell.claim, cell.effect)
+    return f"more than {MOST_SEEDS:,}" if seeds is None else f"about {seeds:,}"
 
 
 _CELL_COLUMNS: list[Column[Cell]] = [
     Column("claim", lambda cell: cell.claim.text, numeric=False),
     Column("verdict", _mark_text, numeric=False),
-    Column("effect in gaps", lambda cell: effect_text(cell.effect)),
-    Column("by the other measure", lambda cell: effect_text(cell.other)),
-    Column("extra cost", lambda cell: _extra_cost(cell.dearer)),
+    Column(
+        "effect in gaps",
+        lambda cell: effect_text(cell.effect, cell.claim.smallest),
+        order=lambda cell: cell.effect.mean if cell.effect else math.nan,
+        interval=lambda cell: _estimate(cell.effect),
+    ),
+    Column("by the other measure", lambda cell: effect_text(cell.other, cell.claim.smallest)),
+    Column("extra cost", lambda cell: _extra_cost(cell.extra_cost)),
     Column("detectable", lambda cell: fmt.fixed(cell.effect.detectable, 2) if cell.effect else fmt.NONE),
     Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
     Column("seeds to settle it", _settling),
@@ -348,37 +386,28 @@ def _pilots(design: Design, pilots: AllFigures) -> list[Markup]:
 
 def _section(design: Design, domain: Domain, cells: Sequence[Cell], figures: AllFigures) -> Markup:
     judged = [cell for cell in cells if cell.domain is domain and cell.mark is not Mark.NOT_RUN]
-    columns = [
-        Column("claim", lambda cell: cell.claim.text, numeric=False),
-        Column("verdict", _mark_text, numeric=False),
-        Column(
-            "effect in gaps",
-            lambda cell: effect_text(cell.effect),
-            order=lambda cell: cell.effect.mean if cell.effect else math.nan,
-            interval=lambda cell: _estimate(cell.effect),
-        ),
-        *_CELL_COLUMNS[3:],
-    ]
+    schedules = figures.get((domain.id, GAP))
+    unit = schedules.costs().get(HIGH) if schedules else None
     return tag(
         "section",
         tag("h2", domain.title),
         *(tag("p", fact) for fact in facts(design, domain, figures)),
         tag("pre", tag("code", command(domain)), class_="command", tabindex="0"),
-        html_table(columns, judged, f"Claims about {domain.title}", reach=REACH)
+        html_table(_CELL_COLUMNS, judged, f"Claims about {domain.title}", reach=REACH)
         if judged
         else tag("p", unjudged(domain, figures)),
         _plot(design, domain, figures),
-        *(_settings_table(kind, study) for kind, study in _complete(design, domain, figures)),
+        *(_settings_table(name, study, unit) for name, study in _complete(design, domain, figures)),
         id=domain.id,
     )
 
 
 def _complete(design: Design, domain: Domain, figures: AllFigures) -> Iterator[tuple[str, StudyFigures]]:
     """Yield the studies of a domain that are done: a look at some of the seeds could decide when to stop."""
-    for kind in domain.studies:
-        study = figures.get((domain.id, kind))
-        if study is not None and progress(design, domain, kind, Role.JUDGING, study).is_complete:
-            yield kind, study.of_seeds(design.seeds(domain, Role.JUDGING))
+    for name in domain.studies:
+        study = figures.get((domain.id, name))
+        if study is not None and progress(design, domain, name, Role.JUDGING, study).is_complete:
+            yield name, study.of_seeds(design.seeds(domain, Role.JUDGING))
 
 
 def _plot(design: Design, domain: Domain, figures: AllFigures) -> Markup:
@@ -393,24 +422,28 @@ def _plot(design: Design, domain: Domain, figures: AllFigures) -> Markup:
     return tag("figure", drawing.inline(), caption)
 
 
-def _settings_table(kind: str, study: StudyFigures) -> Markup:
-    """The means of all settings, the cheapest first."""
+def _settings_table(study_name: str, study: StudyFigures, static: float | None) -> Markup:
+    """The means of all settings, the cheapest first, with costs relative to static q_max of the domain if it has it."""
     by_setting: dict[str, list[Figure]] = {}
     for figure in study.figures:
         by_setting.setdefault(figure.setting, []).append(figure)
     costs = study.costs()
-    unit = costs.get(HIGH, max(costs.values()))
+    unit, name_of_unit = (static, HIGH) if static else (max(costs.values()), "most expensive setting")
     columns: list[Column[str]] = [
         Column("setting", str, numeric=False),
         Column("schedule", lambda name: by_setting[name][0].schedule, numeric=False),
-        Column("cost", lambda name: fmt.percent(costs[name] / unit), order=lambda name: costs[name]),
+        Column(
+            f"cost, {name_of_unit} = 100 %",
+            lambda name: fmt.percent(costs[name] / unit),
+            order=lambda name: costs[name],
+        ),
         Column(study.metric, lambda name: fmt.number(fmean(f.metric for f in by_setting[name]))),
         Column("test loss", lambda name: fmt.number(fmean(f.loss for f in by_setting[name]))),
         Column("seeds", lambda name: str(len(by_setting[name]))),
     ]
     ordered = sorted(by_setting, key=lambda name: costs[name])
-    table = html_table(columns, ordered, f"Settings of the study {kind}")
-    return tag("details", tag("summary", f"Settings: {kind}"), table)
+    table = html_table(columns, ordered, f"Settings of the study {study_name}")
+    return tag("details", tag("summary", f"Settings: {study_name}"), table)
 
 
 def _estimate(effect: Effect | None) -> Estimate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bitcycle._evidence.design import Design, Domain, Role
-from bitcycle._evidence.judging import AllFigures, Gap, gap_of
+from bitcycle._evidence.judging import AllFigures, Effect, gap_of
 from bitcycle._evidence.power import Power, powers
 from bitcycle._study import format as fmt
 from bitcycle._study.report.tables import Column
@@ -29,7 +29,7 @@ class PilotGap(NamedTuple):
     """What static q_min lost in a pilot, by the measure that its domain is judged by."""
 
     domain: Domain
-    gap: Gap
+    gap: Effect
 
 
 def pilot_gaps(design: Design, pilots: AllFigures) -> list[PilotGap]:
@@ -44,7 +44,7 @@ def pilot_powers(design: Design, pilots: AllFigures) -> list[Power]:
     return [each for each in powers(design, pilots) if each.measure is each.domain.measure]
 
 
-def _interval(gap: Gap) -> str:
+def _interval(gap: Effect) -> str:
     return f"{fmt.number(gap.mean)} ({fmt.number(gap.lower)} to {fmt.number(gap.upper)})"
 
 

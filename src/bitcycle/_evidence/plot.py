@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bitcycle._evidence.design import Design, Domain, Role
 from bitcycle._evidence.figures import StudyFigures, progress
-from bitcycle._evidence.judging import GAP, HIGH, AllFigures, Gap, gap_of
+from bitcycle._evidence.judging import GAP, HIGH, AllFigures, Effect, gap_of
 from bitcycle._study import format as fmt
 from bitcycle._study.report.style import GROUPS, OTHER, STATIC, Kind
 from bitcycle._support.charts.drawing import Drawing, Frame, Key, error_bar, line, mark, text
@@ -92,7 +92,7 @@ def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Drawing | 
     return Drawing(WIDTH, HEIGHT, f"{domain.title}: quality against cost", description, join(content), note, _key())
 
 
-def _points(domain: Domain, study: StudyFigures, gap: Gap) -> list[Point]:
+def _points(domain: Domain, study: StudyFigures, gap: Effect) -> list[Point]:
     qualities, costs = study.by_setting(domain.measure), study.costs()
     specs = {figure.setting: figure.schedule for figure in study.figures}
     points = []

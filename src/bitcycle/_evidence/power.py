@@ -38,12 +38,27 @@ class Power:
     """Standard deviation over the pilot seeds, in units of the gap."""
 
     def decided(self, seeds: int) -> float:
-        """Return how often the claim gets the right verdict if there is no effect; see :func:`decided`."""
-        return decided(self.claim, self.scatter, self.pilot_seeds - 1, seeds)
+        """Return the share of simulated studies without an effect that give the right verdict.
+
+        The right verdict on a claim of the rule ``greater`` is then contradicted, on one of ``no worse`` supported.
+        """
+        mean, reach = self._simulated(seeds)
+        supported, contradicted = decisions(self.claim, mean - reach, mean + reach)
+        return float(np.mean(contradicted if self.claim.rule is Rule.GREATER else supported))
 
     def detectable(self, seeds: int) -> float:
-        """Return the smallest effect that is shown to be above zero with a power of 80 %."""
-        return detectable(self.scatter, self.pilot_seeds - 1, seeds)
+        """Return the smallest effect whose lower bound is above zero in 80 % of simulated studies."""
+        mean, reach = self._simulated(seeds)
+        return float(np.quantile(reach - mean, WANTED))
+
+    def _simulated(self, seeds: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean effects of simulated studies without an effect, and how far their bounds reach from them."""
+        random = np.random.default_rng((_SEED, seeds))
+        degrees = self.pilot_seeds - 1
+        sd = self.scatter * np.sqrt(degrees / random.chisquare(degrees, STUDIES))
+        draws = random.standard_normal((STUDIES, seeds)) * sd[:, None]
+        t = float(stats().t.ppf(0.95, seeds - 1))
+        return draws.mean(1), t * draws.std(1, ddof=1) / math.sqrt(seeds)
 
 
 def power(design: Design, claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) -> Power | None:
@@ -68,28 +83,3 @@ def powers(design: Design, pilots: AllFigures) -> list[Power]:
         for measure in Measure
     ]
     return [each for each in found if each is not None]
-
-
-def decided(claim: Claim, scatter: float, degrees: int, seeds: int) -> float:
-    """Return the share of simulated studies without an effect that give the right verdict.
-
-    The right verdict on a claim of the rule ``greater`` is then contradicted, on one of ``no worse`` supported.
-    """
-    mean, reach = _simulated(scatter, degrees, seeds)
-    supported, contradicted = decisions(claim, mean - reach, mean + reach)
-    return float(np.mean(contradicted if claim.rule is Rule.GREATER else supported))
-
-
-def detectable(scatter: float, degrees: int, seeds: int) -> float:
-    """Return the smallest effect whose lower bound is above zero in 80 % of simulated studies."""
-    mean, reach = _simulated(scatter, degrees, seeds)
-    return float(np.quantile(reach - mean, WANTED))
-
-
-def _simulated(scatter: float, degrees: int, seeds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean effects of simulated studies without an effect, and how far their bounds reach from them."""
-    random = np.random.default_rng((_SEED, seeds))
-    sd = scatter * np.sqrt(degrees / random.chisquare(degrees, STUDIES))
-    draws = random.standard_normal((STUDIES, seeds)) * sd[:, None]
-    t = float(stats().t.ppf(0.95, seeds - 1))
-    return draws.mean(1), t * draws.std(1, ddof=1) / math.sqrt(seeds)

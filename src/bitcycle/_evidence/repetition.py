@@ -15,7 +15,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from bitcycle._evidence.figures import Figure, StudyFigures, figure_of, read, write
+from bitcycle._evidence.design import Design, Role
+from bitcycle._evidence.figures import Figure, StudyFigures, figure_of, locked, path_of, read, write
 from bitcycle._evidence.judging import AllFigures
 from bitcycle._evidence.studies import PlannedStudy
 from bitcycle.experiments.run_config import RunConfig
@@ -52,12 +53,20 @@ def known_runs(study: PlannedStudy, figures: StudyFigures) -> dict[str, Known]:
 
 
 def repetitions(figures: AllFigures, repeated: AllFigures) -> list[Repetition]:
-    """Return all runs that were repeated, as far as they still have figures."""
-    found = []
+    """Return the runs that were repeated, as far as they still have figures.
+
+    A run that several studies share, or that was repeated several times, is there once, with a repetition that differs
+    if there is one.
+    """
+    found: dict[str, Repetition] = {}
     for part, study in repeated.items():
         known = {figure.run: figure for figure in figures[part].figures} if part in figures else {}
-        found += [Repetition(known[again.run], again) for again in study.figures if again.run in known]
-    return found
+        for again in study.figures:
+            if again.run in known:
+                pair = Repetition(known[again.run], again)
+                if not pair.is_equal or again.run not in found:
+                    found[again.run] = pair
+    return list(found.values())
 
 
 def sample(known: Mapping[str, Known], share: float, seed: int) -> list[Known]:
@@ -68,13 +77,6 @@ def sample(known: Mapping[str, Known], share: float, seed: int) -> list[Known]:
     """
     names = random.Random(seed).sample(sorted(known), max(1, math.ceil(share * len(known))))
     return [known[name] for name in sorted(names)]
-
-
-def divided(chosen: Sequence[Known], earlier: StudyFigures | None) -> tuple[list[Repetition], list[Known]]:
-    """Divide runs into those that were repeated before, with their figures, and the others."""
-    kept = {figure.run: figure for figure in earlier.figures} if earlier else {}
-    done = [Repetition(each.figure, kept[each.run.name]) for each in chosen if each.run.name in kept]
-    return done, [each for each in chosen if each.run.name not in kept]
 
 
 def repeat(chosen: Sequence[Known], workers: int) -> Iterator[Repetition]:
@@ -88,16 +90,31 @@ def repeat(chosen: Sequence[Known], workers: int) -> Iterator[Repetition]:
             pool.shutdown(cancel_futures=True)
 
 
-def keep(path: Path, study: StudyFigures, again: Figure) -> None:
-    """Add a repeated run to a file, in place of an earlier repetition of the same run."""
-    earlier = read(path)
-    others = [figure for figure in earlier.figures if figure.run != again.run] if earlier else []
-    write(path, replace(study, figures=tuple(sorted([*others, again], key=lambda figure: figure.run))))
+def keep(folder: Path, design: Design, figures: AllFigures, again: Figure) -> None:
+    """Add a repeated run to the files of all studies that have it, in place of an earlier repetition.
+
+    One whose numbers differ from the known ones stays: a later repetition that is equal does not refute it.
+    """
+    for (id, name), study in figures.items():
+        known = [figure for figure in study.figures if figure.run == again.run]
+        if not known:
+            continue
+        path = path_of(folder / REPEATED, design.domain(id), name, Role.JUDGING)
+        with locked(path):
+            earlier = read(path)
+            kept = [
+                figure
+                for figure in (earlier.figures if earlier else ())
+                if figure.run != again.run or not Repetition(known[0], figure).is_equal
+            ]
+            kept += [replace(again, setting=figure.setting) for figure in known]
+            write(path, replace(study, figures=tuple(sorted(kept, key=lambda figure: figure.run))))
 
 
 def _trained(known: Known, code: UserCode | None) -> Figure:
     import torch
 
+    from bitcycle._bench.machine import cpu_model
     from bitcycle.experiments.tasks.own_tasks import load_code
     from bitcycle.experiments.training import train
 
@@ -107,7 +124,8 @@ def _trained(known: Known, code: UserCode | None) -> Figure:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     record, _ = train(known.run, execute=known.figure.execution or "auto")  # integers round sums in another order
-    return figure_of(known.figure.setting, record)
+    made = figure_of(known.figure.setting, record)
+    return replace(made, bitcycle=record.versions["bitcycle"], cpu=cpu_model())
 
 
 def _compared(figure: Figure) -> tuple[float, float, float]:

@@ -42,33 +42,33 @@ class PlannedStudy:
     """A study of a domain. A run can belong to several settings."""
 
     domain: Domain
-    kind: str
+    name: str
     runs: tuple[PlannedRun, ...]
     plan: Plan
 
 
-def planned_study(design: Design, domain: Domain, kind: str, role: Role) -> PlannedStudy:
+def planned_study(design: Design, domain: Domain, study: str, role: Role) -> PlannedStudy:
     """Return the plan of a study. Controls at equal cost are solved for the model, which takes some seconds.
 
     Raises:
         ValueError: The domain has no such study, or its data is not there.
     """
-    if kind not in domain.studies:
-        raise ValueError(f"the domain {domain.id} has no study {kind!r}; it has {', '.join(domain.studies)}")
+    if study not in domain.studies:
+        raise ValueError(f"the domain {domain.id} has no study {study!r}; it has {', '.join(domain.studies)}")
     common = {**_located(domain), "seeds": design.seeds(domain, role)}
     parts: list[StudyPart | DeficitPart] = []
     runs: list[PlannedRun] = []
-    for table in _tables(design, domain, kind):
+    for table in _tables(design, domain, study):
         for part, of_part in (_deficit_runs if _has_deficits(table) else _schedule_runs)(common, table):
             parts.append(part)
             runs += of_part
-    return PlannedStudy(domain, kind, tuple(runs), Plan(f"{domain.id}-{kind}-{role}", tuple(parts)))
+    return PlannedStudy(domain, study, tuple(runs), Plan(f"{domain.id}-{study}-{role}", tuple(parts)))
 
 
-def settings_of(design: Design, domain: Domain, kind: str) -> list[str]:
+def settings_of(design: Design, domain: Domain, study: str) -> list[str]:
     """Return the names of the settings of a study. Neither data nor torch is needed: no control is solved."""
     names: list[str] = []
-    for table in _tables(design, domain, kind):
+    for table in _tables(design, domain, study):
         if _has_deficits(table):
             part = deficit_part({**domain.task, **_values(table), "seeds": 1})
             names += [setting for setting, _ in _cells(part, table)]
@@ -96,9 +96,9 @@ def lacking(domain: Domain) -> str:
     return "; ".join(advice)
 
 
-def _tables(design: Design, domain: Domain, kind: str) -> Iterator[Mapping[str, Any]]:
+def _tables(design: Design, domain: Domain, study: str) -> Iterator[Mapping[str, Any]]:
     """Yield the tables of a study; the key ``below_found`` becomes bits, and a table below 1 bit is left out."""
-    for table in design.studies[kind]:
+    for table in design.studies[study]:
         if BELOW_FOUND not in table:
             yield table
         elif (lowest := domain.found - table[BELOW_FOUND]) >= 1:

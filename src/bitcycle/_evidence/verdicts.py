@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import bitcycle.advice.verdicts
 from bitcycle._evidence.design import Design
 from bitcycle._evidence.judging import AllFigures, Cell, Mark, judge
 
-PATH = Path(bitcycle.advice.verdicts.__file__).with_name(bitcycle.advice.verdicts.FILE)
 TOLD = (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN)
 """The marks that say something about a claim."""
 

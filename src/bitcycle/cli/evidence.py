@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import Counter
@@ -12,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bitcycle._evidence.design import FOLDER
 from bitcycle._support.text import table
 from bitcycle.cli.parameters import Workers
 
 if TYPE_CHECKING:
     from bitcycle._evidence.design import Design, Domain, Role
+    from bitcycle._evidence.repetition import Repetition
     from bitcycle._evidence.studies import PlannedStudy
     from bitcycle._study.store import Store
     from bitcycle.experiments.result import RunFailure
@@ -28,7 +29,7 @@ evidence = typer.Typer(
 
 Folder = Annotated[Path, typer.Option(help="The folder with claims.toml and domains.toml.")]
 EvidenceStore = Annotated[Path, typer.Option(help="The store of all runs.")]
-Pilot = Annotated[bool, typer.Option("--pilot", help="With the random seeds for tuning instead of those for judging.")]
+Pilot = Annotated[bool, typer.Option("--pilot", help="Use the pilot seeds instead of the judging seeds.")]
 Parts = Annotated[
     list[str] | None,
     typer.Argument(
@@ -38,7 +39,6 @@ Parts = Annotated[
     ),
 ]
 
-FOLDER = Path("evidence")
 STORE = Path("out/evidence.sqlite")
 POWER_SEEDS = (5, 8, 10, 15, 20)
 """Numbers of seeds that the analysis of power tries."""
@@ -66,11 +66,11 @@ def run(
 ) -> None:
     """Train the runs that are missing, all or some parts, and write their figures.
 
-    Stop it at any time, and run the same command again to go on; it also repeats failed runs. Runs whose figures are in
-    the folder are not trained again, unless --again is given. Unless they are named, domains whose data or model is not
-    there are skipped.
+    Stop it at any time, and run the same command again to continue; it also repeats failed runs. Runs whose figures are
+    in the folder are not trained again, unless --again is given. Unless they are named, domains whose data or model is
+    missing are skipped.
     """
-    from bitcycle._evidence.design import read_design
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import path_of, read
     from bitcycle._evidence.studies import planned_study, runs_of
     from bitcycle._study.driver import run_study
@@ -85,12 +85,12 @@ def run(
     failures: list[RunFailure] = []
     tried = 0
     with Store(store) as opened:
-        studies: Iterable[PlannedStudy] = (planned_study(design, domain, kind, role) for domain, kind in chosen)
+        studies: Iterable[PlannedStudy] = (planned_study(design, domain, study, role) for domain, study in chosen)
         if again:
             studies = list(studies)
             _check_again(opened, [name for study in studies for name in runs_of(study, settings)], command)
         for study in studies:
-            path = path_of(folder, study.domain, study.kind, role)
+            path = path_of(folder, study.domain, study.name, role)
             earlier = read(path)
             wanted = runs_of(study, settings)
             done = set() if again or earlier is None else {figure.run for figure in earlier.figures}
@@ -98,7 +98,7 @@ def run(
             stored = opened.done(left)
             told = f"{count(len(wanted), 'run')}, {len(left) - len(stored)} to train"
             in_store = f", {len(stored)} in the store" if stored else ""
-            print(f"{study.domain.id}/{study.kind}: {told}{in_store}", flush=True)
+            print(f"{study.domain.id}/{study.name}: {told}{in_store}", flush=True)
             if not left:  # the file may still have figures that are no longer planned, or other names of settings
                 planned = {(setting, run.name) for setting, run in study.runs}
                 if earlier and {(figure.setting, figure.run) for figure in earlier.figures} != planned:
@@ -126,19 +126,20 @@ def run(
 @evidence.command()
 def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore = STORE, pilot: Pilot = False) -> None:
     """Write the figures of all finished runs, without training anything."""
-    from bitcycle._evidence.design import read_design
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import path_of
     from bitcycle._evidence.studies import planned_study
+    from bitcycle._study.format import count
     from bitcycle._study.store import Store
 
     if not store.exists():
         raise ValueError(f"there is no store {store}: 'bitcycle evidence run' creates one, --store selects one")
     design, role = read_design(folder), _role(pilot)
     with Store(store) as opened:
-        for domain, kind in _present(_chosen(design, parts), parts):
-            path = path_of(folder, domain, kind, role)
-            if number := _update(path, planned_study(design, domain, kind, role), opened):
-                print(f"{path}: {number} runs")
+        for domain, study in _present(_chosen(design, parts), parts):
+            path = path_of(folder, domain, study, role)
+            if number := _update(path, planned_study(design, domain, study, role), opened):
+                print(f"{path}: {count(number, 'figure')}")
 
 
 @evidence.command()
@@ -153,81 +154,101 @@ def repeat(
     """Train a random part of the judging runs again, and compare the figures digit by digit.
 
     They are equal on the kind of machine that made them; another CPU may differ in the last digits. The runs are a
-    share of those of each study. Their figures are kept in the folder 'repeated': stop it at any time, and run the same
-    command again to go on.
+    share of those of each study; a run that two studies share is trained once. Their figures are kept in the folder
+    'repeated': stop it at any time, and run the same command again to continue.
     """
-    from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.figures import all_figures, path_of, read
-    from bitcycle._evidence.repetition import REPEATED, Known, Repetition, divided, keep, known_runs, sample
+    from bitcycle._evidence.design import Role
+    from bitcycle._evidence.design_file import read_design
+    from bitcycle._evidence.figures import all_figures
+    from bitcycle._evidence.repetition import REPEATED, Known, keep, known_runs, repetitions, sample
     from bitcycle._evidence.repetition import repeat as repeated
     from bitcycle._evidence.studies import planned_study
+    from bitcycle._study.engines.local import LocalEngine
     from bitcycle._study.format import count
 
+    if not share > 0:
+        raise ValueError(f"the share must be above 0 %, got {share:g}")
+    worker_count = LocalEngine(workers).worker_count
     design = read_design(folder)
     made = all_figures(folder, design, Role.JUDGING)
-    chosen_parts = [(domain, kind) for domain, kind in _chosen(design, parts) if (domain.id, kind) in made]
-    total = 0
-    waiting: list[Known] = []
-    done: list[Repetition] = []
-    parts_of: dict[str, tuple[Domain, str]] = {}
-    for domain, kind in _present(chosen_parts, parts):
-        known = known_runs(planned_study(design, domain, kind, Role.JUDGING), made[domain.id, kind])
-        earlier = None if again else read(path_of(folder / REPEATED, domain, kind, Role.JUDGING))
-        chosen = sample(known, share / 100, seed) if known else []
-        compared, missing = divided(chosen, earlier)
-        total, done, waiting = total + len(known), done + compared, waiting + missing
-        parts_of |= {each.run.name: (domain, kind) for each in missing}
-    if not total:
+    parts_with_figures = [(domain, study) for domain, study in _chosen(design, parts) if (domain.id, study) in made]
+    known: dict[str, Known] = {}  # a run that several studies share is there once
+    chosen: dict[str, Known] = {}
+    all_planned = True
+    for domain, study in _present(parts_with_figures, parts):
+        figures = made[domain.id, study]
+        of_study = known_runs(planned_study(design, domain, study, Role.JUDGING), figures)
+        with_figures = len({figure.run for figure in figures.figures})
+        if len(of_study) < with_figures:
+            all_planned = False
+            number = f"{with_figures - len(of_study)} of {with_figures} runs"
+            told = f"{number} with figures are not those planned now and are not repeated"
+            print(f"{domain.id}/{study}: {told}", file=sys.stderr)
+        known |= of_study
+        chosen |= {each.run.name: each for each in (sample(of_study, share / 100, seed) if of_study else [])}
+    if not known:
+        if not all_planned:
+            raise typer.Exit(1)
         raise ValueError(f"{folder} has no figures that can be repeated: 'bitcycle evidence run' makes them")
-    number = len(done) + len(waiting)
-    print(f"{count(number, 'run')} of {total}, {len(done)} repeated before", flush=True)
-    for pair in repeated(waiting, workers or os.cpu_count() or 1):
-        done.append(pair)
-        domain, kind = parts_of[pair.known.run]
-        keep(path_of(folder / REPEATED, domain, kind, Role.JUDGING), made[domain.id, kind], pair.again)
+
+    def compared() -> dict[str, Repetition]:
+        pairs = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
+        return {pair.known.run: pair for pair in pairs if pair.known.run in chosen}
+
+    before = compared()
+    waiting = [each for name, each in chosen.items() if again or name not in before]
+    done = len(chosen) - len(waiting)
+    print(f"{count(len(chosen), 'run')} of {len(known):,}, {done} repeated before", flush=True)
+    for pair in repeated(waiting, worker_count):
+        keep(folder, design, made, pair.again)
         mark = "equal" if pair.is_equal else f"DIFFERENT: {pair.known} became {pair.again}"
+        if pair.is_equal and pair.known.run in before and not before[pair.known.run].is_equal:
+            mark = "equal, but an earlier repetition in the folder 'repeated' was different"
+        done += 1
         told = f"{pair.known.run}  {pair.known.setting} seed {pair.known.seed}: {mark}"
-        print(f"{len(done):4}/{number}  {told}", flush=True)
-    equal = sum(pair.is_equal for pair in done)
-    print(f"{equal} of {count(number, 'repeated run')} equal, digit by digit")
-    if equal < number:
+        print(f"{done:4}/{len(chosen)}  {told}", flush=True)
+    equal = sum(pair.is_equal for pair in compared().values())
+    print(f"{equal} of {count(len(chosen), 'repeated run')} equal, digit by digit")
+    if equal < len(chosen) or not all_planned:
         raise typer.Exit(1)
 
 
 @evidence.command()
 def status(folder: Folder = FOLDER) -> None:
-    """List the parts in the order in which they run: how many of their runs are done, and the time of one core.
+    """List the parts in the order in which they run: how many of their runs are done, and the CPU time.
 
     The time is measured if the domain is complete, and estimated (est.) if not. Runs are counted by setting and seed;
     'bitcycle evidence run' also repeats those whose schedule has changed since.
     """
-    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.design import Role
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import path_of, progress, read, total_seconds
 
     design = read_design(folder)
     rows = []
     for domain in design.domains:
         found = {
-            role: [read(path_of(folder, domain, kind, role)) for kind in domain.studies]
+            role: [read(path_of(folder, domain, study, role)) for study in domain.studies]
             for role in (Role.JUDGING, Role.TUNING)
         }
         judging, pilots = (
-            [progress(design, domain, kind, role, each) for kind, each in zip(domain.studies, of_role, strict=True)]
+            [progress(design, domain, study, role, each) for study, each in zip(domain.studies, of_role, strict=True)]
             for role, of_role in found.items()
         )
         seconds = total_seconds(each for each in found[Role.JUDGING] if each)
         complete = all(each.is_complete for each in judging)
         hours = f"{seconds / 3600:.2f}" if complete else f"{domain.hours:g} est."
-        for kind, of_judging, of_pilots in zip(domain.studies, judging, pilots, strict=True):
+        for study, of_judging, of_pilots in zip(domain.studies, judging, pilots, strict=True):
             done = f"{of_judging.done} of {of_judging.planned}"
-            rows.append([f"{domain.id}/{kind}", str(domain.seeds), done, hours, str(of_pilots.done or "")])
+            rows.append([f"{domain.id}/{study}", str(domain.seeds), done, hours, str(of_pilots.done or "")])
     print(table(["part", "seeds", "runs", "hours of the domain", "pilot runs"], rows))
 
 
 @evidence.command()
 def power(folder: Folder = FOLDER) -> None:
     """Print the power of each claim from the pilots: what can be decided and detected with how many seeds."""
-    from bitcycle._evidence.design import Role, read_design
+    from bitcycle._evidence.design import Role
+    from bitcycle._evidence.design_file import read_design
     from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.power import powers
 
@@ -256,23 +277,27 @@ def page(
     out: Annotated[Path, typer.Option(help="The HTML page.")] = Path("out/evidence.html"),
     update: Annotated[
         bool,
-        typer.Option("--update", help="Also update the documents that quote the verdicts, and advice."),
+        typer.Option(
+            "--update", help="Also update the documents of the repository that quote the verdicts, and advice."
+        ),
     ] = False,
 ) -> None:
     """Write the page of verdicts from the figures in the folder. Nothing is trained."""
-    from bitcycle._evidence.design import Role, read_design
-    from bitcycle._evidence.documents import documents
+    from bitcycle._evidence.design import Role
+    from bitcycle._evidence.design_file import read_design
+    from bitcycle._evidence.documents import documents, repository_of
     from bitcycle._evidence.figures import all_figures
     from bitcycle._evidence.page import html_page
     from bitcycle._evidence.repetition import REPEATED
     from bitcycle._study.exports import replacing
 
+    root = repository_of(folder) if update else None
     design = read_design(folder)
     judged, pilots = (all_figures(folder, design, role) for role in (Role.JUDGING, Role.TUNING))
     repeated = all_figures(folder / REPEATED, design, Role.JUDGING)
     texts = {out: html_page(design, judged, pilots, repeated)}
-    if update:
-        texts |= documents(design, judged, pilots, repeated, folder.parent)
+    if root is not None:
+        texts |= documents(design, judged, pilots, repeated, root)
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:
@@ -296,21 +321,23 @@ def _check_again(store: Store, names: list[str], command: str) -> None:
 
 
 def _chosen(design: Design, parts: list[str] | None) -> list[tuple[Domain, str]]:
-    """Return the domains and kinds of study that arguments name; all if there are none."""
+    """Return the domains and studies that arguments name; all if there are none."""
     chosen: list[tuple[Domain, str]] = []
     for name in parts or [domain.id for domain in design.domains]:
-        id, _, kind = name.partition("/")
+        id, _, study = name.partition("/")
         domain = design.domain(id)
-        named = [each for each in domain.studies if _hyphenated(each) == _hyphenated(kind)] if kind else domain.studies
+        named = (
+            [each for each in domain.studies if _hyphenated(each) == _hyphenated(study)] if study else domain.studies
+        )
         if not named:
-            raise ValueError(f"the domain {id} has no study {kind!r}; it has {', '.join(domain.studies)}")
+            raise ValueError(f"the domain {id} has no study {study!r}; it has {', '.join(domain.studies)}")
         chosen += [(domain, each) for each in named]
     return chosen
 
 
-def _hyphenated(kind: str) -> str:
+def _hyphenated(study: str) -> str:
     """Return the name of a study as in the name of its file."""
-    return kind.replace(" ", "-")
+    return study.replace(" ", "-")
 
 
 def _with_settings(
@@ -321,7 +348,7 @@ def _with_settings(
 
     if not settings:
         return chosen
-    known = [settings_of(design, domain, kind) for domain, kind in chosen]
+    known = [settings_of(design, domain, study) for domain, study in chosen]
     names = dict.fromkeys(name for each in known for name in each)
     for setting in settings:
         if setting not in names:
@@ -341,7 +368,7 @@ def _present(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> list[
             raise ValueError(f"{id}: {text}")
         if text:
             print(f"{id}: skipped; {text}", file=sys.stderr)
-    return [(domain, kind) for domain, kind in chosen if not advice[domain.id]]
+    return [(domain, study) for domain, study in chosen if not advice[domain.id]]
 
 
 def _update(path: Path, study: PlannedStudy, store: Store) -> int:

@@ -1,4 +1,9 @@
-"""What the numbers of a question allow to claim, and which settings they recommend."""
+"""What the numbers of a question allow to claim, and which settings they recommend.
+
+These claims are for the report of one study, whatever its settings: they rest on tests of significance, with Holm's
+correction for the number of settings. The paper's claims over many domains, with rules and a smallest effect worth
+knowing that were fixed beforehand, are judged by :mod:`bitcycle._evidence.judging`. Both can differ on the same runs.
+"""
 
 from __future__ import annotations
 
