@@ -454,6 +454,140 @@ def test_buffers_that_the_model_replaces_are_put_back():
     assert model[1].n == model[1].steps == 1
 
 
+class Stateful(nn.Module):
+    """Keeps state in attributes of every kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.h, self.calls, self.log, self.by_name = None, 0, [], {"seen": []}
+        self.memory = torch.zeros(4)
+
+    def forward(self, x):
+        y = self.layer(x if self.h is None else x + self.h)
+        self.h = y.mean(0).detach()
+        self.calls += 1
+        self.log.append(float(y.detach().sum()))
+        self.by_name["seen"].append(len(x))
+        self.memory += 1
+        self.late = True
+        return y
+
+
+@pytest.mark.parametrize(
+    "extra_run",
+    [
+        lambda model, x: bc.cost(model, x),
+        lambda model, x: bc.summary(model, x),
+        lambda model, x: bc.restore(bc.quantize(model, example_inputs=x)),
+    ],
+    ids=["cost", "summary", "example_inputs"],
+)
+def test_attributes_are_put_back(extra_run):
+    model, x = Stateful(), torch.randn(2, 4)
+    memory, log = model.memory, model.log
+    extra_run(model, x)
+    assert (model.h, model.calls, model.by_name) == (None, 0, {"seen": []})
+    assert model.log is log
+    assert log == []
+    assert model.memory is memory
+    assert not memory.any()
+    assert not hasattr(model, "late")
+
+
+def test_a_meter_does_not_change_the_training_of_a_model_with_state():
+    def losses(metered):
+        torch.manual_seed(0)
+        model = bc.quantize(Stateful())
+        bc.set_bits(model, forward=4, backward=8)
+        if metered:
+            Meter(model)
+        return [float(model(torch.randn(2, 4)).sum().detach()) for _ in range(3)], model.calls
+
+    assert losses(True) == losses(False)
+
+
+def test_a_graph_survives_an_extra_run():
+    """An attribute of the model may belong to a graph whose backward pass is still to come."""
+    model, x = Stateful(), torch.randn(2, 4)
+    model.kept = model.layer(x).exp()
+    loss = model.kept.square().sum()
+    bc.cost(model, x)
+    loss.backward()
+
+
+class Cache:
+    """A cache that the model extends."""
+
+    def __init__(self):
+        self.keys = []
+
+
+class Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, cache):
+        x.mul_(2)
+        cache.keys.append(self.layer(x))
+        return torch.stack(cache.keys).sum(0)
+
+
+def test_inputs_that_the_model_changes_are_copied():
+    model = bc.quantize(Cached())
+    bc.set_bits(model, forward=4, backward=8)
+    x, cache = torch.ones(2, 4), Cache()
+    cache.keys.append(model.layer(x))  # a tensor with a gradient function, which torch does not copy deeply
+    bc.cost(model, (x, cache))
+    bc.summary(model, (x, cache))
+    assert (len(cache.keys), float(x.max())) == (1, 1.0)
+    with Meter(model) as meter:
+        model(x, cache).sum().backward()
+    assert (len(cache.keys), float(x.max())) == (2, 2.0)
+    assert meter.passes == 1
+
+
+def test_inputs_that_cannot_be_copied_are_passed_on():
+    class Uncopyable(Cache):
+        def __deepcopy__(self, memo):
+            raise TypeError("not this one")
+
+    cache = Uncopyable()
+    assert bc.cost(Cached(), (torch.ones(2, 4), cache)).macs == 2 * 4 * 4
+    assert len(cache.keys) == 1
+
+
+class BuiltLate(nn.Module):
+    """Creates its layers when it first runs."""
+
+    def __init__(self, size=4):
+        super().__init__()
+        self.size, self.head, self.layers, self.built = size, None, nn.ModuleList(), False
+
+    def forward(self, x):
+        if not self.built:
+            self.head = nn.Linear(self.size, 2)
+            self.layers.append(nn.Linear(self.size, self.size))
+            self.built = True
+        return self.head(self.layers[0](x))
+
+
+def test_parameters_that_the_extra_run_creates_are_kept():
+    model, x = BuiltLate(), torch.zeros(2, 4)
+    bc.summary(model, x)
+    built = list(model.parameters())
+    model(x)
+    assert len(built) == 4
+    assert all(a is b for a, b in zip(built, model.parameters(), strict=True))
+    lazy = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d(affine=False))
+    bc.cost(lazy[:1], torch.randn(2, 4))
+    bc.cost(lazy, torch.randn(2, 4))
+    assert [type(layer) for layer in lazy] == [nn.Linear, nn.BatchNorm1d]
+    assert lazy[1].num_features == 3
+    assert lazy(torch.randn(2, 4)).shape == (2, 3)
+
+
 def test_a_model_that_fails_is_put_back():
     model = nn.Sequential(nn.Linear(4, 4))
     with pytest.raises(RuntimeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -9,11 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.arithmetic.op_macs import multiplies
+from bitcycle.arithmetic.precision import Role, role_of
+from bitcycle.conversion.saved_attributes import SavedAttributes
 
 ProductCallback = Callable[[str, nn.Module, str, tuple[Any, ...], Any], None]
 """Takes the name of the innermost running module, the module, the operation, its arguments and its result."""
@@ -89,33 +94,25 @@ _RANDOM_STATE = threading.RLock()
 
 @contextmanager
 def preserve_state(model: nn.Module) -> Iterator[None]:
-    """Put the buffers of a model and the random state back at the end of the block.
+    """Put the buffers of a model, the attributes of its modules and the random state back at the end of the block.
 
     torch has one random state for all threads. Blocks in several threads therefore run one after the other, so that
     none of them puts back a state that another one is about to leave. A thread that draws random numbers outside such a
     block at the same time still shares the state with it.
     """
-    modules = [(module, vars(module).copy(), module._buffers.copy()) for module in model.modules()]
-    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers() if not buffer.is_meta]
+    attributes = SavedAttributes(model)
+    buffers = [
+        (buffer, buffer.detach().clone()) for buffer in model.buffers() if not (buffer.is_meta or is_lazy(buffer))
+    ]
     accelerators = sorted({parameter.get_device() for parameter in model.parameters() if parameter.is_cuda})
     with _RANDOM_STATE, torch.random.fork_rng(devices=accelerators):
         try:
             yield
         finally:
-            for module, attributes, entries in modules:
-                _put_back(module, attributes, entries)
+            attributes.put_back()
             with torch.no_grad():
                 for buffer, before in buffers:
                     buffer.copy_(before)
-
-
-def _put_back(module: nn.Module, attributes: dict[str, Any], buffers: dict[str, Any]) -> None:
-    """Undo the replacement of buffers by other tensors. Attributes go with them: they may say what the buffers hold."""
-    if {name: id(buffer) for name, buffer in module._buffers.items()} == {k: id(b) for k, b in buffers.items()}:
-        return
-    for current, before in ((vars(module), attributes), (module._buffers, buffers)):
-        current.clear()
-        current.update(before)
 
 
 @dataclass(frozen=True)
@@ -133,3 +130,24 @@ def run_model(model: nn.Module, inputs: Any) -> Any:
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
+
+
+def run_on_copies(model: nn.Module, inputs: Any) -> Any:
+    """Run a model on copies of its inputs, so that it does not change them; on themselves if they cannot be copied."""
+    own = {id(part): part for part in (*model.modules(), *model.parameters())}
+    try:
+        with _CloneTensors():
+            inputs = copy.deepcopy(inputs, own)
+    except Exception:  # the code of any class may run here
+        pass
+    return run_model(model, inputs)
+
+
+class _CloneTensors(TorchFunctionMode):
+    """Makes a deep copy clone tensors, also those with a gradient function, which torch does not copy deeply."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not Tensor.__deepcopy__:
+            return func(*args, **(kwargs or {}))
+        with torch.enable_grad():
+            return args[0] if role_of(args[0]) is Role.WEIGHT else args[0].clone()
