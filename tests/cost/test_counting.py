@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 from torch import nn
+from torch._higher_order_ops import while_loop
+from torch.nn.attention.flex_attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 with warnings.catch_warnings():
@@ -452,6 +454,71 @@ def test_buffers_that_the_model_replaces_are_put_back():
     with Meter(model):
         model(torch.zeros(2, 4))
     assert model[1].n == model[1].steps == 1
+
+
+class Flex(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        h = self.layer(x).unsqueeze(1)
+        return flex_attention(h, h, h)
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(8, 8))
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda a: a @ self.w, lambda a: (a @ self.w) @ self.w, (x,))
+
+
+class Loop(Branches):
+    def forward(self, x):
+        w = self.w.detach()
+        return while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a @ w), (torch.tensor(0), x))[1]
+
+
+@torch.compile(backend="eager", fullgraph=True)
+def compiled_scores(x):
+    return x @ x.mT
+
+
+class CompiledPart(nn.Module):
+    def forward(self, x):
+        return compiled_scores(x)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_higher_order_operators_are_counted_in_full_precision():
+    x = torch.ones(2, 5, 8)
+    model = Flex().requires_grad_(False)  # torch cannot differentiate it on a CPU
+    with pytest.warns(UserWarning, match=r"Flex: its code multiplies \(flex_attention\) outside its sites"):
+        bc.quantize(model)
+    bc.set_bits(model, forward=3)
+    rows = {row.product: row for row in bc.cost(model, x).rows}
+    assert (rows["flex_attention"].macs, rows["flex_attention"].quantized) == (2 * 2 * 5 * 5 * 8, False)
+    assert "runs flex_attention outside any site" in str(bc.summary(model, x))
+    model = Branches()
+    with pytest.warns(UserWarning, match=r"Branches: its code multiplies \(cond\) outside its sites"):
+        bc.quantize(model, example_inputs=x)
+    for inputs, products in ((x, 1), (-x, 2)):
+        c = bc.cost(model, inputs)
+        macs = products * 2 * 5 * 8 * 8
+        assert (c.macs, c.rows[0].weight_gradient, c.rows[0].quantized) == (macs, macs, False)
+        assert "runs mm outside any site" in str(bc.summary(model, inputs))
+    c = bc.cost(Loop(), x)
+    assert (c.macs, c.uncounted) == (0, ("while_loop in the model (Loop)",))
+
+
+def test_what_is_compiled_as_a_whole_is_counted():
+    """Under a tracer, torch does not compile it, and raises an error because of that."""
+    model, x = CompiledPart(), torch.ones(2, 5, 8)
+    assert bc.cost(model, x).macs == 2 * 5 * 5 * 8
+    bc.quantize(model, example_inputs=x)
+    assert [row.name for row in bc.summary(model, x).sites] == [":matmul"]
 
 
 class Stateful(nn.Module):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._ops import HigherOrderOperator
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
@@ -27,6 +29,8 @@ ProductCallback = Callable[[str, nn.Module, str, tuple[Any, ...], Any], None]
 class ProductTracer(TorchDispatchMode, Observer):
     """Calls a function for each product that runs outside any site while it is entered."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, model: nn.Module, callback: ProductCallback) -> None:
         super().__init__()
         self._names = {id(module): name for name, module in model.named_modules()}
@@ -34,19 +38,21 @@ class ProductTracer(TorchDispatchMode, Observer):
         self._running: list[nn.Module] = [model]
         self._sites_deep = 0
         self._handles: list[Any] = []
-        self._observing = observing(self)
+        self._contexts = ExitStack()
         self._callback = callback
 
     def __enter__(self) -> Any:
         for module in self._modules:
             self._handles.append(module.register_forward_pre_hook(self._enter_module))
             self._handles.append(module.register_forward_hook(self._exit_module, always_call=True))
-        self._observing.__enter__()
+        self._contexts.enter_context(observing(self))
+        self._contexts.enter_context(_without_compiling())
+        self._contexts.enter_context(_EagerBranches())
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        self._observing.__exit__(*error)
+        self._contexts.close()
         for handle in self._handles:
             handle.remove()
 
@@ -69,9 +75,12 @@ class ProductTracer(TorchDispatchMode, Observer):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        operation = func._schema.name.partition("::")[2].removesuffix("_")  # addmm_ multiplies like addmm
-        if torch.is_inference_mode_enabled() and not multiplies(operation):
-            return self._in_parts(func, args, kwargs)
+        if isinstance(func, HigherOrderOperator):
+            operation = func.name()
+        else:
+            operation = func._schema.name.partition("::")[2].removesuffix("_")  # addmm_ multiplies like addmm
+            if torch.is_inference_mode_enabled() and not multiplies(operation):
+                return self._in_parts(func, args, kwargs)
         out = func(*args, **kwargs)
         if multiplies(operation) and not self._sites_deep:
             module = self._running[-1]
@@ -86,6 +95,27 @@ class ProductTracer(TorchDispatchMode, Observer):
         finally:
             super().__exit__(None, None, None)
         return func(*args, **kwargs) if out is NotImplemented else out
+
+
+class _EagerBranches(TorchFunctionMode):
+    """Runs a branch of ``torch.cond`` as Python code, since torch can differentiate it only where it may compile it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.ops.higher_order.cond:
+            return func(*args, **(kwargs or {}))
+        condition, if_true, if_false, operands = args
+        with self:
+            return (if_true if condition else if_false)(*operands)
+
+
+def _without_compiling() -> AbstractContextManager[Any]:
+    """Return a context in which functions that are compiled run in Python, where their products are seen.
+
+    Under a tracer torch does not compile, and a function with ``fullgraph=True`` raises an error because of that. There
+    is one in ``flex_attention``.
+    """
+    may_compile = sys.modules.keys() & {"torch._dynamo", "torch.nn.attention.flex_attention"}  # slow to import
+    return torch.compiler.set_stance("force_eager") if may_compile else nullcontext()
 
 
 _RANDOM_STATE = threading.RLock()
