@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
 from torch import nn
+from torch._higher_order_ops import while_loop
+from torch.nn.attention.flex_attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 with warnings.catch_warnings():
@@ -452,6 +454,205 @@ def test_buffers_that_the_model_replaces_are_put_back():
     with Meter(model):
         model(torch.zeros(2, 4))
     assert model[1].n == model[1].steps == 1
+
+
+class Flex(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        h = self.layer(x).unsqueeze(1)
+        return flex_attention(h, h, h)
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(8, 8))
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda a: a @ self.w, lambda a: (a @ self.w) @ self.w, (x,))
+
+
+class Loop(Branches):
+    def forward(self, x):
+        w = self.w.detach()
+        return while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a @ w), (torch.tensor(0), x))[1]
+
+
+@torch.compile(backend="eager", fullgraph=True)
+def compiled_scores(x):
+    return x @ x.mT
+
+
+class CompiledPart(nn.Module):
+    def forward(self, x):
+        return compiled_scores(x)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_higher_order_operators_are_counted_in_full_precision():
+    x = torch.ones(2, 5, 8)
+    model = Flex().requires_grad_(False)  # torch cannot differentiate it on a CPU
+    with pytest.warns(UserWarning, match=r"Flex: its code multiplies \(flex_attention\) outside its sites"):
+        bc.quantize(model)
+    bc.set_bits(model, forward=3)
+    rows = {row.product: row for row in bc.cost(model, x).rows}
+    assert (rows["flex_attention"].macs, rows["flex_attention"].quantized) == (2 * 2 * 5 * 5 * 8, False)
+    assert "runs flex_attention outside any site" in str(bc.summary(model, x))
+    model = Branches()
+    with pytest.warns(UserWarning, match=r"Branches: its code multiplies \(cond\) outside its sites"):
+        bc.quantize(model, example_inputs=x)
+    for inputs, products in ((x, 1), (-x, 2)):
+        c = bc.cost(model, inputs)
+        macs = products * 2 * 5 * 8 * 8
+        assert (c.macs, c.rows[0].weight_gradient, c.rows[0].quantized) == (macs, macs, False)
+        assert "runs mm outside any site" in str(bc.summary(model, inputs))
+    c = bc.cost(Loop(), x)
+    assert (c.macs, c.uncounted) == (0, ("while_loop in the model (Loop)",))
+
+
+def test_what_is_compiled_as_a_whole_is_counted():
+    """Under a tracer, torch does not compile it, and raises an error because of that."""
+    model, x = CompiledPart(), torch.ones(2, 5, 8)
+    assert bc.cost(model, x).macs == 2 * 5 * 5 * 8
+    bc.quantize(model, example_inputs=x)
+    assert [row.name for row in bc.summary(model, x).sites] == [":matmul"]
+
+
+class Stateful(nn.Module):
+    """Keeps state in attributes of every kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.h, self.calls, self.log, self.by_name = None, 0, [], {"seen": []}
+        self.memory = torch.zeros(4)
+
+    def forward(self, x):
+        y = self.layer(x if self.h is None else x + self.h)
+        self.h = y.mean(0).detach()
+        self.calls += 1
+        self.log.append(float(y.detach().sum()))
+        self.by_name["seen"].append(len(x))
+        self.memory += 1
+        self.late = True
+        return y
+
+
+@pytest.mark.parametrize(
+    "extra_run",
+    [
+        lambda model, x: bc.cost(model, x),
+        lambda model, x: bc.summary(model, x),
+        lambda model, x: bc.restore(bc.quantize(model, example_inputs=x)),
+    ],
+    ids=["cost", "summary", "example_inputs"],
+)
+def test_attributes_are_put_back(extra_run):
+    model, x = Stateful(), torch.randn(2, 4)
+    memory, log = model.memory, model.log
+    extra_run(model, x)
+    assert (model.h, model.calls, model.by_name) == (None, 0, {"seen": []})
+    assert model.log is log
+    assert log == []
+    assert model.memory is memory
+    assert not memory.any()
+    assert not hasattr(model, "late")
+
+
+def test_a_meter_does_not_change_the_training_of_a_model_with_state():
+    def losses(metered):
+        torch.manual_seed(0)
+        model = bc.quantize(Stateful())
+        bc.set_bits(model, forward=4, backward=8)
+        if metered:
+            Meter(model)
+        return [float(model(torch.randn(2, 4)).sum().detach()) for _ in range(3)], model.calls
+
+    assert losses(True) == losses(False)
+
+
+def test_a_graph_survives_an_extra_run():
+    """An attribute of the model may belong to a graph whose backward pass is still to come."""
+    model, x = Stateful(), torch.randn(2, 4)
+    model.kept = model.layer(x).exp()
+    loss = model.kept.square().sum()
+    bc.cost(model, x)
+    loss.backward()
+
+
+class Cache:
+    """A cache that the model extends."""
+
+    def __init__(self):
+        self.keys = []
+
+
+class Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, cache):
+        x.mul_(2)
+        cache.keys.append(self.layer(x))
+        return torch.stack(cache.keys).sum(0)
+
+
+def test_inputs_that_the_model_changes_are_copied():
+    model = bc.quantize(Cached())
+    bc.set_bits(model, forward=4, backward=8)
+    x, cache = torch.ones(2, 4), Cache()
+    cache.keys.append(model.layer(x))  # a tensor with a gradient function, which torch does not copy deeply
+    bc.cost(model, (x, cache))
+    bc.summary(model, (x, cache))
+    assert (len(cache.keys), float(x.max())) == (1, 1.0)
+    with Meter(model) as meter:
+        model(x, cache).sum().backward()
+    assert (len(cache.keys), float(x.max())) == (2, 2.0)
+    assert meter.passes == 1
+
+
+def test_inputs_that_cannot_be_copied_are_passed_on():
+    class Uncopyable(Cache):
+        def __deepcopy__(self, memo):
+            raise TypeError("not this one")
+
+    cache = Uncopyable()
+    assert bc.cost(Cached(), (torch.ones(2, 4), cache)).macs == 2 * 4 * 4
+    assert len(cache.keys) == 1
+
+
+class BuiltLate(nn.Module):
+    """Creates its layers when it first runs."""
+
+    def __init__(self, size=4):
+        super().__init__()
+        self.size, self.head, self.layers, self.built = size, None, nn.ModuleList(), False
+
+    def forward(self, x):
+        if not self.built:
+            self.head = nn.Linear(self.size, 2)
+            self.layers.append(nn.Linear(self.size, self.size))
+            self.built = True
+        return self.head(self.layers[0](x))
+
+
+def test_parameters_that_the_extra_run_creates_are_kept():
+    model, x = BuiltLate(), torch.zeros(2, 4)
+    bc.summary(model, x)
+    built = list(model.parameters())
+    model(x)
+    assert len(built) == 4
+    assert all(a is b for a, b in zip(built, model.parameters(), strict=True))
+    lazy = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d(affine=False))
+    bc.cost(lazy[:1], torch.randn(2, 4))
+    bc.cost(lazy, torch.randn(2, 4))
+    assert [type(layer) for layer in lazy] == [nn.Linear, nn.BatchNorm1d]
+    assert lazy[1].num_features == 3
+    assert lazy(torch.randn(2, 4)).shape == (2, 3)
 
 
 def test_a_model_that_fails_is_put_back():

@@ -20,7 +20,7 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.convert import apply_conversion, convert_module, hide_nested_layers, restore_layer
 from bitcycle.conversion.sites import conversions, named_sites
-from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
+from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_on_copies
 from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, conversion_of, original_class
 from bitcycle.nn.own_products import KeptLayer
@@ -34,10 +34,11 @@ EVERYTHING = Recipe(aggregation="quantized")
 def cost(model: nn.Module, example_inputs: Any) -> Cost:
     """Count the cost of one training step of a model.
 
-    The model runs forward once, on the device it is on (``meta`` included). Its buffers, its bits and the random state
-    are restored afterwards. Every product that runs is counted, with the gradient products that training computes: none
-    for an input or a weight that needs no gradient, and none under ``torch.no_grad``. In a converted model, layers that
-    were skipped count as full precision; in a float model all layers count as sites, as after ``bc.quantize(model)``.
+    The model runs forward once, on copies of the inputs, on the device it is on (``meta`` included). Its buffers, the
+    attributes of its modules, its bits and the random state are restored afterwards. Every product that runs is
+    counted, with the gradient products that training computes: none for an input or a weight that needs no gradient,
+    and none under ``torch.no_grad``. In a converted model, layers that were skipped count as full precision; in a float
+    model all layers count as sites, as after ``bc.quantize(model)``.
 
     Args:
         model: A float or converted model.
@@ -61,7 +62,7 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
         stack.enter_context(observing(tally))
         stack.enter_context(ProductTracer(model, tally.outside))
         stack.enter_context(torch.enable_grad())
-        run_model(model, example_inputs)
+        run_on_copies(model, example_inputs)
         rows = tally.rows(model, floating)
     uncounted = [*tally.uncounted, *_never_counted(model)]
     grid = next((conversion.recipe.grid for _, conversion in conversions(model)), EVERYTHING.grid)

@@ -28,7 +28,10 @@ class Meter:
     Every forward pass in training mode with gradients enabled counts as a forward and a backward pass. Products are
     counted once per input shape, by an extra pass; after that, a pass costs a dictionary lookup. Arguments other than
     arrays are part of the shape by their values, because a model may compute something else for each: pass a number
-    that changes in every step as a tensor. Inputs that cannot be pickled are counted at every pass.
+    that changes in every step as a tensor. Inputs that cannot be pickled are counted at every pass. The extra pass runs
+    on copies of the inputs, and buffers, attributes of modules and torch's random state are restored after it. What the
+    model's code or its forward hooks change elsewhere (objects of other classes that a module holds, inputs that cannot
+    be copied, global variables) is changed once more.
 
     Args:
         model: The model. For a compiled model, the object that ``torch.compile`` returned: a meter counts from outside

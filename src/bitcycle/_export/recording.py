@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.conversion.sites import sites
-from bitcycle.conversion.tracing import preserve_state, run_model
+from bitcycle.conversion.tracing import preserve_state, run_on_copies
 from bitcycle.grids.integer import IntegerGrid
 
 
@@ -78,7 +78,7 @@ def record(model: nn.Module, batches: Iterable[Any]) -> Recording:
     recording, empty = Recording(model), True
     with observing(recording), preserve_state(model):
         for batch in batches:
-            run_model(model, batch)
+            run_on_copies(model, batch)
             empty = False
     if empty:
         raise ValueError("calibration has no batch: give some inputs of the model, or None")

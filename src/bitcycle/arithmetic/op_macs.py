@@ -127,6 +127,7 @@ RULES: dict[str, MacRule] = {
             "_scaled_dot_product_cudnn_attention",
             "_scaled_dot_product_fused_attention_overrideable",
             "_scaled_dot_product_attention_math_for_mps",
+            "flex_attention",
         ),
         _attention,
     ),
@@ -142,6 +143,7 @@ UNCOUNTED = {
     *("_triton_scaled_dot_attention", "_flash_attention_forward", "_flash_attention_forward_no_dropout_inplace"),
     *("_efficient_attention_forward", "_cudnn_attention_forward"),
     *("_cdist_forward", "_pdist_forward", "_euclidean_dist", "linalg_matrix_exp", "_foreach_mm"),
+    *("while_loop", "scan", "map_impl"),  # they call functions, whose products are not seen
     *("_convolution", "convolution_overrideable", "_mps_convolution", "_mps_convolution_transpose"),
     *("_conv_depthwise2d", "conv_depthwise3d", "_slow_conv2d_forward", "slow_conv3d_forward"),
     *("slow_conv_dilated2d", "slow_conv_dilated3d", "slow_conv_transpose2d", "slow_conv_transpose3d"),

@@ -18,7 +18,7 @@ from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import FORWARD, explain, mixin_for
-from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
+from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_on_copies
 from bitcycle.nn.activation import LightReLU
 from bitcycle.nn.code_scan import products_of_function, products_of_module
 from bitcycle.nn.families import load_families
@@ -291,7 +291,7 @@ def discover_products(
                 operations += [operation] if operation not in operations else []
 
         with preserve_state(model), torch.no_grad(), ProductTracer(model, ran_outside):
-            run_model(model, inputs)
+            run_on_copies(model, inputs)
         missed = [module for module in outside if conversion_of(module) is None and FORWARD not in vars(module)]
         if not missed:
             break

@@ -18,7 +18,7 @@ from bitcycle.conversion.convert import activation_choice, skips_of
 from bitcycle.conversion.sequence_models import ActivationChoice
 from bitcycle.conversion.sites import conversions
 from bitcycle.conversion.skip_reasons import explain
-from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_model
+from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_on_copies
 from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.nn.layer import original_class, show_forward, show_width
 from bitcycle.nn.site_names import join_names
@@ -128,7 +128,7 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
     With example inputs the model runs once, in its current mode and without gradients. Each site then shows the
     signal-to-noise ratio of its operands at the bits that were used, ``10 log10(sum x^2 / sum (x - q)^2)``, and
     products that run outside any site are listed. The last column shows how each site executes: in integers, or
-    simulated and why. Buffers and the random state are restored.
+    simulated and why. Buffers, attributes of modules and the random state are restored.
 
     Args:
         model: A converted model, or a float model.
@@ -196,7 +196,7 @@ def _measure(model: nn.Module, inputs: Any, power: _PowerMeter, outside: dict[st
             operations.append(operation)
 
     with preserve_state(model), observing(power), torch.no_grad(), ProductTracer(model, ran_outside):
-        run_model(model, inputs)
+        run_on_copies(model, inputs)
 
 
 class _PowerMeter(Observer):

@@ -19,13 +19,13 @@ from torch.overrides import _get_current_function_mode_stack
 
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import methods_that_multiply, scan_for_names, scan_for_products
+from bitcycle.nn.code_scan import methods_that_multiply, scan_for_names
 from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.table import PRODUCTS
 from bitcycle.nn.interception import HiddenFromInterceptors, Interceptor
 from bitcycle.nn.layer import ConvertedModule, QuantizedLayer
 
-FUSED = {"multi_head_attention_forward"}
+FUSED = {"multi_head_attention_forward", "flex_attention", "cond", "while_loop"}
 """Functions with products inside that a mode does not see."""
 
 COLUMN_MAJOR = {
@@ -64,7 +64,7 @@ class QuantizedForward(OwnProducts):
         skips = []
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
             skips.append(Skip(SkipKind.EMBEDDING))
-        fused = tuple(name for name in scan_for_products(type(module)) if name in FUSED)
+        fused = tuple(sorted(scan_for_names(type(module), FUSED) - {"@"}))
         if fused:
             skips.append(Skip(SkipKind.PRODUCTS_OUTSIDE_SITES, fused))
         # What is recomputed during the backward pass runs without the mode that computes products at sites.
