@@ -139,7 +139,7 @@ def restore(model: M) -> M:
         The same model.
 
     Raises:
-        ValueError: A layer was wrapped or changed after conversion.
+        ValueError: A layer was wrapped or changed after conversion. Nothing is restored then.
 
     Example:
         >>> import bitcycle as bc
@@ -147,7 +147,10 @@ def restore(model: M) -> M:
         >>> type(bc.restore(bc.quantize(layer))) is nn.Linear
         True
     """
-    for module in list(model.modules()):
+    modules = list(model.modules())
+    for module in modules:
+        _refuse_what_cannot_be_restored(module)
+    for module in modules:
         restore_layer(module)
         vars(module).pop(_SKIPS, None)
         vars(module).pop(_CHOICE, None)
@@ -260,12 +263,10 @@ def restore_layer(module: nn.Module) -> None:
     conversion = conversion_of(module)
     if conversion is None:
         return
-    converted = quantized_class(conversion.mixin, conversion.original)
-    if type(module) is converted:
+    _refuse_what_cannot_be_restored(module)
+    if type(module) is quantized_class(conversion.mixin, conversion.original):
         conversion.mixin.detach(module)
         module.__class__ = conversion.original
-    elif vars(module).get("cls_to_become") is not converted:
-        raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
     vars(module).pop("cls_to_become", None)
     del vars(module)["bitcycle"]
 
@@ -400,6 +401,15 @@ def _skips_of_hooks(module: nn.Module) -> tuple[Skip, ...]:
     hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
     products = sorted({name for hook in hooks for name in products_of_function(hook)})
     return (Skip(SkipKind.HOOK, tuple(products)),) if products else ()
+
+
+def _refuse_what_cannot_be_restored(module: nn.Module) -> None:
+    conversion = conversion_of(module)
+    if conversion is None:
+        return
+    converted = quantized_class(conversion.mixin, conversion.original)
+    if type(module) is not converted and vars(module).get("cls_to_become") is not converted:
+        raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
 
 
 def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:
