@@ -300,7 +300,7 @@ def discover_products(
         hide_nested_layers(model)
     for module, (_, operations) in outside.items():
         conversion = conversion_of(module)
-        if conversion is None or not (conversion.sites or conversion.products_without_grids):
+        if conversion is None or not (conversion.sites or any(_left_float(conversion))):
             vars(module)[_SKIPS] = (Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)),)
 
 
@@ -389,11 +389,19 @@ def _why_float(module: nn.Module) -> tuple[Skip, ...]:
 
 def _discovery_so_far(module: nn.Module, conversion: Conversion) -> Iterator[Skip]:
     """Yield why products of a module's own ``forward`` are not sites."""
-    if conversion.products_without_grids:
-        yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
-    elif not conversion.sites:
+    left_float = [*_left_float(conversion)]
+    yield from left_float
+    if not left_float and not conversion.sites:
         products = products_of_module(conversion.original, module) or ("found by a run",)
         yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)
+
+
+def _left_float(conversion: Conversion) -> Iterator[Skip]:
+    """Yield which calls of a module's own ``forward`` were left in full precision."""
+    if conversion.products_without_grids:
+        yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
+    if conversion.products_with_output_options:
+        yield Skip(SkipKind.OUTPUT_OPTIONS, tuple(sorted(conversion.products_with_output_options)))
 
 
 def _skips_of_hooks(module: nn.Module) -> tuple[Skip, ...]:

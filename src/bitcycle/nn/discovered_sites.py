@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from bitcycle.arithmetic import Site
@@ -16,6 +19,11 @@ class DiscoveredSites(AttentionLayer):
         """Return the site of a product, created at its first call."""
         _ensure_site(self.bitcycle, local)
         return self.bitcycle.site(local)
+
+    def run_with_output_options(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a function unchanged that was called with ``out`` or ``out_dtype``, and note that it is no site."""
+        self.bitcycle.products_with_output_options.add(func.__name__.removeprefix("linalg_"))
+        return func(*args, **kwargs)
 
     def is_float(self, *sites: Site) -> bool:
         """Return whether the sites compute in full precision, so that the float function can run unchanged."""
