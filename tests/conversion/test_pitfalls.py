@@ -327,6 +327,8 @@ def test_products_with_output_options_are_named(multiply, name):
     assert not named_sites(model)
     (row,) = bc.summary(model).skipped
     assert row.reason == f"products with out= or out_dtype= ({name}) stay in full precision"
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(x, out), out)
     assert not torch.equal(model(x, None), multiply(x, None))
     assert len(named_sites(model)) == 1
 

@@ -20,9 +20,11 @@ class DiscoveredSites(AttentionLayer):
         _ensure_site(self.bitcycle, local)
         return self.bitcycle.site(local)
 
-    def run_with_output_options(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run_with_output_options(
+        self, local: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Run a function unchanged that was called with ``out`` or ``out_dtype``, and note that it is no site."""
-        self.bitcycle.products_with_output_options.add(func.__name__.removeprefix("linalg_"))
+        _note_output_options(self.bitcycle, local)
         return func(*args, **kwargs)
 
     def is_float(self, *sites: Site) -> bool:
@@ -34,4 +36,11 @@ class DiscoveredSites(AttentionLayer):
 def _ensure_site(conversion: Conversion, local: str) -> bool:
     """Create a site if there is none of this name. A compiler runs this once, while it traces."""
     conversion.discover(local)
+    return True
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _note_output_options(conversion: Conversion, local: str) -> bool:
+    """Store the function that would have had a site of this name. A compiler runs this once, while it traces."""
+    conversion.products_with_output_options.add(local.partition("#")[0].removeprefix(":"))
     return True

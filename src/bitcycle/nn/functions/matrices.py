@@ -27,7 +27,7 @@ def compute_matmul(module: DiscoveredSites, local: str, func: Function, *args: A
     """Compute a matrix product at a site of a module."""
     operands, others = in_order(args, kwargs)
     if len(operands) != 2 or others:
-        return module.run_with_output_options(func, args, kwargs)
+        return module.run_with_output_options(local, func, args, kwargs)
     site = module.site(local)
     if not dense(*operands) or module.is_float(site):
         return func(*args, **kwargs)
@@ -81,7 +81,7 @@ def adding(multiply: Callable[..., Any], product_function: Function, in_place: b
     def compute(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
         operands, others = in_order(args, kwargs)
         if len(operands) != 3 or others.keys() - {"alpha", "beta"}:
-            return module.run_with_output_options(func, args, kwargs)
+            return module.run_with_output_options(local, func, args, kwargs)
         site = module.site(local)
         if not dense(*operands) or module.is_float(site):
             return func(*args, **kwargs)
@@ -124,7 +124,7 @@ def compute_grouped_matmul(module: DiscoveredSites, local: str, func: Function, 
 def compute_chain(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
     """Compute a chain of matrix products at one site. All matrices but the first are rounded like weights."""
     if kwargs.get("out") is not None:
-        return module.run_with_output_options(func, args, kwargs)
+        return module.run_with_output_options(local, func, args, kwargs)
     site = module.site(local)
     tensors = kwargs.get("tensors", args[0] if args and isinstance(args[0], (list, tuple)) else args)
     if len(tensors) < 2 or not dense(*tensors) or module.is_float(site):

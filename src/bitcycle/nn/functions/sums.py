@@ -42,7 +42,7 @@ def compute_tensordot(
 ) -> Any:
     """Compute ``torch.tensordot`` at a site of a module."""
     if out is not None:
-        return module.run_with_output_options(func, (a, b, dims), {"out": out})
+        return module.run_with_output_options(local, func, (a, b, dims), {"out": out})
     site = module.site(local)
     if isinstance(dims, Tensor) or not dense(a, b) or module.is_float(site):
         return func(a, b, dims)
@@ -56,7 +56,7 @@ def compute_vector_products(module: DiscoveredSites, local: str, func: Function,
     """Compute one sum of products for each pair of vectors along a dimension."""
     operands, others = in_order(args, kwargs)
     if len(operands) != 2 or others.keys() - {"dim"}:
-        return module.run_with_output_options(func, args, kwargs)
+        return module.run_with_output_options(local, func, args, kwargs)
     site = module.site(local)
     if not dense(*operands):
         return func(*args, **kwargs)
