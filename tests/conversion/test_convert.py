@@ -267,6 +267,19 @@ def test_parametrised_weights():
     assert torch.equal(model(x), expected)
 
 
+def test_a_layer_that_was_changed_after_conversion_is_refused_before_any_is_restored():
+    model = bc.quantize(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
+    bc.set_bits(model, forward=4)
+    nn.utils.parametrizations.weight_norm(model[1])
+    classes = [type(layer) for layer in model]
+    with pytest.raises(ValueError, match="changed after conversion"):
+        bc.restore(model)
+    assert [type(layer) for layer in model] == classes
+    assert [row.forward for row in bc.summary(model).sites] == [4, 4]
+    nn.utils.parametrize.remove_parametrizations(model[1], "weight")
+    assert [type(layer) for layer in bc.restore(model)] == [nn.Linear, nn.Linear]
+
+
 def test_lazy_modules_learn_their_shape_and_are_quantised():
     model = bc.quantize(nn.Sequential(nn.LazyConv2d(4, 3), nn.Flatten(), nn.LazyLinear(3)))
     bc.set_bits(model, forward=3, backward=8)

@@ -305,6 +305,34 @@ def test_products_of_complex_tensors_are_named():
     assert row.reason == "products of sparse or complex tensors (einsum) stay in full precision"
 
 
+@pytest.mark.parametrize(
+    ("multiply", "name"),
+    [
+        (lambda x, out: torch.matmul(x, x, out=out), "matmul"),
+        (lambda x, out: torch.addmm(x, x, x, out=out), "addmm"),
+        (lambda x, out: torch.linalg.multi_dot([x, x], out=out), "multi_dot"),
+        (lambda x, out: torch.tensordot(x, x, 1, out=out), "tensordot"),
+        (lambda x, out: torch.linalg.vecdot(x, x, out=out), "vecdot"),
+    ],
+)
+def test_products_with_output_options_are_named(multiply, name):
+    class WithOut(nn.Module):
+        def forward(self, x, out):
+            return multiply(x, out)
+
+    model, x = bc.quantize(WithOut()), torch.randn(3, 3)
+    bc.set_bits(model, forward=2)
+    out = torch.empty(3 if "vecdot" in name else (3, 3))
+    assert torch.equal(model(x, out), multiply(x, torch.empty_like(out)))
+    assert not named_sites(model)
+    (row,) = bc.summary(model).skipped
+    assert row.reason == f"products with out= or out_dtype= ({name}) stay in full precision"
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(x, out), out)
+    assert not torch.equal(model(x, None), multiply(x, None))
+    assert len(named_sites(model)) == 1
+
+
 def test_products_that_no_run_found_are_named():
     class Operator(nn.Module):
         def forward(self, x):

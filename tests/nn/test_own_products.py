@@ -60,6 +60,10 @@ NUMERICS = {
         lambda x, w: F.linear(input=x, weight=w, bias=w[:, 0]), [(2, 3, 5)], (7, 5),
         lambda p, x, w: p.linear(x, w, w[:, 0]),
     ),
+    "linear, a vector": (
+        lambda x, w: F.linear(x, w, w[0]), [(2, 3, 5)], (5,),
+        lambda p, x, w: p.linear(x, w.unsqueeze(0)).squeeze(-1) + w[0],
+    ),
     "conv1d": (lambda x, w: F.conv1d(x, w), [IMAGE], WEIGHT, lambda p, x, w: two(p, F.conv1d, x, w, None, (1, 2))),
     "conv1d, stride and padding": (
         lambda x, w: F.conv1d(x, w, stride=2, padding=1), [IMAGE], WEIGHT,

@@ -28,6 +28,7 @@ class SkipKind(Enum):
     PRODUCTS_OUTSIDE_SITES = auto()  # the functions that multiply
     RAN_OUTSIDE_SITES = auto()  # the operations that ran
     NO_GRID = auto()  # the functions that multiply
+    OUTPUT_OPTIONS = auto()  # the functions that multiply
     HOOK = auto()  # the functions that multiply
     CHECKPOINT = auto()
     NOT_RUN_YET = auto()  # the functions that multiply

@@ -139,7 +139,7 @@ def restore(model: M) -> M:
         The same model.
 
     Raises:
-        ValueError: A layer was wrapped or changed after conversion.
+        ValueError: A layer was wrapped or changed after conversion. Nothing is restored then.
 
     Example:
         >>> import bitcycle as bc
@@ -147,7 +147,10 @@ def restore(model: M) -> M:
         >>> type(bc.restore(bc.quantize(layer))) is nn.Linear
         True
     """
-    for module in list(model.modules()):
+    modules = list(model.modules())
+    for module in modules:
+        _refuse_what_cannot_be_restored(module)
+    for module in modules:
         restore_layer(module)
         vars(module).pop(_SKIPS, None)
         vars(module).pop(_CHOICE, None)
@@ -262,12 +265,10 @@ def restore_layer(module: nn.Module) -> None:
     conversion = conversion_of(module)
     if conversion is None:
         return
-    converted = quantized_class(conversion.mixin, conversion.original)
-    if type(module) is converted:
+    _refuse_what_cannot_be_restored(module)
+    if type(module) is quantized_class(conversion.mixin, conversion.original):
         conversion.mixin.detach(module)
         module.__class__ = conversion.original
-    elif vars(module).get("cls_to_become") is not converted:
-        raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
     vars(module).pop("cls_to_become", None)
     del vars(module)["bitcycle"]
 
@@ -301,7 +302,7 @@ def discover_products(
         hide_nested_layers(model)
     for module, (_, operations) in outside.items():
         conversion = conversion_of(module)
-        if conversion is None or not (conversion.sites or conversion.products_without_grids):
+        if conversion is None or not (conversion.sites or any(_left_float(conversion))):
             vars(module)[_SKIPS] = (Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)),)
 
 
@@ -390,11 +391,19 @@ def _why_float(module: nn.Module) -> tuple[Skip, ...]:
 
 def _discovery_so_far(module: nn.Module, conversion: Conversion) -> Iterator[Skip]:
     """Yield why products of a module's own ``forward`` are not sites."""
-    if conversion.products_without_grids:
-        yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
-    elif not conversion.sites:
+    left_float = [*_left_float(conversion)]
+    yield from left_float
+    if not left_float and not conversion.sites:
         products = products_of_module(conversion.original, module) or ("found by a run",)
         yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)
+
+
+def _left_float(conversion: Conversion) -> Iterator[Skip]:
+    """Yield which calls of a module's own ``forward`` were left in full precision."""
+    if conversion.products_without_grids:
+        yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
+    if conversion.products_with_output_options:
+        yield Skip(SkipKind.OUTPUT_OPTIONS, tuple(sorted(conversion.products_with_output_options)))
 
 
 def _skips_of_hooks(module: nn.Module) -> tuple[Skip, ...]:
@@ -402,6 +411,15 @@ def _skips_of_hooks(module: nn.Module) -> tuple[Skip, ...]:
     hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
     products = sorted({name for hook in hooks for name in products_of_function(hook)})
     return (Skip(SkipKind.HOOK, tuple(products)),) if products else ()
+
+
+def _refuse_what_cannot_be_restored(module: nn.Module) -> None:
+    conversion = conversion_of(module)
+    if conversion is None:
+        return
+    converted = quantized_class(conversion.mixin, conversion.original)
+    if type(module) is not converted and vars(module).get("cls_to_become") is not converted:
+        raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
 
 
 def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:

@@ -108,6 +108,8 @@ def _explain(skip: Skip) -> str:
             return f"runs {names} outside any site"
         case SkipKind.NO_GRID:
             return f"products of sparse or complex tensors ({names}) stay in full precision"
+        case SkipKind.OUTPUT_OPTIONS:
+            return f"products with out= or out_dtype= ({names}) stay in full precision"
         case SkipKind.HOOK:
             return f"its hooks multiply ({names}) outside its sites"
         case SkipKind.CHECKPOINT:

@@ -46,6 +46,8 @@ class Conversion:
     """For such modules: whether they have run since conversion."""
     products_without_grids: set[str] = field(default_factory=set)
     """For such modules: functions that were called with sparse or complex tensors, which are not quantised."""
+    products_with_output_options: set[str] = field(default_factory=set)
+    """For such modules: functions that were called with ``out`` or ``out_dtype``, which are not quantised."""
     nested: bool = False
     """Whether the module runs inside the ``forward`` of such a module, which must not see its products."""
     discovered: SimpleNamespace = field(default_factory=SimpleNamespace)

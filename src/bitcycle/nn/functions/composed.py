@@ -122,7 +122,9 @@ _OPERAND_NAMES = (
 def in_order(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the operands by position, also those that were passed by name, and the other named arguments."""
     named = tuple(kwargs[name] for name in _OPERAND_NAMES if name in kwargs)
-    return (*args, *named), {name: value for name, value in kwargs.items() if name not in _OPERAND_NAMES}
+    defaults = [name for name in ("out", "out_dtype") if kwargs.get(name) is None]
+    others = {name: value for name, value in kwargs.items() if name not in _OPERAND_NAMES and name not in defaults}
+    return (*args, *named), others
 
 
 def dense(*operands: Any) -> bool:

@@ -20,10 +20,13 @@ def compute_linear(
 ) -> Tensor:
     """Compute ``F.linear`` at a site of a module."""
     site = module.site(local)
-    if not dense(input, weight) or weight.dim() != 2 or module.is_float(site):
+    if not dense(input, weight) or module.is_float(site):
         return func(input, weight, bias)
     recipe = module.bitcycle.recipe
     bias = module.round_bias(local, bias)
+    if weight.dim() == 1:  # one output, without a dimension for it
+        out = compute_linear(module, local, func, input, weight.unsqueeze(0)).squeeze(-1)
+        return out if bias is None else out + bias
     a_spec = OperandSpec(feature_dims(recipe.activations, input), role=Role.ACTIVATION)
     dims = weight_dims(recipe.weights, weight)
     weight, b_spec = masked_operand(module, site, weight, OperandSpec(dims, role=Role.WEIGHT), "b", input)

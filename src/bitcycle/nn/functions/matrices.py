@@ -25,9 +25,11 @@ from bitcycle.nn.layer import feature_dims, weight_dims
 
 def compute_matmul(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
     """Compute a matrix product at a site of a module."""
-    site = module.site(local)
     operands, others = in_order(args, kwargs)
-    if len(operands) != 2 or others or not dense(*operands) or module.is_float(site):
+    if len(operands) != 2 or others:
+        return module.run_with_output_options(local, func, args, kwargs)
+    site = module.site(local)
+    if not dense(*operands) or module.is_float(site):
         return func(*args, **kwargs)
     a, b = operands
     if min(a.dim(), b.dim()) < 2:
@@ -77,10 +79,11 @@ def adding(multiply: Callable[..., Any], product_function: Function, in_place: b
     """Compute ``beta * input + alpha * product`` with its product at a site, and write it to the input if in place."""
 
     def compute(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
-        site = module.site(local)
         operands, others = in_order(args, kwargs)
-        unknown = others.keys() - {"alpha", "beta"}
-        if len(operands) != 3 or unknown or not dense(*operands) or module.is_float(site):
+        if len(operands) != 3 or others.keys() - {"alpha", "beta"}:
+            return module.run_with_output_options(local, func, args, kwargs)
+        site = module.site(local)
+        if not dense(*operands) or module.is_float(site):
             return func(*args, **kwargs)
         added, alpha, beta = operands[0], others.get("alpha", 1), others.get("beta", 1)
         product = multiply(module, local, product_function, *operands[1:])
@@ -120,9 +123,11 @@ def compute_grouped_matmul(module: DiscoveredSites, local: str, func: Function, 
 
 def compute_chain(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
     """Compute a chain of matrix products at one site. All matrices but the first are rounded like weights."""
+    if kwargs.get("out") is not None:
+        return module.run_with_output_options(local, func, args, kwargs)
     site = module.site(local)
     tensors = kwargs.get("tensors", args[0] if args and isinstance(args[0], (list, tuple)) else args)
-    if kwargs.keys() - {"tensors"} or len(tensors) < 2 or not dense(*tensors) or module.is_float(site):
+    if len(tensors) < 2 or not dense(*tensors) or module.is_float(site):
         return func(*args, **kwargs)
     dims = [composed_dims(module, tensors[0], tensors)]
     dims += [weight_dims(module.bitcycle.recipe.weights, x, 1) if x.dim() > 1 else None for x in tensors[1:]]

@@ -41,9 +41,11 @@ def compute_tensordot(
     module: DiscoveredSites, local: str, func: Function, a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None
 ) -> Any:
     """Compute ``torch.tensordot`` at a site of a module."""
+    if out is not None:
+        return module.run_with_output_options(local, func, (a, b, dims), {"out": out})
     site = module.site(local)
-    if out is not None or isinstance(dims, Tensor) or not dense(a, b) or module.is_float(site):
-        return func(a, b, dims, out)
+    if isinstance(dims, Tensor) or not dense(a, b) or module.is_float(site):
+        return func(a, b, dims)
     given = (range(-dims, 0), range(dims)) if isinstance(dims, int) else dims
     summed = tuple((d,) if isinstance(d, int) else tuple(d) for d in given)
     specs = operand_specs((a, b), _summing_dims(module, (a, b), summed))
@@ -52,9 +54,11 @@ def compute_tensordot(
 
 def compute_vector_products(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
     """Compute one sum of products for each pair of vectors along a dimension."""
-    site = module.site(local)
     operands, others = in_order(args, kwargs)
-    if len(operands) != 2 or others.keys() - {"dim"} or not dense(*operands):
+    if len(operands) != 2 or others.keys() - {"dim"}:
+        return module.run_with_output_options(local, func, args, kwargs)
+    site = module.site(local)
+    if not dense(*operands):
         return func(*args, **kwargs)
     if current_observers():
         func = _multiply_vectors  # torch's function multiplies elementwise, which no count of products includes
