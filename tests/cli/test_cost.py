@@ -93,7 +93,7 @@ def test_a_callable_that_cannot_be_used(tmp_path, monkeypatch, name, message):
     ("arguments", "told"),
     [
         (["resnet-20"], "did you mean 'cifar-resnet-20'"),
-        (["cifar-resnet-8", "--schedules", "nine"], "--schedules must be 'ten', got 'nine'"),
+        (["cifar-resnet-8", "--schedules", "eleven"], "--schedules must be 'ten', got 'eleven'"),
         (["cifar-resnet-8", "--policy", "x"], "unknown policy"),
         (["cifar-resnet-8", "--hardware", "abacus"], "unknown device 'abacus'"),
         (["cifar-resnet-8", "--aggregation", "half"], "'full' or 'quantized'"),
