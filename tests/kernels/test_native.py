@@ -586,6 +586,37 @@ def test_windows_are_written_to_their_memory_alone(windows, images, channels):
 # ------------------------------------------------------------------------------------------------ the choice
 
 
+@settings(deadline=None)
+@given(st.integers(2, 5000), st.integers(0, 2**32), st.data())
+def test_a_fingerprint_tells_changes_and_other_orders(count, seed, data):
+    x = torch.randn(count, generator=torch.Generator().manual_seed(seed))
+    first, second = (data.draw(st.integers(0, count - 1)) for _ in range(2))
+    swapped, changed = x.clone(), x.clone()
+    swapped[[first, second]] = x[[second, first]]
+    changed[first] = changed[first].nextafter(torch.tensor(10.0))
+    assert native.fingerprint(x.clone()) == native.fingerprint(x)
+    assert (native.fingerprint(swapped) == native.fingerprint(x)) == torch.equal(swapped, x)
+    assert native.fingerprint(changed) != native.fingerprint(x)
+    assert native.fingerprint(-x) != native.fingerprint(x)
+
+
+def test_a_fingerprint_of_a_large_tensor_on_one_and_two_threads():
+    x = torch.randn(300, 401)
+    with using("native", threads=2, parallel=1):
+        expected = native.fingerprint(x)
+    assert native.fingerprint(x) == expected
+    assert len({native.fingerprint(y.contiguous()) for y in (x, x.flip(0), x.flip(1), x.t(), x.roll(16384))}) == 5
+
+
+def test_only_dense_tensors_of_the_kernels_have_a_fingerprint():
+    x = torch.randn(6, 6)
+    assert native.fingerprint(x.t()) == native.fingerprint(x)  # of the memory
+    assert native.fingerprint(x[:, :3]) is None
+    assert native.fingerprint(x.double()) is None
+    with using("reference"):
+        assert native.fingerprint(x) is None
+
+
 def test_the_choice_of_kernels(monkeypatch):
     try:
         assert native.choose_kernels("reference") == native.current_kernels() == "reference"

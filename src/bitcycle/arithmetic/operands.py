@@ -13,6 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from bitcycle.arithmetic.precision import Role, Strength, blend
 from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.grids.integer import IntegerGrid
+from bitcycle.kernels import native
 from bitcycle.kernels.images import encode_images, to_channels_last
 from bitcycle.kernels.integer_sums import Grid
 from bitcycle.kernels.rounding import (
@@ -170,7 +171,8 @@ class _Use(NamedTuple):
 
     version: int
     address: int
-    checksum: int
+    fingerprint: int
+    """Writes to ``weight.data`` change it, but not the version."""
     bits: Width
     dims: Dims
     grid: GridFamily
@@ -193,33 +195,16 @@ def shared_weight(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFami
 
 def share_weight(weight: Tensor, operand: Operand, bits: Width, spec: OperandSpec, grid: GridFamily) -> None:
     """Let other products use the codes of a parameter, as long as the caller keeps the operand."""
-    if isinstance(weight, nn.Parameter) and operand.in_bytes and weight.device.type == "cpu":
-        _IN_USE[weight] = (_use(weight, bits, spec, grid), ref(operand))
+    if not isinstance(weight, nn.Parameter) or not operand.in_bytes:
+        return
+    use = _use(weight, bits, spec, grid)
+    if use is not None:
+        _IN_USE[weight] = (use, ref(operand))
 
 
-def _use(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFamily) -> _Use:
-    return _Use(weight._version, weight.data_ptr(), _checksum(weight.detach()), bits, spec.dims, grid)
-
-
-def _checksum(x: Tensor) -> int:
-    """Return a hash of all bits of a tensor. Writes to ``weight.data`` change it, but not the version.
-
-    It is made of sums of integers, which are many times faster than a hash of the memory: the sums over all positions
-    with the same last hexadecimal digit, with the same digit before it, and so on. So it depends on the order, too.
-    """
-    words = x.flatten()
-    in_longs = words.nbytes % 8 == 0 and words.data_ptr() % 8 == 0 and words.is_contiguous()
-    words = words.view(torch.int64 if in_longs else _INTEGERS[x.element_size()])
-    parts = []
-    while words.numel() > 1024:  # fewer are hashed as they are
-        rows, rest = divmod(words.numel(), 16)
-        if rest:
-            parts.append(words[-rest:])
-        table = words[: 16 * rows].view(rows, 16)
-        parts.append(table.sum(0))
-        words = table.sum(1)
-    return hash(tuple(part.numpy().tobytes() for part in (*parts, words)))
-
-
-_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""The integers by their size in bytes."""
+def _use(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFamily) -> _Use | None:
+    """Return the use of a weight; None if the native kernels do not take it, and nothing tells its values apart."""
+    fingerprint = native.fingerprint(weight)
+    if fingerprint is None:
+        return None
+    return _Use(weight._version, weight.data_ptr(), fingerprint, bits, spec.dims, grid)

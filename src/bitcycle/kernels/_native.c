@@ -2,7 +2,7 @@
  *
  * Each function computes exactly what the torch operations of noise.py, rounding.py, float_rounding.py,
  * integer_sums.py, images.py and relu.py compute, bit for bit: the file is compiled without fused multiply-adds and
- * without fast-math, and the order of the operations is the same.
+ * without fast-math, and the order of the operations is the same. Only the fingerprint of a tensor has no other form.
  * Tensors are dense arrays of single precision, passed as addresses. The loops are plain C; the compiler makes clones of
  * them for AVX-512, AVX2 and the baseline, and the loader chooses one.
  *
@@ -919,6 +919,41 @@ static void mask(const float *x, int64_t n, uint8_t *bits, float *out, int threa
     }
 }
 
+/* -------------------------------------------------------------------------------------------- fingerprint */
+
+#define LANES 16 /* words of 64 bits that are added up side by side */
+
+/* A number that changes if a word changes or moves: for each lane the sum of its words, and the sum of those sums after
+ * every word, which depends on the order. Each lane enters with factors of its own. */
+CLONED static uint64_t fingerprint_run(const float *restrict x, int64_t n)
+{
+    uint64_t sums[LANES] = {0}, sums_of_sums[LANES] = {0}, words[LANES], number = 0;
+    for (int64_t at = 0; at < n; at += 2 * LANES) {
+        if (n - at >= 2 * LANES) {
+            memcpy(words, x + at, sizeof words);
+        } else {
+            memset(words, 0, sizeof words);
+            memcpy(words, x + at, (size_t)(n - at) * sizeof *x);
+        }
+        for (int lane = 0; lane < LANES; lane++) {
+            sums[lane] += words[lane];
+            sums_of_sums[lane] += sums[lane];
+        }
+    }
+    for (uint64_t lane = 0; lane < LANES; lane++)
+        number += sums[lane] * (4 * lane + 1) + sums_of_sums[lane] * (4 * lane + 3);
+    return number;
+}
+
+static uint64_t fingerprint(const float *x, int64_t n, int threads)
+{
+    uint64_t number = 0;
+#pragma omp parallel for reduction(+ : number) num_threads(threads) if (threads > 1)
+    for (int64_t at = 0; at < n; at += BLOCK)
+        number += fingerprint_run(x + at, n - at < BLOCK ? n - at : BLOCK) * (uint64_t)(2 * at + 1);
+    return number;
+}
+
 /* ------------------------------------------------------------------------------------------------ Python */
 
 /* Every argument is an integer; addresses are those of tensors that the caller keeps alive, 0 means none. */
@@ -1128,6 +1163,18 @@ static PyObject *py_mask(PyObject *self, PyObject *const *arguments, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
+static PyObject *py_fingerprint(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[3];
+    uint64_t number;
+    if (!integers(arguments, given, 3, a))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    number = fingerprint(ADDRESS(const float, a[0]), a[1], (int)a[2]);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromUnsignedLongLong(number);
+}
+
 #define FUNCTION(name, text) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, text}
 
 static PyMethodDef functions[] = {
@@ -1141,6 +1188,7 @@ static PyMethodDef functions[] = {
     FUNCTION(mask, "Mark positive elements by bits, or keep those that are marked."),
     FUNCTION(unfold, "Lay out the windows of a convolution as rows."),
     FUNCTION(sum_windows, "Sum a map over the windows of a convolution."),
+    FUNCTION(fingerprint, "Return a number that changes if an element changes or moves."),
     {NULL, NULL, 0, NULL},
 };
 

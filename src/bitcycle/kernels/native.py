@@ -231,6 +231,14 @@ def mask(x: Tensor, bits: Tensor, out: Tensor | None = None) -> None:
     _library.mask(x.data_ptr(), x.numel(), bits.data_ptr(), at, threads(x.numel()))
 
 
+def fingerprint(x: Tensor) -> int | None:
+    """Return a number that changes if elements of a tensor change or move; None if it is not one for the kernels."""
+    if not takes(x) or not _is_dense(x):
+        return None
+    number: int = _library.fingerprint(x.data_ptr(), x.numel(), threads(x.numel()))
+    return number
+
+
 def kernel(name: str, *tensors: tuple[Tensor | None, tuple[torch.dtype, ...]]) -> Callable[..., Any] | None:
     """Return a kernel by its name if all tensors are contiguous ones on the CPU, of the types with them, else None."""
     if _library is None or torch.compiler.is_compiling():
