@@ -121,6 +121,7 @@ def test_sites_can_be_discovered_by_an_export():
     assert [row.evaluate for row in bc.summary(model).sites] == [3]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_torch_export_refuses_the_training_mode():
     model = converted(mlp(), 4).train()
     with pytest.raises(ValueError, match="call model.eval\\(\\) first"):

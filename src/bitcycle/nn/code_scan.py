@@ -18,6 +18,7 @@ PRODUCTS = {
     *("addmm_", "baddbmm_", "addbmm_", "addmv_"),
     *("einsum", "tensordot", "chain_matmul", "multi_dot", "linear", "bilinear", "spmm"),
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"),
+    *("linear_cross_entropy", "conv_tbc"),
     *("scaled_dot_product_attention", "multi_head_attention_forward", "flex_attention"),
 }
 """Names of functions and methods that multiply and add up. An outer product (outer, kron) only multiplies."""
