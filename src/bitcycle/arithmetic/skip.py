@@ -30,6 +30,7 @@ class SkipKind(Enum):
     NO_GRID = auto()  # the functions that multiply
     HOOK = auto()  # the functions that multiply
     CHECKPOINT = auto()
+    AUTOGRAD_FUNCTION = auto()  # the autograd functions
     NOT_RUN_YET = auto()  # the functions that multiply
     NOT_AT_A_SITE = auto()  # the functions that multiply
 
@@ -57,6 +58,7 @@ _UNKNOWN = {
     SkipKind.PRODUCTS_OUTSIDE_SITES,
     SkipKind.HOOK,
     SkipKind.CHECKPOINT,
+    SkipKind.AUTOGRAD_FUNCTION,
 }
 _DENIES_PRODUCTS = {SkipKind.NO_PRODUCT, SkipKind.NO_PRODUCT_IN_CODE}
 

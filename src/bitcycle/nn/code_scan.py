@@ -83,6 +83,25 @@ def products_of_function(function: object) -> tuple[str, ...]:
     return tuple(sorted(_Scan(PRODUCTS).of(function, None)))
 
 
+def gradient_products(layer: type[nn.Module]) -> tuple[str, ...]:
+    """Return the autograd functions in a class's ``forward``, and in what it calls, whose ``backward`` multiplies.
+
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def backward(ctx, gradient):
+    ...         return 2 * ctx.saved_tensors[0] @ gradient
+    >>> class Squares(nn.Module):
+    ...     square = Square
+    ...     def forward(self, x):
+    ...         return self.square.apply(x)
+    >>> gradient_products(Squares)
+    ('Square',)
+    """
+    scan = _Scan(PRODUCTS)
+    scan.of(layer.forward, layer)
+    return tuple(sorted(found.__name__ for found in scan.autograd_functions if products_of_function(found.backward)))
+
+
 def sums_of_products(layer: type[nn.Module], methods: tuple[str, ...]) -> tuple[str, ...]:
     """Return which of a class's methods multiply elementwise and sum, which is a product that no function shows.
 
@@ -123,9 +142,12 @@ class _Scan:
 
     wanted: set[str]
     done: set[object] = field(default_factory=set)
+    autograd_functions: set[type[torch.autograd.Function]] = field(default_factory=set)
 
     def of(self, called: object, owner: object, depth: int = _DEPTH) -> set[str]:
         """Return the wanted names in the code of what is called, and ``@``; ``owner`` is what ``self`` stands for."""
+        if isinstance(called, type) and issubclass(called, torch.autograd.Function):
+            self.autograd_functions.add(called)
         function, owner = _function_of(called, owner)
         if function is None or function in self.done:
             return set()
