@@ -271,6 +271,36 @@ def test_products_that_are_recomputed_without_their_module_are_named():
         bc.quantize(Checkpointing())
 
 
+class MultiplyFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        x, weight = ctx.saved_tensors
+        return grad_output @ weight.mT, x.mT @ grad_output
+
+
+def test_gradient_products_of_autograd_functions_are_named():
+    class Multiply(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, 4))
+
+        def forward(self, x):
+            return MultiplyFunction.apply(x, self.weight)
+
+    model = Multiply()
+    with pytest.warns(UserWarning, match=r"backward of its autograd functions \(MultiplyFunction\) multiplies in full"):
+        bc.quantize(model)
+    c = bc.cost(model, torch.randn(3, 4, requires_grad=True))
+    [row] = c.rows
+    assert (row.name, row.quantized, row.macs, row.input_gradient, row.weight_gradient) == (":matmul", True, 48, 0, 0)
+    assert c.uncounted == ("gradient products of MultiplyFunction at :matmul",)
+
+
 def test_products_of_sparse_tensors_are_named():
     class Propagate(nn.Module):
         def __init__(self):

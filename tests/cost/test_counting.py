@@ -27,6 +27,11 @@ EDGES = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 3, 4, 0, 3, 0]])
 BY_HAND = {  # layer, inputs, forward multiply-accumulates worked out by hand
     "linear": (lambda: nn.Linear(5, 7), (torch.zeros(3, 5),), 3 * 5 * 7),
     "linear in three dimensions": (lambda: nn.Linear(5, 7), (torch.zeros(2, 3, 5),), 6 * 5 * 7),
+    "linear with cross entropy": (
+        lambda: nn.LinearCrossEntropyLoss(5, 7),
+        (torch.zeros(3, 5), torch.zeros(3, dtype=torch.int64)),
+        3 * 5 * 7,
+    ),
     "bilinear": (lambda: nn.Bilinear(4, 5, 6), (torch.zeros(3, 4), torch.zeros(3, 5)), 3 * 6 * (4 * 5 + 5)),
     "conv1d": (lambda: nn.Conv1d(4, 6, 3), (torch.zeros(2, 4, 10),), 2 * 6 * 8 * 4 * 3),
     "conv2d": (lambda: nn.Conv2d(4, 6, 3, padding=1), (torch.zeros(2, 4, 8, 8),), 2 * 6 * 64 * 4 * 9),

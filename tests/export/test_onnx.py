@@ -260,6 +260,29 @@ def test_the_model_is_left_as_it_was(tmp_path):
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
+@pytest.mark.parametrize("kernels", ["exact", "integer"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_a_dtype_that_cannot_be_exported_is_refused(tmp_path, dtype, kernels):
+    model = converted(nn.Sequential(nn.Linear(8, 4)), 6).to(dtype)
+    with pytest.raises(ValueError, match=f"^0 computes in {dtype}, .* with .float"):
+        bc.export_onnx(model, torch.randn(2, 8, dtype=dtype), tmp_path / "model.onnx", kernels=kernels)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_fails_its_check_replaces_no_other(tmp_path, monkeypatch):
+    model, path = converted(mlp(), 8), tmp_path / "model.onnx"
+    path.write_bytes(b"an earlier file")
+
+    def fail(*_):
+        raise RuntimeError("onnxruntime cannot run it")
+
+    monkeypatch.setattr("bitcycle._export.onnx_file.check_onnx", fail)
+    with pytest.raises(RuntimeError, match="cannot run it"):
+        bc.export_onnx(model, VECTORS, path)
+    assert path.read_bytes() == b"an earlier file"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_misuse(tmp_path, monkeypatch):
     path = tmp_path / "model.onnx"
     with pytest.raises(ValueError, match="convert it first with bc.quantize"):

@@ -108,6 +108,22 @@ def test_an_exported_program_keeps_its_bits(make, x):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_sites_can_be_discovered_by_an_export():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(8, 8))
+
+        def forward(self, x):
+            return torch.relu(x) @ self.weight
+
+    model, x = converted(Own(), 3).eval(), torch.randn(4, 8)
+    program = torch.export.export(model, (x,)).module()  # before any run
+    assert torch.equal(program(x), model(x))
+    assert [row.evaluate for row in bc.summary(model).sites] == [3]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_torch_export_refuses_the_training_mode():
     model = converted(mlp(), 4).train()
     with pytest.raises(ValueError, match="call model.eval\\(\\) first"):

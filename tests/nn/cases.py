@@ -38,6 +38,10 @@ def linear(layer, plain, x):
     return plain.linear(x, layer.weight, layer.bias)
 
 
+def linear_cross_entropy(layer, plain, x, target):
+    return F.cross_entropy(plain.linear(x, layer.linear.weight, layer.linear.bias), target, reduction="none")
+
+
 def bilinear(layer, plain, x1, x2):
     weight = plain.weight(layer.weight)
     return plain.site(F.bilinear(plain.operand(x1), plain.operand(x2), weight, layer.bias))
@@ -212,6 +216,13 @@ def einsum(layer, plain, a, b):
 CASES = [
     Case("linear", lambda: nn.Linear(5, 7), lambda: (randn(3, 5),), linear),
     Case("linear, three dimensions, no bias", lambda: nn.Linear(5, 7, bias=False), lambda: (randn(2, 3, 5),), linear),
+    Case(
+        "linear with cross entropy",
+        lambda: nn.LinearCrossEntropyLoss(5, 7, bias=True, reduction="none"),
+        lambda: (randn(3, 5), torch.tensor([6, 0, 2])),
+        linear_cross_entropy,
+        batched=False,
+    ),
     Case("bilinear", lambda: nn.Bilinear(4, 5, 6), lambda: (randn(3, 4), randn(3, 5)), bilinear),
     Case("embedding", lambda: nn.Embedding(9, 4), lambda: (torch.tensor([[1, 2], [8, 1]]),), embedding, bc.Recipe(embeddings=True)),
     Case("lstm", lambda: nn.LSTM(4, 5), lambda: (randn(6, 3, 4),), recurrent, batched=False),

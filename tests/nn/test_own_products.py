@@ -51,6 +51,7 @@ MASK = torch.arange(25).view(5, 5) % 3 != 1
 KERNEL_MASK = (torch.arange(72).view(6, 4, 3) % 5 != 2).double()
 TRANSPOSED_MASK = (torch.arange(48).view(4, 3, 2, 2) % 5 != 2).double()
 LINEAR = (-1,)
+LABELS = torch.tensor([6, 0, 2])
 OFFSETS = torch.tensor([2, 5], dtype=torch.int32)
 
 # Name of the site: the code, the shapes of inputs, the shape of the weight, the reference at bits p.
@@ -63,6 +64,22 @@ NUMERICS = {
     "linear, a vector": (
         lambda x, w: F.linear(x, w, w[0]), [(2, 3, 5)], (5,),
         lambda p, x, w: p.linear(x, w.unsqueeze(0)).squeeze(-1) + w[0],
+    ),
+    "linear_cross_entropy": (
+        lambda x, w: F.linear_cross_entropy(x, w, LABELS, linear_bias=w[:, 0], reduction="none"), [(3, 5)], (7, 5),
+        lambda p, x, w: F.cross_entropy(p.linear(x, w, w[:, 0]), LABELS, reduction="none"),
+    ),
+    "linear_cross_entropy, a label ignored": (
+        lambda x, w: F.linear_cross_entropy(x, w, LABELS, ignore_index=2), [(3, 5)], (7, 5),
+        lambda p, x, w: F.cross_entropy(p.linear(x, w), LABELS, ignore_index=2),
+    ),
+    "linear_cross_entropy, several positions": (
+        lambda x, w: F.linear_cross_entropy(x, w.unflatten(0, (3, 2)), LABELS[:2].expand(3, 2) % 3), [(3, 5)], (6, 5),
+        lambda p, x, w: F.cross_entropy(p.linear(x, w).unflatten(1, (3, 2)), LABELS[:2].expand(3, 2) % 3),
+    ),
+    "conv_tbc": (
+        lambda x, w: torch.conv_tbc(x, w, x.new_zeros(6), 1), [(7, 2, 4)], (3, 4, 6),
+        lambda p, x, w: two(p, lambda x, w: torch.conv_tbc(x, w, x.new_zeros(6), 1), x, w, None, (0, 1)),
     ),
     "conv1d": (lambda x, w: F.conv1d(x, w), [IMAGE], WEIGHT, lambda p, x, w: two(p, F.conv1d, x, w, None, (1, 2))),
     "conv1d, stride and padding": (
@@ -924,3 +941,20 @@ def test_attention_with_its_own_forward_is_named():
         warnings.simplefilter("always")
         bc.quantize(nn.Sequential(OwnAttention(8, 2)))
     assert ["0 (OwnAttention" in str(w.message) for w in caught] == [True]
+
+
+def test_a_chunked_cross_entropy_is_quantised():
+    """Torch computes its gradients in the forward pass, in an operation that a compiler cannot trace."""
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+    chunked = Call(lambda x, w: F.linear_cross_entropy(x, w, LABELS, options=options), 7, 5)
+    whole = Call(lambda x, w: F.linear_cross_entropy(x, w, LABELS), 7, 5)
+    whole.load_state_dict(chunked.state_dict())
+    x = randn(3, 5)
+    expected = chunked(x)
+    for model in (chunked, whole):
+        bc.quantize(model, bc.Recipe(gradients="nearest"), example_inputs=x)
+    assert torch.equal(chunked(x), expected)
+    for model in (chunked, whole):
+        bc.set_bits(model, forward=3, backward=4)
+    assert all(map(torch.equal, results(chunked, [x]), results(whole, [x])))
+    assert not torch.equal(chunked(x), expected)

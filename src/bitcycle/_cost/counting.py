@@ -21,6 +21,7 @@ from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.convert import apply_conversion, convert_module, hide_nested_layers, restore_layer
 from bitcycle.conversion.sites import conversions, named_sites
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_on_copies
+from bitcycle.nn.code_scan import products_of_function
 from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import Conversion, conversion_of, original_class
 from bitcycle.nn.own_products import KeptLayer
@@ -80,7 +81,7 @@ class _Counts:
 
     def add(self, macs: int, a: Tensor, b: Tensor | None) -> None:
         self.macs += macs
-        if not torch.is_grad_enabled() and not _in_autograd_function():
+        if not torch.is_grad_enabled() and _autograd_function() is None:
             return
         self.input_gradient += macs if a.requires_grad else 0
         self.weight_gradient += macs if b is not None and b.requires_grad else 0
@@ -92,15 +93,15 @@ class _Counts:
         return Row(name, layer, self.product, *counts, quantized, weight_quantized, (a.value, b.value))
 
 
-def _in_autograd_function() -> bool:
-    """Return whether an autograd function is running. Its ``forward`` has no gradients enabled, but it has a backward.
+def _autograd_function() -> Any:
+    """Return the autograd function that is running. Its ``forward`` has no gradients enabled, but it has a backward.
 
     Activation checkpointing with ``use_reentrant=True`` is one.
     """
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code is not _APPLY:
         frame = frame.f_back
-    return frame is not None
+    return None if frame is None else frame.f_locals["cls"]
 
 
 _APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
@@ -116,19 +117,28 @@ class _Tally(Observer):
     def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
         shape_of_b = torch.Size() if b is None else b.shape
         counts = self.counts.setdefault(site, _Counts(product.kind))
-        counts.add(product.macs(a.shape, shape_of_b, out.shape), a, b)
+        macs = product.macs(a.shape, shape_of_b, out.shape)
+        function = None if torch.is_grad_enabled() else _autograd_function()
+        if function is not None and products_of_function(function.backward):  # the site does not compute them
+            counts.macs += macs
+            self._note(f"gradient products of {function.__name__} at {site.name or 'the model'}")
+        else:
+            counts.add(macs, a, b)
 
     def outside(self, name: str, module: nn.Module, operation: str, args: tuple[Any, ...], out: Any) -> None:
         """Count a product outside of sites by the rules for torch's operations, in full precision."""
         layer = original_class(module).__name__
         if operation not in RULES:
-            text = f"{operation} in {name or 'the model'} ({layer})"
-            if text not in self.uncounted:
-                self.uncounted.append(text)
+            self._note(f"{operation} in {name or 'the model'} ({layer})")
             return
         counts = self.counts.setdefault((name, layer, operation), _Counts(operation))
         for a, b, macs in RULES[operation](args, out):
             counts.add(macs, a, b)
+
+    def _note(self, text: str) -> None:
+        """Name products that are not counted."""
+        if text not in self.uncounted:
+            self.uncounted.append(text)
 
     def rows(self, model: nn.Module, floating: set[nn.Module]) -> tuple[Row, ...]:
         """Return a row per product; ``floating`` are the modules that count as full precision."""

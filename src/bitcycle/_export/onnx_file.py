@@ -18,7 +18,7 @@ from torch import nn
 
 from bitcycle._export.agreement import Agreement, check_onnx, feed, milliseconds, open_session
 from bitcycle._export.placement import Deviation, Kernels, OnnxPlacement
-from bitcycle._export.recording import evaluating, record
+from bitcycle._export.recording import Recording, evaluating, record
 from bitcycle._support.extras import need
 from bitcycle.arithmetic.placement import placing
 from bitcycle.conversion.convert import restore
@@ -60,7 +60,8 @@ def export_onnx(
         How far the file agrees with the model.
 
     Raises:
-        ValueError: The model is not converted, its evaluation bits were never set, or an argument is invalid.
+        ValueError: The model is not converted, its evaluation bits were never set, it does not compute in
+            float32, or an argument is invalid.
         MissingExtraError: A library that the export needs is not installed.
 
     Example:
@@ -82,6 +83,7 @@ def export_onnx(
     with evaluating(model):
         batches = [example_inputs] if calibration is None else list(calibration)
         recording = record(model, batches)
+        _check_dtypes(recording)
         placement = OnnxPlacement(recording, chosen, calibration is not None)
         results: list[Deviation] = []
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -92,9 +94,20 @@ def export_onnx(
                 from bitcycle._export.integer_convolutions import quantize_convolutions
 
                 results = quantize_convolutions(unfinished, batches)
+            agreement = check_onnx(unfinished, model, [example_inputs])
             unfinished.replace(path)
-    agreement = replace(check_onnx(path, model, [example_inputs]), deviations=(*placement.deviations, *results))
+    agreement = replace(agreement, path=path, deviations=(*placement.deviations, *results))
     return _with_speed(agreement, model, example_inputs, dynamic_shapes) if compare_float else agreement
+
+
+def _check_dtypes(recording: Recording) -> None:
+    """Raise an error if a site does not compute in float32: onnxruntime cannot run a file of it."""
+    for dtype, site in recording.dtypes.items():
+        if dtype is not torch.float32:
+            raise ValueError(
+                f"{site.name or 'the model'} computes in {dtype}, and only float32 can be exported: convert the model "
+                "and its inputs with .float() first"
+            )
 
 
 def _with_speed(agreement: Agreement, model: nn.Module, inputs: Any, dynamic_shapes: Any) -> Agreement:

@@ -45,9 +45,12 @@ class Recording(Observer):
         self._seen: dict[tuple[Site, str], Tensor | None] = {}
         self._values: dict[tuple[Site, str], Tensor] = {}
         self.ranges: dict[tuple[Site, str], Range] = {}
+        self.dtypes: dict[torch.dtype, Site] = {}
+        """The dtypes of operands, and the first site of each."""
 
     def rounded(self, site: Site, operand: str, before: Tensor, after: Tensor) -> None:
         key, x = (site, operand), before.detach()
+        self.dtypes.setdefault(x.dtype, site)
         is_stored = x.untyped_storage().data_ptr() in self._addresses
         known = self._seen.setdefault(key, x if is_stored else None)
         if known is not None and not (is_stored and _same_memory(known, x)):

@@ -31,6 +31,7 @@ class SkipKind(Enum):
     OUTPUT_OPTIONS = auto()  # the functions that multiply
     HOOK = auto()  # the functions that multiply
     CHECKPOINT = auto()
+    AUTOGRAD_FUNCTION = auto()  # the autograd functions
     NOT_RUN_YET = auto()  # the functions that multiply
     NOT_AT_A_SITE = auto()  # the functions that multiply
 
@@ -59,6 +60,7 @@ _UNKNOWN = {
     SkipKind.RAN_OUTSIDE_SITES,
     SkipKind.HOOK,
     SkipKind.CHECKPOINT,
+    SkipKind.AUTOGRAD_FUNCTION,
 }
 _DENIES_PRODUCTS = {SkipKind.NO_PRODUCT, SkipKind.NO_PRODUCT_IN_CODE}
 

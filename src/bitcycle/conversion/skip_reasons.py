@@ -114,6 +114,8 @@ def _explain(skip: Skip) -> str:
             return f"its hooks multiply ({names}) outside its sites"
         case SkipKind.CHECKPOINT:
             return "what it checkpoints is recomputed in full precision, except for modules in it"
+        case SkipKind.AUTOGRAD_FUNCTION:
+            return f"the backward of its autograd functions ({names}) multiplies in full precision"
         case SkipKind.NOT_AT_A_SITE:
             return f"its code multiplies ({names}), but no run has computed that at a site"
         case SkipKind.NOT_RUN_YET:

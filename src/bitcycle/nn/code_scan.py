@@ -19,6 +19,7 @@ PRODUCTS = {
     *("addmm_", "baddbmm_", "addbmm_", "addmv_"),
     *("einsum", "tensordot", "chain_matmul", "multi_dot", "linear", "bilinear", "spmm"),
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"),
+    *("linear_cross_entropy", "conv_tbc"),
     *("scaled_dot_product_attention", "multi_head_attention_forward", "flex_attention"),
 }
 """Names of functions and methods that multiply and add up. An outer product (outer, kron) only multiplies."""
@@ -50,7 +51,7 @@ def scan_for_products(
     """
     owner = layer if module is None else module  # an empty container is false
     roots = [getattr(layer, method, None) for method in methods]
-    return tuple(sorted(_scan(roots, owner, PRODUCTS, [getattr(layer, method, None) for method in skip])))
+    return tuple(sorted(_scan(roots, owner, PRODUCTS, [getattr(layer, method, None) for method in skip]).names))
 
 
 def methods_that_multiply(layer: type[nn.Module], base: type[nn.Module] = nn.Module) -> tuple[str, ...]:
@@ -80,7 +81,25 @@ def products_of_function(function: object) -> tuple[str, ...]:
     >>> products_of_function(lambda x: x @ x)
     ('@',)
     """
-    return tuple(sorted(_scan([function], None, PRODUCTS)))
+    return tuple(sorted(_scan([function], None, PRODUCTS).names))
+
+
+def gradient_products(layer: type[nn.Module]) -> tuple[str, ...]:
+    """Return the autograd functions in a class's ``forward``, and in what it calls, whose ``backward`` multiplies.
+
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def backward(ctx, gradient):
+    ...         return 2 * ctx.saved_tensors[0] @ gradient
+    >>> class Squares(nn.Module):
+    ...     square = Square
+    ...     def forward(self, x):
+    ...         return self.square.apply(x)
+    >>> gradient_products(Squares)
+    ('Square',)
+    """
+    functions = _scan([layer.forward], layer, PRODUCTS).autograd_functions
+    return tuple(sorted(found.__name__ for found in functions if products_of_function(found.backward)))
 
 
 def sums_of_products(layer: type[nn.Module], methods: tuple[str, ...]) -> tuple[str, ...]:
@@ -114,18 +133,27 @@ def scan_for_names(layer: type[nn.Module], names: set[str]) -> set[str]:
     >>> scan_for_names(Weights, {"softmax", "tril"})
     {'softmax'}
     """
-    return _scan([layer.forward], layer, names)
+    return _scan([layer.forward], layer, names).names
 
 
-def _scan(roots: Iterable[object], owner: object, wanted: set[str], skip: Iterable[object] = ()) -> set[str]:
-    """Return the wanted names, and ``@``, in the code of functions, and of what they call in methods and user code.
+@dataclass
+class _Found:
+    """What a scan has found."""
+
+    names: set[str] = field(default_factory=set)
+    """The wanted names, and ``@``."""
+    autograd_functions: set[type[torch.autograd.Function]] = field(default_factory=set)
+
+
+def _scan(roots: Iterable[object], owner: object, wanted: set[str], skip: Iterable[object] = ()) -> _Found:
+    """Scan the code of functions, and of what they call in methods and user code, for names.
 
     ``owner`` is what ``self`` stands for in the roots; functions in ``skip`` are not scanned. The scan goes breadth
     first, so that each function is reached by the fewest calls, and the result does not depend on an order of names.
     """
     torch_functions = _torch_functions(wanted)
     skipped = [_unwrap(called, owner)[0] for called in skip]
-    found: set[str] = set()
+    found = _Found()
     done: set[tuple[object, int]] = set()
     level = [(root, owner) for root in roots]
     for _ in range(_DEPTH + 1):
@@ -133,14 +161,16 @@ def _scan(roots: Iterable[object], owner: object, wanted: set[str], skip: Iterab
         for called, caller in calls:
             target, owner = _unwrap(called, caller)
             if id(target) in torch_functions:
-                found.add(torch_functions[id(target)])
+                found.names.add(torch_functions[id(target)])
                 continue
+            if isinstance(target, type) and issubclass(target, torch.autograd.Function):
+                found.autograd_functions.add(target)
             function, owner = _function_of(target, owner)
             if function is None or function in skipped or (function, id(owner)) in done:
                 continue
             done.add((function, id(owner)))
             names = _names(function.__code__)
-            found |= names.others & wanted | ({"@"} if names.has_operator else set())
+            found.names |= names.others & wanted | ({"@"} if names.has_operator else set())
             level += ((_attribute(owner, name), owner) for name in names.of_self)
             level += ((_inherited(function, owner, name), owner) for name in names.of_super)
             level += ((helper, owner) for helper in _helpers(function, names.others, torch_functions))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from bitcycle.arithmetic import Site
 from bitcycle.nn.attention import AttentionLayer
@@ -35,7 +36,9 @@ class DiscoveredSites(AttentionLayer):
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _ensure_site(conversion: Conversion, local: str) -> bool:
     """Create a site if there is none of this name. A compiler runs this once, while it traces."""
-    conversion.discover(local)
+    if local not in conversion.sites:
+        with _disable_current_modes(), torch._C.DisableTorchFunction():  # an export must not trace what creates it
+            conversion.discover(local)
     return True
 
 

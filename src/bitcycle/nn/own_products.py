@@ -19,7 +19,7 @@ from torch.overrides import _get_current_function_mode_stack
 
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import methods_that_multiply, scan_for_names
+from bitcycle.nn.code_scan import gradient_products, methods_that_multiply, scan_for_names
 from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.table import PRODUCTS
 from bitcycle.nn.interception import HiddenFromInterceptors, Interceptor
@@ -70,6 +70,9 @@ class QuantizedForward(OwnProducts):
         # What is recomputed during the backward pass runs without the mode that computes products at sites.
         if scan_for_names(type(module), {"checkpoint"}) - {"@"}:
             skips.append(Skip(SkipKind.CHECKPOINT))
+        functions = gradient_products(type(module))
+        if functions:
+            skips.append(Skip(SkipKind.AUTOGRAD_FUNCTION, functions))
         return tuple(skips)
 
 

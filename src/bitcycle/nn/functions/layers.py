@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Role, round_operand
@@ -13,6 +14,7 @@ from bitcycle.nn.convolution import activation_dims, transposed_weight_on_grid
 from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.composed import Function, compute_composed, dense, keeps_zeros, masked_operand
 from bitcycle.nn.layer import feature_dims, weight_dims
+from bitcycle.nn.losses import cross_entropy
 
 
 def compute_linear(
@@ -31,6 +33,28 @@ def compute_linear(
     dims = weight_dims(recipe.weights, weight)
     weight, b_spec = masked_operand(module, site, weight, OperandSpec(dims, role=Role.WEIGHT), "b", input)
     return module.multiply(local, LinearProduct(), input, weight, bias, a_spec=a_spec, b_spec=b_spec)
+
+
+def compute_linear_cross_entropy(
+    module: DiscoveredSites,
+    local: str,
+    func: Function,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    ignore_index: int | None = None,
+    options: Any = None,
+    **others: Any,
+) -> Tensor:
+    """Compute the linear map of ``F.linear_cross_entropy`` at a site of a module, with all logits in memory at once."""
+    if not dense(input, linear_weight) or module.is_float(module.site(local)):
+        others |= {"linear_bias": linear_bias, "ignore_index": ignore_index, "options": options}
+        return func(input, linear_weight, target, **others)
+    bias = None if linear_bias is None else linear_bias.flatten()
+    logits = compute_linear(module, local, F.linear, input, linear_weight.flatten(0, -2), bias)
+    return cross_entropy(logits.unflatten(-1, linear_weight.shape[:-1]), target, ignore_index=ignore_index, **others)
 
 
 def compute_convolution(
@@ -92,6 +116,19 @@ def compute_transposed_convolution(
         weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
     specs = input_spec, weight_spec
     return compute_composed(module, site, func, (), (input, weight), (bias, *after), {}, specs)
+
+
+def compute_time_first_convolution(
+    module: DiscoveredSites, local: str, func: Function, input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0
+) -> Any:
+    """Compute ``F.conv_tbc``, with input (time, batch, features) and weight (time, in, out), at a site of a module."""
+    site = module.site(local)
+    if not dense(input, weight) or module.is_float(site):
+        return func(input, weight, bias, pad)
+    recipe = module.bitcycle.recipe
+    specs = _layer_specs(feature_dims(recipe.activations, input), weight_dims(recipe.weights, weight, 2))
+    bias_on_grid = module.round_bias(local, bias)
+    return compute_composed(module, site, func, (), (input, weight), (bias_on_grid, pad), {}, specs)
 
 
 def _layer_specs(input_dims: Dims, dims_of_weight: Dims) -> tuple[OperandSpec, OperandSpec]:

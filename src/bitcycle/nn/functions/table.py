@@ -13,7 +13,13 @@ import torch.nn.functional as F
 
 from bitcycle.nn.functions.attention import compute_attention
 from bitcycle.nn.functions.composed import Function
-from bitcycle.nn.functions.layers import compute_convolution, compute_linear, compute_transposed_convolution
+from bitcycle.nn.functions.layers import (
+    compute_convolution,
+    compute_linear,
+    compute_linear_cross_entropy,
+    compute_time_first_convolution,
+    compute_transposed_convolution,
+)
 from bitcycle.nn.functions.matrices import (
     adding,
     compute_chain,
@@ -40,6 +46,8 @@ def _sums(name: str, multiply: Callable[..., Any], func: Function) -> dict[Any, 
 
 PRODUCTS: dict[Any, tuple[str, Callable[..., Any]]] = {
     F.linear: ("linear", compute_linear),
+    F.linear_cross_entropy: ("linear_cross_entropy", compute_linear_cross_entropy),
+    torch.conv_tbc: ("conv_tbc", compute_time_first_convolution),
     torch.conv1d: ("conv1d", compute_convolution),
     torch.conv2d: ("conv2d", compute_convolution),
     torch.conv3d: ("conv3d", compute_convolution),
