@@ -153,6 +153,46 @@ def test_gradients_of_torch_func_are_those_of_the_float_model_or_refused():
         torch.func.grad(loss)(parameters)
 
 
+def test_vmap_is_that_of_the_float_model_or_refused():
+    class Mapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(6, 6))
+
+        def forward(self, x):
+            return torch.vmap(lambda row: row @ self.weight)(x)
+
+    model, x = Mapped(), torch.randn(3, 4, 6)
+    expected = model(x)
+    bc.quantize(model)
+    assert torch.equal(model(x), expected)
+    bc.set_bits(model, forward=4, backward=8)
+    with pytest.raises(RuntimeError, match=r"cannot differentiate a quantised product, nor map it .* \(vmap\)"):
+        model(x)
+
+
+def test_a_traced_graph_is_copied_with_its_bits():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(6, 6)
+
+        def forward(self, x):
+            return torch.relu(self.layer(x)) @ self.layer.weight
+
+    model, x = torch.fx.symbolic_trace(Own()), torch.randn(4, 6)
+    plain = model(x)
+    bc.quantize(model)
+    bc.set_bits(model, forward=3)
+    expected = model(x)
+    copied = copy.deepcopy(model)
+    assert torch.equal(copied(x), expected)
+    bc.set_bits(copied, forward=8)
+    assert torch.equal(model(x), expected)
+    assert not torch.equal(copied(x), expected)
+    assert torch.equal(bc.restore(copied)(x), plain)
+
+
 def test_gradients_of_gradients_are_refused_clearly():
     model, x = on_bits(mlp()), VECTORS.clone().requires_grad_()
     with pytest.raises(RuntimeError, match=r"gradients of gradients \(create_graph=True\) are not defined"):

@@ -365,3 +365,13 @@ def test_repr_of_a_linear_layer():
     bc.set_bits(layer, forward=None, backward=8)
     assert repr(layer) == "QuantizedLinear(in_features=8, out_features=4, bias=True, bits=full/8)"
     assert repr(bc.restore(layer)) == "Linear(in_features=8, out_features=4, bias=True)"
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_sequence_of_length_0_is_refused_as_in_torch(kind):
+    layer = kind(4, 5)
+    for _ in ("in full precision", "on bits"):
+        with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0 in RNN"):
+            layer(torch.zeros(0, 3, 4))
+        layer = bc.quantize(kind(4, 5))
+        bc.set_bits(layer, forward=4, backward=8)

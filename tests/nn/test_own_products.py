@@ -866,8 +866,10 @@ def test_set_bits_of_a_discovered_site():
     bits = bits_of(converted)
     assert [name for name, pair in bits.items() if pair == (7, 8)] == ["hand:matmul#2"]
     assert [name for name, pair in bits.items() if pair == (6, 8)] == ["attn:sdpa.scores", "attn:sdpa.context"]
-    with pytest.raises(ValueError, match="no site matches 'hand:bmm'"):
+    with pytest.raises(ValueError, match="no site matches 'hand:bmm'; the first site is"):
         bc.set_bits(converted, forward=4, where="hand:bmm")
+    with pytest.raises(ValueError, match="no site matches 'hand:matmul'; .* run it once, or call bc.quantize"):
+        bc.set_bits(bc.quantize(model()), forward=4, where="hand:matmul")
 
 
 def test_a_resumed_training_is_equal_to_an_uninterrupted_one():

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch._C._functorch import TransformType
 
 from bitcycle.arithmetic.control import (
     ACTIVATIONS,
@@ -262,7 +261,7 @@ class Site:
         Otherwise the first evaluation of a model whose bits were never set warns.
 
         Raises:
-            RuntimeError: A transform of ``torch.func`` is to differentiate a quantised product.
+            RuntimeError: A transform of ``torch.func`` is applied to a quantised product.
         """
         if torch.compiler.is_exporting():
             return not any(self.precision(training)[:2])
@@ -276,11 +275,12 @@ class Site:
         is_full = numbers[strength] == 0 or (numbers[weights] == 0 and numbers[activations] == 0)
         if is_full and numbers[BACKWARD] == 0:
             return True
-        if transforms is not None and any(each.key() != TransformType.Vmap for each in transforms):
+        if transforms is not None:
             raise RuntimeError(
-                "torch.func cannot differentiate a quantised product: use torch.autograd.grad or backward(), with "
-                "torch.func.functional_call if the parameters are arguments; or set full precision first, "
-                "bc.set_bits(model, forward=None, backward=None)"
+                "torch.func cannot differentiate a quantised product, nor map it over a batch (vmap): use "
+                "torch.autograd.grad or backward(), with torch.func.functional_call if the parameters are arguments, "
+                "and products of batches instead of vmap; or set full precision first, bc.set_bits(model, "
+                "forward=None, backward=None)"
             )
         return False
 

@@ -53,6 +53,16 @@ def sites(model: nn.Module, where: str | Iterable[str] | None = None) -> dict[st
         if not isinstance(pattern, str):
             raise ValueError(f"where must be names of sites, with wildcards, got {pattern!r}")
         if not any(matches(name, pattern) for name in settable):
-            hint = nearest(pattern, settable, f"the first site is {next(iter(settable))!r}")
-            raise ValueError(f"no site matches {pattern!r}; {hint}")
+            raise ValueError(f"no site matches {pattern!r}; {_hint(model, pattern, settable)}")
     return {name: site for name, site in settable.items() if any(matches(name, pattern) for pattern in patterns)}
+
+
+def _hint(model: nn.Module, pattern: str, names: Iterable[str]) -> str:
+    """Return what to do about a pattern that matches no name."""
+    undiscovered = any(c.template is not None and not c.has_run for _, c in conversions(model))
+    if ":" in pattern and undiscovered:
+        return (
+            "products in a module's own forward become sites when the model first runs: run it once, or call "
+            "bc.quantize(model, example_inputs=x)"
+        )
+    return nearest(pattern, names, f"the first site is {next(iter(names))!r}")

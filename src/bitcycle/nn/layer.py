@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from torch.fx import GraphModule
 
 from bitcycle.arithmetic import OperandSpec, Product, Role, Site, multiply, round_operand
 from bitcycle.arithmetic.control import KEY
@@ -293,6 +295,8 @@ def quantized_class(mixin: type[QuantizedLayer], original: type[nn.Module]) -> t
         front = mixin.front or mixin
         forward = _forward_like(original, front)
         members = {"__module__": original.__module__, "forward": forward, **mixin.wrapped_methods(original)}
+        if issubclass(original, GraphModule):  # its own deep copy has a new class without the conversion
+            members["__deepcopy__"] = _copy_attributes
         created = type(mixin.prefix + original.__name__, (front, original), members)
         known = _CLASSES.setdefault((mixin, original), created)  # another thread may have been faster
     return known
@@ -326,6 +330,14 @@ def original_class(module: nn.Module) -> type[nn.Module]:
     """Return the class that a module has as a float module."""
     conversion = conversion_of(module)
     return type(module) if conversion is None else conversion.original
+
+
+def _copy_attributes(module: nn.Module, memo: dict[int, Any]) -> nn.Module:
+    """Return a deep copy of a module, with the same class."""
+    copied: nn.Module = object.__new__(type(module))
+    memo[id(module)] = copied
+    vars(copied).update(copy.deepcopy(vars(module), memo))
+    return copied
 
 
 def _rebuild(mixin: type[QuantizedLayer], original: type[nn.Module]) -> nn.Module:

@@ -25,7 +25,7 @@ from bitcycle.nn.functions.table import PRODUCTS
 from bitcycle.nn.interception import HiddenFromInterceptors, Interceptor
 from bitcycle.nn.layer import ConvertedModule, QuantizedLayer
 
-FUSED = {"multi_head_attention_forward", "flex_attention", "cond", "while_loop"}
+FUSED = {"multi_head_attention_forward", "flex_attention", "while_loop"}
 """Functions with products inside that a mode does not see."""
 
 COLUMN_MAJOR = {

@@ -121,6 +121,8 @@ class QuantizedRecurrent(LinearLayer):
             hx = tuple(s.unsqueeze(1) for s in hx) if isinstance(hx, tuple) else hx.unsqueeze(1)
         self._check(x.transpose(0, 1) if self.batch_first else x, hx, None)
         steps, batch = x.shape[:2]
+        if not steps:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")  # as in torch
         out, final = self._run(x.flatten(0, 1), [batch] * steps, self._initial(hx, x, batch, None))
         out = out.unflatten(0, (steps, batch))
         if unbatched:
