@@ -110,6 +110,14 @@ def test_a_masked_language_model_gets_a_pooler(folder):
     assert pretrained_encoder(folder, 3).num_labels == 3
 
 
+def test_a_new_classifier_is_not_reported(folder, capfd):
+    verbosity = transformers.utils.logging.get_verbosity()
+    pretrained_encoder(folder, 3)
+    assert capfd.readouterr() == ("", "")
+    assert transformers.utils.logging.get_verbosity() == verbosity
+    assert transformers.utils.logging.is_progress_bar_enabled()
+
+
 # What is refused
 
 

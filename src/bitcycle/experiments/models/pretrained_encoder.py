@@ -6,7 +6,8 @@ The folder has config.json, weights in safetensors, and a tokenizer. Nothing in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,10 @@ def pretrained_encoder(folder: str | Path, labels: int) -> nn.Module:
         folder, _WEIGHTS, "pickled weights such as pytorch_model.bin are not read: save as safetensors"
     )
     kind = need("transformers", "text", "a pretrained model").AutoModelForSequenceClassification
-    model, info = _load(kind.from_pretrained, path, num_labels=labels, use_safetensors=True, output_loading_info=True)
+    with _quietly():
+        model, info = _load(
+            kind.from_pretrained, path, num_labels=labels, use_safetensors=True, output_loading_info=True
+        )
     # A masked language model has no pooler. Other missing weights would silently be random.
     prefix = f"{model.base_model_prefix}."
     missing = sorted(key for key in info["missing_keys"] if key.startswith(prefix) and ".pooler." not in key)
@@ -63,6 +67,21 @@ def _checked_folder(folder: str | Path, files: tuple[str, ...], hint: str) -> Pa
     if not any((path / name).is_file() for name in files):
         raise DataError(f"{path}: has no {' or '.join(files)}; {hint}")
     return path
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Let transformers print no progress bar and no report of missing weights, which are checked here."""
+    logging = need("transformers", "text", "a pretrained model").utils.logging
+    verbosity, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if has_bar:
+            logging.enable_progress_bar()
 
 
 def _load(load: Callable[..., Any], path: Path, **options: Any) -> Any:
