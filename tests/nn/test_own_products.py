@@ -934,6 +934,21 @@ def test_a_product_in_hidden_code_is_found_by_example_inputs():
     torch.testing.assert_close(hidden(X), rounded @ rounded.mT)
 
 
+def test_rules_exclude_products_in_hidden_code():
+    functions = {"multiply": torch.matmul}
+
+    class Hidden(nn.Module):
+        def forward(self, x):
+            return functions["multiply"](x, x.mT)
+
+    for rules in ({"keep": "0"}, {"keep": Hidden}, {"where": "1"}):
+        model = bc.quantize(nn.Sequential(Hidden(), nn.Linear(X.shape[-2], 4)), example_inputs=X, **rules)
+        bc.set_bits(model, forward=3)
+        assert names(model) == ["1"]
+        assert [row.name for row in bc.summary(model).skipped] == ["0"]
+        assert torch.equal(model[0](X), X @ X.mT)
+
+
 def test_attention_with_its_own_forward_is_named():
     class OwnAttention(nn.MultiheadAttention):
         def forward(self, x):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -14,7 +14,7 @@ from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_modules
+from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_layers, ruled_out_modules
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import FORWARD, explain, mixin_for
@@ -97,7 +97,8 @@ def quantize(
     execution = resolve(execute)
     load_families()
     keep_rules = as_rules(keep)
-    excluded = excluded_modules(model, keep_rules, as_rules(where), policy)
+    ruled_out = ruled_out_modules(model, keep_rules, as_rules(where))
+    excluded = excluded_layers(model, ruled_out, policy)
     _refuse_what_makes_no_sense(model, recipe, excluded)
     choice = choose_activations(model, recipe, policy)
     vars(model)[_CHOICE] = choice
@@ -110,7 +111,7 @@ def quantize(
         hide_nested_layers(model)
         set_execution(model, execution)
         if example_inputs is not None:
-            discover_products(model, recipe_for(model, recipe, choice), keep_rules, excluded, example_inputs)
+            discover_products(model, recipe_for(model, recipe, choice), keep_rules, excluded, ruled_out, example_inputs)
             set_execution(model, execution)  # modules that were found by the run
         _join_sites(model)
     except BaseException:  # such as example inputs that do not fit
@@ -274,12 +275,17 @@ def restore_layer(module: nn.Module) -> None:
 
 
 def discover_products(
-    model: nn.Module, recipe: Recipe, keep: tuple[Rule, ...], excluded: Container[nn.Module], inputs: Any
+    model: nn.Module,
+    recipe: Recipe,
+    keep: tuple[Rule, ...],
+    excluded: Container[nn.Module],
+    ruled_out: Mapping[nn.Module, Skip],
+    inputs: Any,
 ) -> None:
     """Run a converted model once, so that products in modules' own ``forward`` become sites.
 
-    A module that multiplies although its code does not show it is converted, and the model runs again. What cannot be
-    computed at sites in this way either is a reason to skip the module.
+    A module that multiplies although its code does not show it is converted unless rules exclude it, and the model runs
+    again. What cannot be computed at sites in this way either is a reason to skip the module.
     """
     while True:
         outside: dict[nn.Module, tuple[str, list[str]]] = {}
@@ -293,12 +299,18 @@ def discover_products(
 
         with preserve_state(model), torch.no_grad(), ProductTracer(model, ran_outside):
             run_on_copies(model, inputs)
-        missed = [module for module in outside if conversion_of(module) is None and FORWARD not in vars(module)]
-        if not missed:
+        changed = False
+        for module, (name, _) in outside.items():
+            if module in ruled_out:
+                vars(module)[_SKIPS] = (ruled_out[module],)
+            elif conversion_of(module) is None and FORWARD not in vars(module):
+                convert_own_forward(name, module, recipe, keep)
+                vars(module)[_SKIPS] = ()
+            else:
+                continue
+            changed = True
+        if not changed:
             break
-        for module in missed:
-            convert_own_forward(outside[module][0], module, recipe, keep)
-            vars(module)[_SKIPS] = ()
         hide_nested_layers(model)
     for module, (_, operations) in outside.items():
         conversion = conversion_of(module)
