@@ -111,7 +111,7 @@ def quantize(
         hide_nested_layers(model)
         set_execution(model, execution)
         if example_inputs is not None:
-            discover_products(model, recipe_for(model, recipe, choice), keep_rules, excluded, ruled_out, example_inputs)
+            discover_products(model, recipe_for(model, recipe, choice), keep_rules, ruled_out, example_inputs)
             set_execution(model, execution)  # modules that were found by the run
         _join_sites(model)
     except BaseException:  # such as example inputs that do not fit
@@ -275,12 +275,7 @@ def restore_layer(module: nn.Module) -> None:
 
 
 def discover_products(
-    model: nn.Module,
-    recipe: Recipe,
-    keep: tuple[Rule, ...],
-    excluded: Container[nn.Module],
-    ruled_out: Mapping[nn.Module, Skip],
-    inputs: Any,
+    model: nn.Module, recipe: Recipe, keep: tuple[Rule, ...], ruled_out: Mapping[nn.Module, Skip], inputs: Any
 ) -> None:
     """Run a converted model once, so that products in modules' own ``forward`` become sites.
 
@@ -293,7 +288,7 @@ def discover_products(
         def ran_outside(
             name: str, module: nn.Module, operation: str, *_: Any, outside: dict[Any, Any] = outside
         ) -> None:
-            if module not in excluded and _showed_no_product(module):
+            if _showed_no_product(module):
                 operations = outside.setdefault(module, (name, []))[1]
                 operations += [operation] if operation not in operations else []
 
