@@ -18,7 +18,7 @@ from bitcycle.arithmetic.control import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATI
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.convert import apply_conversion, convert_module, hide_nested_layers, restore_layer
+from bitcycle.conversion.modules import apply_conversion, convert_module, hide_nested_layers, restore_layer
 from bitcycle.conversion.sites import conversions, named_sites
 from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_on_copies
 from bitcycle.nn.code_scan import products_of_function

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable
 from typing import Any, TypeVar
 
-import torch
 from torch import nn
 
-from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
-from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.rules import Rule, Rules, as_rules, excluded_layers, ruled_out_modules
+from bitcycle.conversion.discovery import discover_products
+from bitcycle.conversion.modules import (
+    convert_module,
+    hide_nested_layers,
+    refuse_what_cannot_be_restored,
+    restore_layer,
+)
+from bitcycle.conversion.recorded_skips import forget_skips, record_skips, recorded_skips
+from bitcycle.conversion.rules import Rules, as_rules, excluded_layers, ruled_out_modules
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
-from bitcycle.conversion.skip_reasons import FORWARD, explain, mixin_for
-from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_on_copies
-from bitcycle.nn.activation import LightReLU
-from bitcycle.nn.code_scan import products_of_function, products_of_module
+from bitcycle.conversion.skip_reasons import explain, mixin_for, skips_of_hooks
 from bitcycle.nn.families import load_families
-from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, original_class, quantized_class
-from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
-from bitcycle.nn.registry import owner_of, target_class
-from bitcycle.nn.site_names import join_names, skip_site
-from bitcycle.nn.transformer import FusedContainer
+from bitcycle.nn.layer import conversion_of, original_class
+from bitcycle.nn.registry import owner_of
 from bitcycle.schedules.strengths import check_strength
 
 M = TypeVar("M", bound=nn.Module)
 
-_SKIPS = "bitcycle_skips"
-"""The attribute in which conversion stores on a module why it, or a part of it, was skipped."""
 _CHOICE = "bitcycle_activations"
 """The attribute in which conversion stores on a model the granularity of its activations, and why."""
 
@@ -107,7 +104,7 @@ def quantize(
             if owner_of(name, model) is None:
                 own = recipe_for(module, recipe, choice)
                 skips = (excluded[module],) if module in excluded else convert_module(name, module, own, keep_rules)
-                vars(module)[_SKIPS] = skips + _skips_of_hooks(module)
+                record_skips(module, skips + skips_of_hooks(module))
         hide_nested_layers(model)
         set_execution(model, execution)
         if example_inputs is not None:
@@ -118,9 +115,9 @@ def quantize(
         restore(model)
         raise
     unknown = [
-        f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(vars(module)[_SKIPS])})"
+        f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(recorded_skips(module))})"
         for name, module in model.named_modules()
-        if any(skip.kind.is_unknown for skip in vars(module).get(_SKIPS, ()))
+        if any(skip.kind.is_unknown for skip in recorded_skips(module))
     ]
     if unknown:
         warnings.warn(
@@ -150,10 +147,10 @@ def restore(model: M) -> M:
     """
     modules = list(model.modules())
     for module in modules:
-        _refuse_what_cannot_be_restored(module)
+        refuse_what_cannot_be_restored(module)
     for module in modules:
         restore_layer(module)
-        vars(module).pop(_SKIPS, None)
+        forget_skips(module)
         vars(module).pop(_CHOICE, None)
     return model
 
@@ -222,156 +219,10 @@ def set_bits(
     write_bits(chosen, **given)
 
 
-def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
-    """Return why each module that is skipped, wholly or in part, is skipped, by name."""
-    load_families()
-    skipped = {}
-    for name, module in model.named_modules():
-        skips: tuple[Skip, ...] | None = vars(module).get(_SKIPS)
-        conversion = conversion_of(module)
-        if conversion is not None and conversion.template is not None:
-            skips = (*(skips or ()), *_discovery_so_far(module, conversion))
-        if skips is None:
-            skips = () if conversion is not None or owner_of(name, model) is not None else _why_float(module)
-        if skips:
-            skipped[name] = skips
-    return skipped
-
-
 def activation_choice(model: nn.Module) -> ActivationChoice | None:
     """Return how the activations of a converted model are quantised, and why; None for a float model or a part."""
     choices = (vars(module).get(_CHOICE) for module in model.modules())
     return next((choice for choice in choices if choice is not None), None)
-
-
-def convert_layer(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, sites: dict[str, Site]) -> None:
-    """Put a mixin in front of a layer's class, with sites by their local names."""
-    apply_conversion(module, Conversion(mixin, target_class(module), recipe, sites))
-
-
-def apply_conversion(module: nn.Module, conversion: Conversion) -> None:
-    """Put the mixin of a conversion in front of the class of a float layer."""
-    assert conversion_of(module) is None, f"{type(module).__name__} is already converted"
-    vars(module)["bitcycle"] = conversion
-    converted = quantized_class(conversion.mixin, conversion.original)
-    if type(module) is conversion.original:
-        module.__class__ = converted
-        conversion.mixin.attach(module)
-    else:  # a lazy module takes this class when it learns its shape
-        vars(module)["cls_to_become"] = converted
-
-
-def restore_layer(module: nn.Module) -> None:
-    """Remove the mixin from a layer that has one."""
-    conversion = conversion_of(module)
-    if conversion is None:
-        return
-    _refuse_what_cannot_be_restored(module)
-    if type(module) is quantized_class(conversion.mixin, conversion.original):
-        conversion.mixin.detach(module)
-        module.__class__ = conversion.original
-    vars(module).pop("cls_to_become", None)
-    del vars(module)["bitcycle"]
-
-
-def discover_products(
-    model: nn.Module, recipe: Recipe, keep: tuple[Rule, ...], ruled_out: Mapping[nn.Module, Skip], inputs: Any
-) -> None:
-    """Run a converted model once, so that products in modules' own ``forward`` become sites.
-
-    A module that multiplies although its code does not show it is converted unless rules exclude it, and the model runs
-    again. What cannot be computed at sites in this way either is a reason to skip the module.
-    """
-    while True:
-        outside: dict[nn.Module, tuple[str, list[str]]] = {}
-
-        def ran_outside(
-            name: str, module: nn.Module, operation: str, *_: Any, outside: dict[Any, Any] = outside
-        ) -> None:
-            if _showed_no_product(module):
-                operations = outside.setdefault(module, (name, []))[1]
-                operations += [operation] if operation not in operations else []
-
-        with preserve_state(model), torch.no_grad(), ProductTracer(model, ran_outside):
-            run_on_copies(model, inputs)
-        changed = False
-        for module, (name, _) in outside.items():
-            if module in ruled_out:
-                vars(module)[_SKIPS] = (ruled_out[module],)
-            elif conversion_of(module) is None and FORWARD not in vars(module):
-                convert_own_forward(name, module, recipe, keep)
-                vars(module)[_SKIPS] = ()
-            else:
-                continue
-            changed = True
-        if not changed:
-            break
-        hide_nested_layers(model)
-    for module, (_, operations) in outside.items():
-        conversion = conversion_of(module)
-        if conversion is None or not (conversion.sites or any(_left_float(conversion))):
-            vars(module)[_SKIPS] = (Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)),)
-
-
-def _showed_no_product(module: nn.Module) -> bool:
-    """Return whether conversion found no reason to skip a module, except that its code shows no product."""
-    return all(skip.kind.denies_products for skip in vars(module).get(_SKIPS, ()))
-
-
-def convert_own_forward(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> None:
-    """Make the products of a module's own ``forward`` sites, which are created when it runs."""
-    convert_layer(module, QuantizedForward, recipe, {})
-    _prepare_discovery(name, module, recipe, keep)
-
-
-def _prepare_discovery(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...]) -> None:
-    conversion = conversion_of(module)
-    assert conversion is not None
-    conversion.template = Site(name, recipe)
-    conversion.keep = tuple(rule for rule in keep if isinstance(rule, str))
-
-
-def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> tuple[Skip, ...]:
-    """Convert a module if it multiplies. Return what of it stays in full precision."""
-    mixin, skip, _ = mixin_for(module)
-    if mixin is None:
-        if LightReLU.takes(module):
-            convert_layer(module, LightReLU, recipe, {})
-        return () if skip is None else (skip,)
-    skips = (*mixin.skips(module, recipe), *([] if skip is None else [skip]))
-    local_names = mixin.site_names(module, recipe)
-    own_products = issubclass(mixin, QuantizedForward) or (
-        issubclass(mixin, OwnProducts) and bool(mixin.unknown_products(module))
-    )
-    if local_names or own_products or issubclass(mixin, FusedContainer):
-        full_names = {local: join_names(name, local) for local in local_names}
-        layer_sites = {local: Site(full, recipe, skip_site(full, keep)) for local, full in full_names.items()}
-        convert_layer(module, mixin, recipe, layer_sites)
-        if own_products:
-            _prepare_discovery(name, module, recipe, keep)
-    return skips
-
-
-def hide_nested_layers(model: nn.Module) -> list[nn.Module]:
-    """Hide the products of layers from the modules in whose own ``forward`` they run.
-
-    Return the layers in full precision that were converted for that.
-    """
-    kept = []
-    for outer in model.modules():
-        conversion = conversion_of(outer)
-        if conversion is None or conversion.template is None:
-            continue
-        for module in outer.modules():
-            inner = conversion_of(module)
-            if module is outer:
-                continue
-            if inner is not None:
-                inner.nested = inner.template is None
-            elif any(skip.kind.is_chosen for skip in vars(module).get(_SKIPS, ())):
-                convert_layer(module, KeptLayer, conversion.recipe, {})
-                kept.append(module)
-    return kept
 
 
 def set_execution(model: nn.Module, execution: Execution) -> None:
@@ -387,46 +238,6 @@ def _join_sites(model: nn.Module) -> None:
     for _, conversion in conversions(model):
         for site in conversion.all_sites():
             site.join(group)
-
-
-def _why_float(module: nn.Module) -> tuple[Skip, ...]:
-    """Return why a module that conversion has not visited is a float module."""
-    mixin, skip, _ = mixin_for(module)
-    skip = skip if mixin is None else Skip(SkipKind.NOT_CONVERTED)
-    return () if skip is None else (skip,)
-
-
-def _discovery_so_far(module: nn.Module, conversion: Conversion) -> Iterator[Skip]:
-    """Yield why products of a module's own ``forward`` are not sites."""
-    left_float = [*_left_float(conversion)]
-    yield from left_float
-    if not left_float and not conversion.sites:
-        products = products_of_module(conversion.original, module) or ("found by a run",)
-        yield Skip(SkipKind.NOT_AT_A_SITE if conversion.has_run else SkipKind.NOT_RUN_YET, products)
-
-
-def _left_float(conversion: Conversion) -> Iterator[Skip]:
-    """Yield which calls of a module's own ``forward`` were left in full precision."""
-    if conversion.products_without_grids:
-        yield Skip(SkipKind.NO_GRID, tuple(sorted(conversion.products_without_grids)))
-    if conversion.products_with_output_options:
-        yield Skip(SkipKind.OUTPUT_OPTIONS, tuple(sorted(conversion.products_with_output_options)))
-
-
-def _skips_of_hooks(module: nn.Module) -> tuple[Skip, ...]:
-    """Return the products in functions that a module calls before or after its ``forward``."""
-    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-    products = sorted({name for hook in hooks for name in products_of_function(hook)})
-    return (Skip(SkipKind.HOOK, tuple(products)),) if products else ()
-
-
-def _refuse_what_cannot_be_restored(module: nn.Module) -> None:
-    conversion = conversion_of(module)
-    if conversion is None:
-        return
-    converted = quantized_class(conversion.mixin, conversion.original)
-    if type(module) is not converted and vars(module).get("cls_to_become") is not converted:
-        raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
 
 
 def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:

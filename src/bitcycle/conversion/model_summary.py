@@ -14,7 +14,8 @@ from bitcycle._support.text import table
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.arithmetic.site import Evaluation, larger
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.convert import activation_choice, skips_of
+from bitcycle.conversion.convert import activation_choice
+from bitcycle.conversion.recorded_skips import skips_of
 from bitcycle.conversion.sequence_models import ActivationChoice
 from bitcycle.conversion.sites import conversions
 from bitcycle.conversion.skip_reasons import explain

@@ -1,4 +1,4 @@
-"""Why a module without a registered layer is skipped, and the wording of all reasons."""
+"""Why modules are skipped, and the wording of all reasons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import products_of_module
+from bitcycle.nn.code_scan import products_of_function, products_of_module
 from bitcycle.nn.own_products import QuantizedForward
 from bitcycle.nn.registry import SKIPPED, Match, find
 
@@ -54,6 +54,13 @@ def skip_reason(module: nn.Module, mismatch: Skip | None) -> Skip | None:
     if matrices:
         return Skip(SkipKind.NO_PRODUCT_IN_CODE, tuple(matrices))
     return _container_or_no_product(module)
+
+
+def skips_of_hooks(module: nn.Module) -> tuple[Skip, ...]:
+    """Return the products in functions that a module calls before or after its ``forward``."""
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    products = sorted({name for hook in hooks for name in products_of_function(hook)})
+    return (Skip(SkipKind.HOOK, tuple(products)),) if products else ()
 
 
 def explain(skips: Iterable[Skip]) -> str:
