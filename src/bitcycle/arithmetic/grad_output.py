@@ -10,13 +10,13 @@ from bitcycle.arithmetic.site import Settings
 from bitcycle.grids.family import LAST
 from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.noise import NoiseKey, noise_key, noise_of, rank_key
-from bitcycle.kernels.rounding import Noise, Width
+from bitcycle.kernels.rounding import Noise, Width, is_full_precision
 
 
 def rounded_grad_output(grad_output: Tensor, control: Tensor, settings: Settings, along: Blocks = LAST) -> Tensor:
     """Round grad_output to the backward bits, with one grid for the tensor, or with blocks along some dimensions."""
     bits = read(control, BACKWARD)
-    if isinstance(bits, int) and bits == 0:
+    if is_full_precision(bits):
         return grad_output
     noise = next_noise(grad_output, control, settings.stochastic, bits)
     return settings.grid.round(grad_output, bits, None, noise, along=along, error=True)
@@ -24,7 +24,7 @@ def rounded_grad_output(grad_output: Tensor, control: Tensor, settings: Settings
 
 def next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:
     """Return the noise of the next draw of a site: a key, or a tensor in a compiled graph."""
-    if not stochastic or (isinstance(bits, int) and bits == 0):
+    if not stochastic or is_full_precision(bits):
         return None
     return _draw_op(grad_output, control) if torch.compiler.is_compiling() else _next_key(control)
 

@@ -25,6 +25,7 @@ from bitcycle.kernels.rounding import (
     encode,
     encode_in_bytes,
     has_a_grid,
+    is_full_precision,
     origin_of,
 )
 
@@ -131,7 +132,7 @@ def put_on_grid(
             codes are stored around 0, in signed bytes.
         grid: What the width means.
     """
-    if spec.already_rounded or (isinstance(bits, int) and bits == 0):
+    if spec.already_rounded or is_full_precision(bits):
         return Operand(x, x, x, 0, 0, x.dtype, x)
     if not codes or not isinstance(grid, IntegerGrid):
         rounded = blend(x, grid.round(x, bits, spec.dims, noise), strength)

@@ -28,7 +28,7 @@ from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.grids import GridFamily
 from bitcycle.kernels import native
 from bitcycle.kernels.images import has_channels_last, to_channels_last, to_contiguous
-from bitcycle.kernels.rounding import BYTE_BITS, Width
+from bitcycle.kernels.rounding import BYTE_BITS, Width, is_full_precision
 
 IN_INTEGERS: dict[type, Any] = {LinearProduct: integer_linear, ConvolutionProduct: integer_convolution}
 """The modules that compute products in integers."""
@@ -318,9 +318,8 @@ class _Backward:
         return grad_a, grad_b, self._bias_gradient(fold_a or fold_b) if of_bias else None
 
     def _folds(self, operand: Operand, scales_along_sum: bool) -> bool:
-        is_rounded = not isinstance(operand.bits, int) or operand.bits > 0
-        rounds = not isinstance(self.bits, int) or self.bits > 0
-        return self.settings.fold and scales_along_sum and is_rounded and rounds
+        both_rounded = not (is_full_precision(operand.bits) or is_full_precision(self.bits))
+        return self.settings.fold and scales_along_sum and both_rounded
 
     def _is_integer(self, operand: Operand, reason: Reason | None) -> bool:
         return reason is None and self.in_integers and operand.in_bytes

@@ -142,8 +142,3 @@ def grid_family(name: str, six_bits: SixBits = "E2M3", errors: Errors = "E4M3") 
     if name not in GRIDS:
         raise ValueError(f"unknown grid {name!r}; {nearest(name, GRIDS)}")
     return GRIDS[name](six_bits, errors)
-
-
-def is_full_precision(bits: Width) -> bool:
-    """Return whether a width is known to be 0; the width in a compiled graph is not known."""
-    return isinstance(bits, int) and bits == 0

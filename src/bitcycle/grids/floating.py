@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from bitcycle.grids.family import LAST, GridFamily, is_full_precision, register_grid
+from bitcycle.grids.family import LAST, GridFamily, register_grid
 from bitcycle.kernels.float_rounding import (
     FORMATS,
     Blocks,
@@ -17,7 +17,7 @@ from bitcycle.kernels.float_rounding import (
     round_to_bfloat16,
     round_to_format,
 )
-from bitcycle.kernels.rounding import Dims, Noise, Width, check_floating
+from bitcycle.kernels.rounding import Dims, Noise, Width, check_floating, is_full_precision
 
 
 class FormattedGrid(GridFamily):

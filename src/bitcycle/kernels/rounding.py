@@ -56,6 +56,11 @@ class Encoded(NamedTuple):
     zero: Tensor
 
 
+def is_full_precision(bits: Width) -> bool:
+    """Return whether a width is known to be 0; the width in a compiled graph is not known."""
+    return isinstance(bits, int) and bits == 0
+
+
 def origin_of(bits: int, symmetric: bool) -> int:
     """Return the code whose value is the zero point of a grid."""
     return 1 << bits - 1 if symmetric else 0
@@ -168,7 +173,7 @@ def check_floating(x: Tensor) -> None:
 
 def _is_unchanged(x: Tensor, bits: Width) -> bool:
     check_floating(x)
-    return (isinstance(bits, int) and bits == 0) or x.numel() == 0
+    return is_full_precision(bits) or x.numel() == 0
 
 
 def _grid(x: Tensor, bits: Width, dims: Dims, symmetric: bool) -> tuple[Tensor, Tensor]:
