@@ -29,8 +29,7 @@ from bitcycle.arithmetic.quantized_product import Widths, simulated_output, widt
 from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.grids.family import LAST
 from bitcycle.kernels.float_rounding import Blocks
-from bitcycle.kernels.noise import noise_of
-from bitcycle.kernels.rounding import Width
+from bitcycle.kernels.rounding import Width, drawn_noise
 
 HADAMARD_BITS = 4
 """The width of grad_output at which operands are rotated."""
@@ -173,8 +172,8 @@ class _Operands:
         noise = next_noise(padded, control, True, bits)
         if isinstance(bits, int) and bits != HADAMARD_BITS:
             return _padded(grad_output, e_dims[0], len(padded)), _padded(operand, dims[0], len(padded)), along
-        draws = noise_of(padded, noise) if isinstance(noise, tuple) else noise
-        assert isinstance(draws, Tensor)
+        draws = drawn_noise(padded, noise)
+        assert draws is not None
         signs = torch.where(draws < 0, -1.0, 1.0)
         matrix = hadamard(size).to(grad_output.device)
         if not isinstance(bits, int):

@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.kernels import native
-from bitcycle.kernels.noise import NoiseKey, noise_of
-from bitcycle.kernels.rounding import NOISE_STEP, Dims, Noise, Width
+from bitcycle.kernels.noise import NoiseKey
+from bitcycle.kernels.rounding import NOISE_STEP, Dims, Noise, Width, drawn_noise
 
 
 class Format(NamedTuple):
@@ -110,7 +110,7 @@ def round_to_format(
         rounded = _round_native(x, format, scaling, blocks, noise)
         if rounded is not None:
             return rounded
-    noise = noise_of(x, noise) if isinstance(noise, tuple) else noise
+    noise = drawn_noise(x, noise)
     values = blocks.split(x.to(torch.float64 if x.dtype is torch.float64 else torch.float32))
     scale = _scale(values, format, scaling)
     units = None if noise is None else blocks.split(noise).to(values.dtype).add_(0.5).mul_(NOISE_STEP)
@@ -168,7 +168,7 @@ def round_to_bfloat16(x: Tensor, noise: Noise = None) -> Tensor:
     """
     if x.dtype is torch.bfloat16:
         return x
-    noise = noise_of(x, noise) if isinstance(noise, tuple) else noise
+    noise = drawn_noise(x, noise)
     if noise is None:
         rounded = x.to(torch.bfloat16).float()
     else:

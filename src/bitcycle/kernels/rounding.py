@@ -61,6 +61,11 @@ def is_full_precision(bits: Width) -> bool:
     return isinstance(bits, int) and bits == 0
 
 
+def drawn_noise(like: Tensor, noise: Noise) -> Tensor | None:
+    """Return noise as integers for a tensor: drawn from its key, or as it is if it was given as integers."""
+    return noise_of(like, noise) if isinstance(noise, tuple) else noise
+
+
 def origin_of(bits: int, symmetric: bool) -> int:
     """Return the code whose value is the zero point of a grid."""
     return 1 << bits - 1 if symmetric else 0
@@ -131,7 +136,7 @@ def encode_in_bytes(
 
 def _round(x: Tensor, bits: Width, dims: Dims, noise: Noise, in_codes: bool, offset: int, symmetric: bool) -> Encoded:
     scale, zero = _grid(x, bits, dims, symmetric)
-    codes = _codes(x, scale, zero, bits, noise_of(x, noise) if isinstance(noise, tuple) else noise, symmetric)
+    codes = _codes(x, scale, zero, bits, drawn_noise(x, noise), symmetric)
     all_on_grid = _all_have_a_grid(scale, bits)
     in_bytes = in_codes and isinstance(bits, int) and bits <= BYTE_BITS and (all_on_grid or scale.device.type != "cpu")
     stored = None
