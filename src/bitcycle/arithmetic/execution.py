@@ -146,7 +146,10 @@ def why_simulated(execution: Execution, *operands: Tensor) -> Reason | None:
             return Reason.EMPTY
         if execution is Execution.FASTEST and not native.takes(x):
             return Reason.DEVICE
-    device = operands[0].device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return Reason.AUTOCAST
-    return None
+    return Reason.AUTOCAST if is_autocast_enabled(operands[0]) else None
+
+
+def is_autocast_enabled(x: Tensor) -> bool:
+    """Return whether autocast applies to products of a tensor; it does not on devices that do not know it."""
+    device = x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bitcycle.arithmetic import integer_convolution, integer_linear
 from bitcycle.arithmetic.control import BACKWARD, Slots, read, read_precision
-from bitcycle.arithmetic.execution import Execution, Means, Reason
+from bitcycle.arithmetic.execution import Execution, Means, Reason, is_autocast_enabled
 from bitcycle.arithmetic.folding import add_to_rows, fold_a, fold_b, folds_a, folds_b
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid, share_weight, shared_weight
@@ -234,9 +234,8 @@ def _forward(
 
 def simulated_output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
     """Return a product of operands that are on their grids, in the type of autocast if that is enabled."""
-    device = a.device.type
-    if a.dtype is not torch.float64 and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
+    if a.dtype is not torch.float64 and is_autocast_enabled(a):
+        dtype = torch.get_autocast_dtype(a.device.type)
         a, b, bias = a.to(dtype), b.to(dtype), bias if bias is None else bias.to(dtype)
     return product.output(a, b, bias)
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from bitcycle.arithmetic import LinearProduct, OperandSpec, Role, round_operand
+from bitcycle.arithmetic.execution import is_autocast_enabled
 from bitcycle.arithmetic.lstm_sequence import lstm_sequence
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.recipe import Recipe
@@ -205,7 +206,7 @@ class QuantizedRecurrent(LinearLayer):
             and all(gates.dtype is x.dtype for x in (*initial, self.weight_hh_l0))  # type: ignore[attr-defined]
             and not torch.compiler.is_compiling()
             and not current_observers()
-            and not torch.is_autocast_enabled(gates.device.type)
+            and not is_autocast_enabled(gates)
         )
 
     def _whole_sequence(self, gates: Tensor, initial: State, name: str, reverse: bool) -> tuple[Tensor, State]:
