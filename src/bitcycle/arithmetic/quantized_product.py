@@ -66,13 +66,13 @@ def quantized_product(
     settings = site.settings
     widths = widths_of(site.control, slots, a_spec, b_spec)
     if torch.compiler.is_compiling():
-        means = _COMPILED
+        means = _SIMULATED
     else:
         means = site.means = means_of(product, a, b, a_spec, b_spec, widths, settings)
     if not torch.is_grad_enabled():
-        by_channel = _uses_channels_last(product, means, a, b, widths)
+        channels_last = _uses_channels_last(product, means, a, b, widths)
         operands = (a, b, bias, widths, a_spec, b_spec)
-        return _forward(product, means, settings.grid, *operands, by_channel, False, False)[0]
+        return _forward(product, means, settings.grid, *operands, channels_last, False, False)[0]
     out = _QuantizedProduct.apply(a, b, bias, site.control, slots, product, a_spec, b_spec, settings, means)
     assert isinstance(out, Tensor)
     return out
@@ -100,7 +100,7 @@ class _QuantizedProduct(torch.autograd.Function):
             needed and _saves_codes(x, settings, means) for needed, x in ((b_needs_grad, a), (a_needs_grad, b))
         )
         widths = widths_of(control, slots, a_spec, b_spec)
-        ctx.by_channel = _uses_channels_last(product, means, a, b, widths)
+        ctx.channels_last = _uses_channels_last(product, means, a, b, widths)
         out, on_grid_a, on_grid_b = _forward(
             product,
             means,
@@ -111,7 +111,7 @@ class _QuantizedProduct(torch.autograd.Function):
             widths,
             a_spec,
             b_spec,
-            ctx.by_channel,
+            ctx.channels_last,
             save_a,
             save_b,
         )
@@ -122,7 +122,7 @@ class _QuantizedProduct(torch.autograd.Function):
         ctx.grids = [None if each is None else (each.bits, each.offset, each.symmetric) for each in saved]
         ctx.specs = a_spec, b_spec
         ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
-        ctx.channels_last = has_channels_last(a) or has_channels_last(b)
+        ctx.results_channels_last = has_channels_last(a) or has_channels_last(b)
         return out.detach()  # autograd forbids later operations to change a view in place
 
     @staticmethod
@@ -154,7 +154,7 @@ def widths_of(control: Tensor, slots: Slots, a_spec: OperandSpec, b_spec: Operan
     return Widths(precision.width(a_spec.role), precision.width(b_spec.role), precision.strength)
 
 
-_COMPILED = Means.simulated(Reason.NOT_ASKED)
+_SIMULATED = Means.simulated(Reason.NOT_ASKED)
 
 
 def means_of(
@@ -168,7 +168,7 @@ def means_of(
 ) -> Means:
     """Return how the three products of a site are computed."""
     if settings.execution is Execution.SIMULATED or not (isinstance(widths.a, int) and isinstance(widths.b, int)):
-        return _COMPILED
+        return _SIMULATED
     if widths.a == 0 or widths.b == 0:
         return Means.simulated(Reason.FULL_PRECISION if widths.a == widths.b else Reason.ONE_FULL)
     if not widths.strength_is_full:
@@ -192,13 +192,13 @@ def _forward(
     widths: Widths,
     a_spec: OperandSpec,
     b_spec: OperandSpec,
-    by_channel: bool,
+    channels_last: bool,
     save_a: bool,
     save_b: bool,
 ) -> tuple[Tensor, Operand, Operand]:
     """Compute the product. Return it with its operands, which have codes if those are to be saved."""
     in_integers = means.output is None
-    needs_codes = in_integers or by_channel
+    needs_codes = in_integers or channels_last
     strength = widths.strength
     on_grid_a = put_on_grid(
         a,
@@ -207,7 +207,7 @@ def _forward(
         strength=strength,
         values=not needs_codes,
         codes=needs_codes or save_a,
-        channels_last=by_channel,
+        channels_last=channels_last,
         grid=grid,
     )
     shares = save_b and isinstance(widths.b, int) and widths.strength_is_full and not torch.compiler.is_compiling()
@@ -220,16 +220,16 @@ def _forward(
         )
         if shares:
             share_weight(b, on_grid_b, widths.b, b_spec, grid)
-    channels_last = has_channels_last(a) or has_channels_last(b)  # as torch decides
+    results_channels_last = has_channels_last(a) or has_channels_last(b)  # as torch decides
     # A bias of another type is left to torch, which refuses it.
     same_type = bias is None or bias.dtype is a.dtype
     if in_integers and same_type and on_grid_a.in_bytes and on_grid_b.in_bytes:
-        on_grid_a.results_channels_last = channels_last
+        on_grid_a.results_channels_last = results_channels_last
         out = IN_INTEGERS[type(product)].output(product, on_grid_a, on_grid_b, bias)
     else:
         out = simulated_output(product, on_grid_a.values(), on_grid_b.values(), bias)
     on_grid_a.known_values = on_grid_b.known_values = on_grid_a.pixel_sums = None
-    return _in_layout(out, by_channel, channels_last), on_grid_a, on_grid_b
+    return _in_layout(out, channels_last, results_channels_last), on_grid_a, on_grid_b
 
 
 def simulated_output(product: Product, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
@@ -251,7 +251,7 @@ def _uses_channels_last(product: Product, means: Means, a: Tensor, b: Tensor, wi
     """
     if not isinstance(product, ConvolutionProduct) or not widths.both_in_bytes:
         return False
-    if any(reason is None for reason in means):
+    if None in means:
         return True
     if product.has_windows_of_padding(b.shape):
         return False
@@ -259,11 +259,11 @@ def _uses_channels_last(product: Product, means: Means, a: Tensor, b: Tensor, wi
     return a.dim() == 4 and native.takes(a) and len(a) * out_pixels * b.numel() >= LARGE
 
 
-def _in_layout(images: Tensor, by_channel: bool, channels_last: bool) -> Tensor:
+def _in_layout(images: Tensor, channels_last: bool, results_channels_last: bool) -> Tensor:
     """Return a result that was computed with channels last in the memory layout that torch would give it."""
-    if not by_channel:
+    if not channels_last:
         return images
-    return to_channels_last(images) if channels_last else to_contiguous(images)
+    return to_channels_last(images) if results_channels_last else to_contiguous(images)
 
 
 def _parts(operand: Operand | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -286,35 +286,31 @@ class _Backward:
         self.grad_output = grad_output
         self.bits = read(ctx.control, BACKWARD)
         self.in_integers = isinstance(self.bits, int) and 0 < self.bits <= BYTE_BITS
-        self.by_channel = ctx.by_channel and self.in_integers
+        self.channels_last = ctx.channels_last and self.in_integers
         self.rounded: Operand | None = None
 
     def gradients(self, a: Operand | None, b: Operand | None, of_bias: bool) -> tuple[Tensor | None, ...]:
         """Return the gradients of both operands and of the bias, as far as they are needed."""
         a_spec, b_spec = self.ctx.specs
-        fold_a = a is not None and self._folds(a, folds_a(self.product, a_spec))
-        fold_b = b is not None and self._folds(b, folds_b(self.product, b_spec))
-        in_a = b is not None and self._is_integer(b, self.means.input_gradient)
-        in_b = a is not None and self._is_integer(a, self.means.weight_gradient)
-        plain = [(b, fold_b, in_a), (a, fold_a, in_b)]
-        wants_plain = any(operand is not None and not folded for operand, folded, _ in plain)
-        if wants_plain or (of_bias and not (fold_a or fold_b)):
-            wants_values = any(operand is not None and not folded and not integer for operand, folded, integer in plain)
-            no_product = a is None and b is None
-            self.rounded = self._round(
-                self.grad_output,
-                values=wants_values or no_product,
-                codes=any(not folded and integer for _, folded, integer in plain),
-            )
-        simulated = not (fold_a or fold_b or in_a or in_b)
+        a_folds = a is not None and self._folds(a, folds_a(self.product, a_spec))
+        b_folds = b is not None and self._folds(b, folds_b(self.product, b_spec))
+        grad_a_in_integers = b is not None and self._is_integer(b, self.means.input_gradient)
+        grad_b_in_integers = a is not None and self._is_integer(a, self.means.weight_gradient)
+        products = [(b, b_folds, grad_a_in_integers), (a, a_folds, grad_b_in_integers)]
+        # Products that fold scales round a grad_output of their own. The others share one.
+        in_integers = [integer for operand, folds, integer in products if operand is not None and not folds]
+        if in_integers or (of_bias and not (a_folds or b_folds)):
+            wants_values = not in_integers or not all(in_integers)
+            self.rounded = self._round(self.grad_output, values=wants_values, codes=any(in_integers))
+        simulated = not (a_folds or b_folds or grad_a_in_integers or grad_b_in_integers)
         grad_a: Tensor | None
         grad_b: Tensor | None
         if simulated and a is not None and b is not None and isinstance(self.product, ConvolutionProduct):
             grad_a, grad_b = self._both_gradients(a, b)
         else:
-            grad_a = None if b is None else self._input_gradient(b, fold_b, in_a)
-            grad_b = None if a is None else self._weight_gradient(a, fold_a, in_b)
-        return grad_a, grad_b, self._bias_gradient(fold_a or fold_b) if of_bias else None
+            grad_a = None if b is None else self._input_gradient(b, b_folds, grad_a_in_integers)
+            grad_b = None if a is None else self._weight_gradient(a, a_folds, grad_b_in_integers)
+        return grad_a, grad_b, self._bias_gradient(a_folds or b_folds) if of_bias else None
 
     def _folds(self, operand: Operand, scales_along_sum: bool) -> bool:
         both_rounded = not (is_full_precision(operand.bits) or is_full_precision(self.bits))
@@ -327,24 +323,24 @@ class _Backward:
         """Put grad_output on its grid, one for the tensor, with the next noise of the site."""
         bits = self.bits
         noise = next_noise(grad_output, self.control, self.settings.stochastic, bits)
-        by_channel = self.by_channel and (codes or not has_channels_last(grad_output))
+        channels_last = self.channels_last and (codes or not has_channels_last(grad_output))
         rounded = put_on_grid(
             grad_output,
             bits,
             noise=noise,
-            values=values and not by_channel,
-            codes=codes or by_channel,
-            channels_last=by_channel,
+            values=values and not channels_last,
+            codes=codes or channels_last,
+            channels_last=channels_last,
             grid=self.settings.grid,
         )
-        rounded.results_channels_last = self.ctx.channels_last
+        rounded.results_channels_last = self.ctx.results_channels_last
         return rounded
 
     def _both_gradients(self, a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
         assert self.rounded is not None
         e = self.rounded.values()
         grad_a, grad_b = self.product.both_gradients(e, a.values().to(e.dtype), b.values().to(e.dtype))
-        grad_a = _in_layout(grad_a, self.ctx.by_channel, self.ctx.channels_last)
+        grad_a = _in_layout(grad_a, self.ctx.channels_last, self.ctx.results_channels_last)
         return grad_a.to(self.ctx.a_dtype), grad_b.to(self.ctx.b_dtype)
 
     def _input_gradient(self, b: Operand, folded: bool, in_integers: bool) -> Tensor:
@@ -355,7 +351,7 @@ class _Backward:
             scaled, row_bias = fold_b(product, self.grad_output, scale, middle, a_shape, self.ctx.b_shape)
             e = self._round(scaled, not in_integers, in_integers)
         gradient = self._multiply("input_gradient", e, b, a_shape, row_bias, in_integers)
-        return _in_layout(gradient, self.ctx.by_channel, self.ctx.channels_last).to(self.ctx.a_dtype)
+        return _in_layout(gradient, self.ctx.channels_last, self.ctx.results_channels_last).to(self.ctx.a_dtype)
 
     def _weight_gradient(self, a: Operand, folded: bool, in_integers: bool) -> Tensor:
         row_bias = None
