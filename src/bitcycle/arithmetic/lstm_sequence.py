@@ -15,7 +15,6 @@ from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_ou
 from bitcycle.arithmetic.operands import Operand, OperandSpec, put_on_grid
 from bitcycle.arithmetic.precision import Strength
 from bitcycle.arithmetic.site import Settings, Site
-from bitcycle.grids.symmetric import SymmetricGrid
 from bitcycle.kernels.rounding import Width
 
 
@@ -94,9 +93,9 @@ class _LSTMSequence(torch.autograd.Function):
                     rounded.codes = rounded.scale = rounded.zero = state.clone()
                 on_grid.append(rounded)
         if needs_grad:
-            saved = [part for each in on_grid for part in (each.codes, each.scale, each.zero)]
+            saved = [tensor for each in on_grid for tensor in each.tensors()]
             ctx.save_for_backward(activated, cells, tanh_cells, weight, *saved)
-            ctx.grids = [(each.bits, each.offset) for each in on_grid]
+            ctx.grids = [each.numbers() for each in on_grid]
             ctx.control, ctx.settings = control, settings
         return states, cells[-1].clone()
 
@@ -128,13 +127,9 @@ class _LSTMSequence(torch.autograd.Function):
                 torch.mm(error, weight, out=grad_h)
         grad_weight = None
         if ctx.needs_input_grad[3]:
-            on_grid = zip(saved[::3], saved[1::3], saved[2::3], ctx.grids, strict=True)
-            symmetric = isinstance(ctx.settings.grid, SymmetricGrid)
-            operands = [
-                Operand(codes, s, z, bits, offset, cells.dtype, symmetric=symmetric)
-                for codes, s, z, (bits, offset) in on_grid
-            ]
-            rows = torch.cat([operand.values() for operand in operands])
+            tensors = zip(saved[::3], saved[1::3], saved[2::3], strict=True)
+            on_grid = (Operand.restored(*each, cells.dtype) for each in zip(tensors, ctx.grids, strict=True))
+            rows = torch.cat([operand.values() for operand in on_grid])
             grad_weight = rounded.flatten(0, 1).t().mm(rows)
         # grad_output of the site is rounded; the gradient that goes on to the product with the input is not.
         grad_bias = rounded.sum((0, 1)) if ctx.needs_input_grad[4] else None

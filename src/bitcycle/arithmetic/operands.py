@@ -85,6 +85,22 @@ class Operand:
             self.known_values = decode(self.codes, self.scale, self.zero, self.dtype, self.offset, self.origin)
         return self.known_values
 
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the tensors that autograd saves of an operand; see :meth:`restored`."""
+        return self.codes, self.scale, self.zero
+
+    def numbers(self) -> tuple[Width, int, bool]:
+        """Return what else a backward pass needs to know of its grids."""
+        return self.bits, self.offset, self.symmetric
+
+    @classmethod
+    def restored(
+        cls, tensors: tuple[Tensor, Tensor, Tensor], numbers: tuple[Width, int, bool], dtype: torch.dtype
+    ) -> Operand:
+        """Return an operand from its :meth:`tensors` and :meth:`numbers`, without the values that were known."""
+        (codes, scale, zero), (bits, offset, symmetric) = tensors, numbers
+        return cls(codes, scale, zero, bits, offset, dtype, symmetric=symmetric)
+
     def grid(self) -> Grid:
         """Return the grids of the codes, one after the other."""
         return Grid(self.scale.reshape(-1), self.zero.reshape(-1), self.offset - self.origin)

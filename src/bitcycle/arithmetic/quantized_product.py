@@ -116,10 +116,10 @@ class _QuantizedProduct(torch.autograd.Function):
             save_b,
         )
         saved = [on_grid_a if b_needs_grad else None, on_grid_b if a_needs_grad else None]
-        ctx.save_for_backward(*_parts(saved[0]), *_parts(saved[1]))
+        ctx.save_for_backward(*_tensors(saved[0]), *_tensors(saved[1]))
         ctx.product, ctx.settings, ctx.control, ctx.means = product, settings, control, means
         ctx.weight = on_grid_b  # other products may share it until backward
-        ctx.grids = [None if each is None else (each.bits, each.offset, each.symmetric) for each in saved]
+        ctx.grids = [None if each is None else each.numbers() for each in saved]
         ctx.specs = a_spec, b_spec
         ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
         ctx.results_channels_last = has_channels_last(a) or has_channels_last(b)
@@ -130,8 +130,8 @@ class _QuantizedProduct(torch.autograd.Function):
         refuse_second_order()
         ctx.weight = None
         saved = ctx.saved_tensors
-        a = _restored(saved[:3], ctx.grids[0], ctx.a_dtype)
-        b = _restored(saved[3:], ctx.grids[1], ctx.b_dtype)
+        a = None if ctx.grids[0] is None else Operand.restored(saved[:3], ctx.grids[0], ctx.a_dtype)
+        b = None if ctx.grids[1] is None else Operand.restored(saved[3:], ctx.grids[1], ctx.b_dtype)
         grad_a, grad_b, grad_bias = _Backward(ctx, grad_output).gradients(a, b, ctx.needs_input_grad[2])
         return grad_a, grad_b, grad_bias, *(None for _ in range(7))
 
@@ -266,15 +266,8 @@ def _in_layout(images: Tensor, channels_last: bool, results_channels_last: bool)
     return to_channels_last(images) if results_channels_last else to_contiguous(images)
 
 
-def _parts(operand: Operand | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    return (None, None, None) if operand is None else (operand.codes, operand.scale, operand.zero)
-
-
-def _restored(saved: tuple[Any, ...], grid: tuple[Width, int, bool] | None, dtype: torch.dtype) -> Operand | None:
-    if grid is None:
-        return None
-    (codes, scale, zero), (bits, offset, symmetric) = saved, grid
-    return Operand(codes, scale, zero, bits, offset, dtype, symmetric=symmetric)
+def _tensors(operand: Operand | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    return (None, None, None) if operand is None else operand.tensors()
 
 
 class _Backward:
