@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -147,9 +148,8 @@ class Schedule(ABC):
         """Return the widths at every step; :data:`FULL` stands for full precision."""
         total = positive(total, "total")
         widths = np.empty(total, dtype=np.int64)
-        for start in range(0, total, BLOCK):
-            steps = np.arange(start, min(start + BLOCK, total), dtype=np.int64)
-            widths[start : start + BLOCK] = self.widths(steps, total)
+        for steps in blocks_of_steps(0, total):
+            widths[steps] = self.widths(steps, total)
         return widths
 
     def histogram(self, total: int, stop: int | None = None) -> dict[Bits, int]:
@@ -194,8 +194,7 @@ class Schedule(ABC):
             The number of steps at each width; :data:`FULL` stands for full precision.
         """
         counts: Counter[int] = Counter()
-        for first in range(start, stop, BLOCK):
-            steps = np.arange(first, min(first + BLOCK, stop), dtype=np.int64)
+        for steps in blocks_of_steps(start, stop):
             found, numbers = np.unique(self.widths(steps, total), return_counts=True)
             counts.update(dict(zip(found.tolist(), numbers.tolist(), strict=True)))
         return counts
@@ -322,6 +321,17 @@ def group_of(saving: float, possible: float) -> Group | None:
         return None
     share = saving / possible
     return Group.LARGE if share > 2 / 3 else Group.MEDIUM if share > 1 / 3 else Group.SMALL
+
+
+def blocks_of_steps(start: int, stop: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the steps from ``start`` up to, but not including, ``stop``, at most :data:`BLOCK` at once."""
+    for first in range(start, stop, BLOCK):
+        yield np.arange(first, min(first + BLOCK, stop), dtype=np.int64)
+
+
+def array_width(bits: Bits) -> int:
+    """Return bits as an array of widths writes them: full precision is :data:`FULL`."""
+    return FULL if bits is None else bits
 
 
 def width_of(bits: Bits) -> int:

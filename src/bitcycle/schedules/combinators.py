@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.text import shown
-from bitcycle.schedules.base import FULL, MOST_STEPS, Bits, Schedule, check_extent, checked_bits, whole, width_of
+from bitcycle.schedules.base import MOST_STEPS, Bits, Schedule, array_width, check_extent, checked_bits, whole, width_of
 
 Moment = int | float
 """A step, or a fraction of training."""
@@ -70,7 +70,7 @@ class Window:
     @property
     def width(self) -> int:
         """The bits as an array of widths writes them."""
-        return FULL if self.bits is None else self.bits
+        return array_width(self.bits)
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,7 @@ class Delay(Schedule):
         return min(held, total - 1)
 
     def _held_width(self, rest: int) -> int:
-        q_max = self.then.limits(rest)[1]
-        return FULL if q_max is None else q_max
+        return array_width(self.then.limits(rest)[1])
 
     def __str__(self) -> str:
         return f"delay({self.hold!r}, {self.then})"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.text import shown
-from bitcycle.schedules.base import FULL, MOST_BITS, Bits, Schedule, checked_bits
+from bitcycle.schedules.base import MOST_BITS, Bits, Schedule, array_width, checked_bits
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,13 @@ class Constant(Schedule):
         object.__setattr__(self, "bits", checked_bits(self.bits))
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-        return np.full(steps.shape, self._width, dtype=np.int64)
+        return np.full(steps.shape, array_width(self.bits), dtype=np.int64)
 
     def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        return Counter({self._width: max(0, stop - start)})
+        return Counter({array_width(self.bits): max(0, stop - start)})
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.bits, self.bits
-
-    @property
-    def _width(self) -> int:
-        return FULL if self.bits is None else self.bits
 
     def __str__(self) -> str:
         return "full" if self.bits is None else f"static:{self.bits}"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import shown
-from bitcycle.schedules.base import FULL, Bits, Schedule, checked_bits
+from bitcycle.schedules.base import Bits, Schedule, array_width, checked_bits
 
 Function = Callable[[int, int], Bits]
 
@@ -96,8 +96,8 @@ class Custom(Schedule):
         return ascending[0], ascending[-1]
 
     def _width(self, step: int, total: int) -> int:
-        bits = checked_bits(self.function(step, total), f"the value of {self.name} at step {step} of {total}")
-        return FULL if bits is None else bits
+        what = f"the value of {self.name} at step {step} of {total}"
+        return array_width(checked_bits(self.function(step, total), what))
 
     def __str__(self) -> str:
         return f"call:{self.name}"

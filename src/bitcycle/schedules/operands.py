@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from bitcycle._support.text import shown
 from bitcycle.schedules.base import (
-    BLOCK,
     FULL,
     FULL_WIDTH,
     Bits,
     Group,
     Schedule,
+    blocks_of_steps,
     checked_bits,
     group_of,
     positive,
@@ -163,8 +163,7 @@ backward=None, strength=1.0))
             for bits, n in self.weights.histogram(total).items():
                 counts[self._with_backward(bits, bits, strength, 0, total).counted()] += n
             return dict(counts)
-        for first in range(0, total, BLOCK):
-            steps = np.arange(first, min(first + BLOCK, total), dtype=np.int64)
+        for steps in blocks_of_steps(0, total):
             for (w, a, g), n in zip(*self._combinations(steps, total), strict=True):
                 counts[w, a, g] += n
         return dict(counts)
@@ -196,8 +195,7 @@ backward=None, strength=1.0))
         """Return the mean strength over training."""
         if isinstance(self.strength, Level):
             return self.strength.value
-        blocks = (np.arange(first, min(first + BLOCK, total), dtype=np.int64) for first in range(0, total, BLOCK))
-        return sum(float(self.strength.values(steps, total).sum()) for steps in blocks) / total
+        return sum(float(self.strength.values(steps, total).sum()) for steps in blocks_of_steps(0, total)) / total
 
     def _cost(self, total: int) -> int:
         return sum((w * a + g * w + g * a) * n for (w, a, g), n in self.histogram(total).items())
