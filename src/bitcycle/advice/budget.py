@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -116,12 +117,10 @@ def _sharpened(budget: float, space: SearchSpace) -> Schedule | None:
     def sharper(thousandths: int) -> Schedule:
         return space.complete(f"RTH:constant={thousandths / 1000}")
 
-    if space.saving(sharper(high)) < budget:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if space.saving(sharper(middle)) >= budget else (middle + 1, high)
-    return sharper(high)
+    def reaches(thousandths: int) -> bool:
+        return space.saving(sharper(thousandths)) >= budget
+
+    return sharper(low + bisect_left(range(low, high), True, key=reaches)) if reaches(high) else None
 
 
 def _reasons(s: Schedule, budget: float, space: SearchSpace) -> list[str]:

@@ -4,6 +4,7 @@ the evidence does not contradict them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Container
 from dataclasses import dataclass
 from enum import StrEnum
@@ -258,13 +259,11 @@ def mixture(space: SearchSpace, saving: float) -> Schedule | None:
     def mixed(thousandths: int) -> Schedule:
         return schedule(f"static:{thousandths / 1000:g}")
 
+    def too_wide(thousandths: int) -> bool:
+        return space.saving(mixed(thousandths)) < saving
+
     low, high = 1000 * space.q_min, 1000 * space.q_max
-    if space.saving(mixed(low)) < saving:
-        return None
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if space.saving(mixed(middle)) >= saving else (low, middle - 1)
-    return mixed(low)
+    return None if too_wide(low) else mixed(low + bisect_left(range(low + 1, high + 1), True, key=too_wide))
 
 
 def position(goal: str, domain: str | None, alternatives: Container[Position]) -> tuple[Position, list[str]]:

@@ -261,10 +261,10 @@ class Schedule(ABC):
         """
         _, high, backward = self._widths_to_count(total, backward_bits)
         cost = sum(
-            _step_cost(width_of(bits), FULL_WIDTH if bits is None and backward_bits == "max" else backward) * n
+            step_cost(width_of(bits), FULL_WIDTH if bits is None and backward_bits == "max" else backward) * n
             for bits, n in self.histogram(total).items()
         )
-        return cost / (total * _step_cost(high if against is None else positive(against, "against"), backward))
+        return cost / (total * step_cost(high if against is None else positive(against, "against"), backward))
 
     def saving(self, total: int, backward_bits: Bits | str = "max", against: int | None = None) -> float:
         """Return the share of the cost of static training that the schedule saves: ``1 - relative_cost``.
@@ -305,7 +305,7 @@ class Schedule(ABC):
         """
         saving = self.saving(total, backward_bits)
         low, high, backward = self._widths_to_count(total, backward_bits)
-        return group_of(saving, 1 - _step_cost(low, backward) / _step_cost(high, backward))
+        return group_of(saving, 1 - step_cost(low, backward) / step_cost(high, backward))
 
     def _widths_to_count(self, total: int, backward_bits: Bits | str) -> tuple[int, int, int]:
         """Return q_min, the largest integer width and the gradient bits as numbers."""
@@ -373,5 +373,6 @@ def check_extent(combined: Schedule) -> None:
         raise ValueError(f"a spec may have {MOST_CHARACTERS:,} characters at most, this schedule needs {characters:,}")
 
 
-def _step_cost(width: int, backward: int) -> int:
+def step_cost(width: int, backward: int) -> int:
+    """Return the BitOps of a multiply-accumulate in a step: ``q^2 + 2 q b``, with ``b`` the gradient bits."""
     return width * width + 2 * width * backward

@@ -13,13 +13,14 @@ Each has one parameter, which :func:`match` solves for.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 from itertools import combinations_with_replacement
 
 from bitcycle._support.text import shown
-from bitcycle.schedules.base import Bits, Schedule, positive, width_of
+from bitcycle.schedules.base import Bits, Schedule, positive, step_cost, width_of
 from bitcycle.schedules.combinators import Deficit, Window
 from bitcycle.schedules.constant import DECIMALS, Constant, Mixed
 
@@ -125,13 +126,7 @@ def _solved_window(kind: Control, q_min: int, q_max: int, total: int, target: fl
 
 def _first(start: int, stop: int, reached: Callable[[int], bool]) -> int:
     """Return the first integer from ``start`` that has reached something, at most ``stop``."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if reached(middle):
-            stop = middle
-        else:
-            start = middle + 1
-    return start
+    return start + bisect_left(range(start, stop), True, key=reached)
 
 
 def _closest(candidates: list[Schedule], target: float, price: CostOf) -> Schedule:
@@ -141,11 +136,7 @@ def _closest(candidates: list[Schedule], target: float, price: CostOf) -> Schedu
 def _step_costs(total: int, backward_bits: Bits | str) -> CostOf:
     assert not isinstance(backward_bits, str)
     backward = width_of(backward_bits)
-    return lambda s: sum(n * (q * q + 2 * q * backward) for q, n in _widths(s, total))
-
-
-def _widths(s: Schedule, total: int) -> list[tuple[int, int]]:
-    return [(width_of(bits), n) for bits, n in s.histogram(total).items()]
+    return lambda s: sum(n * step_cost(width_of(bits), backward) for bits, n in s.histogram(total).items())
 
 
 def _control_named(name: Control | str) -> Control:
