@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from bitcycle.schedules.base import MOST_STEPS, Bits, Schedule, array_width, che
 
 Moment = int | float
 """A step, or a fraction of training."""
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -219,14 +221,12 @@ class Join(Schedule):
     at: tuple[Moment, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", alike(self.at, "the boundaries of a join"))
         if len(self.parts) < 2 or len(self.at) != len(self.parts) - 1:
             raise ValueError(
                 "a join needs one boundary between every two schedules, as in join(static:8, 0.5, static:4), "
                 f"got {len(self.parts)} schedules and {len(self.at)} boundaries"
             )
-        if any(later <= earlier for earlier, later in pairwise(self.at)):
-            raise ValueError(f"the boundaries of a join must be ascending, got {_listed(self.at)}")
+        object.__setattr__(self, "at", boundaries_of_join(self.at))
         check_extent(self)
 
     @property
@@ -235,7 +235,7 @@ class Join(Schedule):
 
     def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
         widths = np.empty_like(steps)
-        for part, start, stop in self._stretches(total):
+        for part, start, stop in stretches(self.parts, self.at, total):
             inside = (steps >= start) & (steps < stop)
             if inside.any():
                 widths[inside] = part.widths(steps[inside] - start, stop - start)
@@ -243,22 +243,15 @@ class Join(Schedule):
 
     def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
         counts: Counter[int] = Counter()
-        for part, first, last in self._stretches(total):
+        for part, first, last in stretches(self.parts, self.at, total):
             begin, end = max(start, first), min(stop, last)
             if begin < end:
                 counts.update(part.count_widths(begin - first, end - first, last - first))
         return counts
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        stretches = (stretch for stretch in self._stretches(total) if stretch[2] > stretch[1])
-        return _span(*(bits for part, start, stop in stretches for bits in part.limits(stop - start)))
-
-    def _stretches(self, total: int) -> list[tuple[Schedule, int, int]]:
-        """Return each schedule with its first step and the first step after it."""
-        inner = [step_of(moment, total) for moment in self.at]
-        if inner[-1] > total:
-            raise ValueError(f"the boundary {inner[-1]} of a join is outside a run of {total} steps")
-        return list(zip(self.parts, [0, *inner], [*inner, total], strict=True))
+        followed = (stretch for stretch in stretches(self.parts, self.at, total) if stretch[2] > stretch[1])
+        return _span(*(bits for part, start, stop in followed for bits in part.limits(stop - start)))
 
     def __str__(self) -> str:
         rest = "".join(f", {moment!r}, {part}" for moment, part in zip(self.at, self.parts[1:], strict=True))
@@ -289,6 +282,22 @@ def alike(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:
     if any(isinstance(moment, int) and moment > 1 for moment in checked):
         raise ValueError(f"{what} must be all steps or all fractions, got {_listed(checked)}")
     return tuple(float(moment) for moment in checked)
+
+
+def boundaries_of_join(at: tuple[Moment, ...]) -> tuple[Moment, ...]:
+    """Return the moments between the parts of a join, which must be alike and ascending."""
+    checked = alike(at, "the boundaries of a join")
+    if any(later <= earlier for earlier, later in pairwise(checked)):
+        raise ValueError(f"the boundaries of a join must be ascending, got {_listed(checked)}")
+    return checked
+
+
+def stretches(parts: tuple[Part, ...], at: tuple[Moment, ...], total: int) -> list[tuple[Part, int, int]]:
+    """Return each part of a join with its first step and the first step after it."""
+    inner = [step_of(moment, total) for moment in at]
+    if inner[-1] > total:
+        raise ValueError(f"the boundary {inner[-1]} of a join is outside a run of {total} steps")
+    return list(zip(parts, [0, *inner], [*inner, total], strict=True))
 
 
 def _listed(moments: tuple[Moment, ...]) -> str:

@@ -57,8 +57,10 @@ class Shape:
             return cycles % 2 == 1
         return np.full(cycles.shape, self.rising is Rising.EVERY)
 
-    def __call__(self, g: Callable[[Floats], Floats], rising: Booleans, z: Floats) -> Floats:
-        """Return f: the profile at ``z`` where cycles rise, its reflection where they fall."""
+    def __call__(self, g: Callable[[Floats], Floats], cycles: int, steps: Integers, total: int) -> Floats:
+        """Return f at the given steps: the profile where cycles rise, its reflection where they fall."""
+        cycle, remainder = np.divmod(steps * cycles, total)
+        rising, z = self.rises(cycle), remainder / total
         if self.mirror is Mirror.TIME:
             return g(np.where(rising, z, 1 - z))
         up = g(z)
@@ -211,9 +213,7 @@ class Cyclic(Schedule):
         return counts.tolist()
 
     def _unrounded(self, steps: Integers, total: int) -> Floats:
-        cycle, remainder = np.divmod(steps * self.cycles, total)
-        shape = SHAPES[self.shape]
-        f = shape(self.profile, shape.rises(cycle), remainder / total)
+        f = SHAPES[self.shape](self.profile, self.cycles, steps, total)
         return self.q_min + (self.q_max - self.q_min) * f
 
     def __str__(self) -> str:

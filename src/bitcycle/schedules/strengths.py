@@ -20,7 +20,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 
 from bitcycle._support.text import shown
 from bitcycle.schedules.base import MOST_CHARACTERS, MOST_CYCLES, MOST_DEPTH, positive, whole
-from bitcycle.schedules.combinators import Moment, alike, step_of
+from bitcycle.schedules.combinators import Moment, boundaries_of_join, stretches
 from bitcycle.schedules.custom import Custom
 from bitcycle.schedules.cyclic import SHAPES, Rising
 from bitcycle.schedules.profiles import Profile
@@ -125,9 +124,7 @@ class Curve(StrengthSchedule):
             raise ValueError(f"a triangular strength needs an even number of cycles, got {self.cycles}")
 
     def values(self, steps: NDArray[np.int64], total: int) -> NDArray[np.float64]:
-        cycle, remainder = np.divmod(steps * self.cycles, total)
-        shape = SHAPES[self.shape]
-        f = shape(self.profile, shape.rises(cycle), remainder / total)
+        f = SHAPES[self.shape](self.profile, self.cycles, steps, total)
         return np.clip(self.low + (self.high - self.low) * f, self.low, self.high)
 
     def __str__(self) -> str:
@@ -148,9 +145,7 @@ class Joined(StrengthSchedule):
     def __post_init__(self) -> None:
         if len(self.parts) < 2 or len(self.at) != len(self.parts) - 1:
             raise ValueError("a join of strengths needs one moment between every two, as in join(linear-rise, 0.5, 1)")
-        object.__setattr__(self, "at", alike(self.at, "the boundaries of a join"))
-        if any(later <= earlier for earlier, later in pairwise(self.at)):
-            raise ValueError(f"the boundaries of a join must be ascending, got {shown(self.at)[1:-1]}")
+        object.__setattr__(self, "at", boundaries_of_join(self.at))
         if self.depth > MOST_DEPTH or len(str(self)) > MOST_CHARACTERS:
             raise ValueError(f"a strength may be nested {MOST_DEPTH} deep and be {MOST_CHARACTERS:,} characters long")
 
@@ -159,11 +154,8 @@ class Joined(StrengthSchedule):
         return 1 + max(part.depth for part in self.parts)
 
     def values(self, steps: NDArray[np.int64], total: int) -> NDArray[np.float64]:
-        inner = [step_of(moment, total) for moment in self.at]
-        if inner[-1] > total:
-            raise ValueError(f"the boundary {inner[-1]} of a join is outside a run of {total} steps")
         values = np.empty(steps.shape)
-        for part, start, stop in zip(self.parts, [0, *inner], [*inner, total], strict=True):
+        for part, start, stop in stretches(self.parts, self.at, total):
             inside = (steps >= start) & (steps < stop)
             if inside.any():
                 values[inside] = part.values(steps[inside] - start, stop - start)
