@@ -39,7 +39,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +53,8 @@ from bitcycle.schedules import schedule as as_schedule
 from bitcycle.schedules import strength as as_strength
 from bitcycle.schedules.base import MOST_BITS, MOST_CYCLES, MOST_STEPS
 
-KEYS = (
-    *("task", "schedules", "bits", "cycles", "seeds", "steps", "backward_bits"),
-    *("model", "data", "batch_size", "autocast", "test_weights", "options", "source", "fingerprint", "grid", *MOVES),
-    "evaluate_at",
-)
-DEFICIT_KEYS = (
-    *("task", "bits", "steps", "lengths", "window", "starts", "recovery", "seeds", "arms", "diagnostics"),
-    *("model", "data", "batch_size", "options", "source", "fingerprint"),
-)
+KEYS = tuple(field.name for field in fields(StudyPart))
+DEFICIT_KEYS = tuple(field.name for field in fields(DeficitPart))
 
 MOST_BYTES = 1_000_000
 """The largest plan: twenty thousand seeds take 120 kB."""
