@@ -31,6 +31,7 @@ from bitcycle._study.report.page import resource
 from bitcycle._study.report.tables import Column, html_table, markdown_table, plain
 from bitcycle._support.charts.files import style as chart_style
 from bitcycle._support.charts.markup import Markup, join, tag
+from bitcycle._support.charts.scale import MINUS
 
 SIGNS = {
     Mark.SUPPORTED: "\N{CHECK MARK}",
@@ -44,7 +45,6 @@ LEGEND = (
     f"{SIGNS[Mark.NOT_APPLICABLE]} not applicable (the claim it builds on is not supported there), "
     f"{SIGNS[Mark.NOT_RUN]} not run yet. A cell is empty where the claim is not studied."
 )
-MINUS = "\N{MINUS SIGN}"
 MOST_PLACES = 6
 """The most decimals of a bound."""
 REACH = 1.0

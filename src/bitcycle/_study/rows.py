@@ -1,6 +1,6 @@
 """The rows of a store: how results and failures are written in columns, and the digest that shows damage.
 
-The digest of a row is the SHA-256 of its other columns as a JSON array. That of a study also covers its members.
+The digest of a row is the SHA-256 of its other columns, see :func:`digest_of`. That of a study also covers its members.
 """
 
 from __future__ import annotations

@@ -79,7 +79,6 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
 
     is_fused = True
     owns = ("out_proj",)  # its forward is never called: the layer uses its weight directly
-    embed_dim: int
     num_heads: int
     head_dim: int
     dropout: float
