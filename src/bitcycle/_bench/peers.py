@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from bitcycle._support.text import one_line
+
 BYTE_BITS = 8
 
 
@@ -37,8 +39,7 @@ class Peer(NamedTuple):
 
 def failure(peer: Peer, error: Exception) -> str:
     """Return in one line that a library failed."""
-    told = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{peer.package} {version_of(peer)} fails with torch {torch.__version__}: {told}"
+    return f"{peer.package} {version_of(peer)} fails with torch {torch.__version__}: {one_line(error)}"
 
 
 def version_of(peer: Peer) -> str | None:

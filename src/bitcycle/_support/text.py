@@ -1,4 +1,4 @@
-"""Plain text: tables, cells, large numbers, and values in messages."""
+"""Plain text: tables, cells, large numbers, and values and errors in messages."""
 
 from __future__ import annotations
 
@@ -68,6 +68,15 @@ def shown(value: object) -> str:
         return f"an integer of more than {MOST_SHOWN} digits"
     text = repr(value[: MOST_SHOWN + 1]) if isinstance(value, str) else " ".join(reprlib.repr(value).split())
     return text if len(text) <= MOST_SHOWN + 2 else f"{text[:MOST_SHOWN]}..."  # 2 quotes
+
+
+def one_line(error: BaseException) -> str:
+    """Return the type and the message of an error in one line.
+
+    >>> one_line(ValueError("two\\nlines"))
+    'ValueError: two lines'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 FORMULA = frozenset("=+-@\t\r")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitcycle._study.exports import json_text
+from bitcycle._support.text import one_line, short
 from bitcycle.cli.parameters import (
     COSTED_MODELS,
     Activations,
@@ -140,7 +141,7 @@ def count_model(
     except (RuntimeError, TypeError) as error:
         if not own:
             raise
-        raise ValueError(f"the model of {name} failed on its example inputs: {_one_line(error)}") from error
+        raise ValueError(f"the model of {name} failed on its example inputs: {one_line(error)}") from error
 
 
 def _training(name: str) -> Training:
@@ -171,20 +172,11 @@ def _called(name: str, function: Any) -> tuple[nn.Module, Any]:
     try:
         returned = function()
     except Exception as error:
-        raise ValueError(f"{name} raised {_one_line(error)}") from error
+        raise ValueError(f"{name} raised {one_line(error)}") from error
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], nn.Module)):
         kinds = [type(each).__name__ for each in (returned if isinstance(returned, tuple) else [returned])]
         raise ValueError(f"{name} must return a model and example inputs, got {', '.join(kinds)}")
     return returned
-
-
-def _one_line(error: Exception) -> str:
-    """Return the type and message of an error in one line.
-
-    >>> _one_line(ValueError("two\\nlines"))
-    'ValueError: two lines'
-    """
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _total(
@@ -211,7 +203,6 @@ def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: 
 
     from bitcycle._cost.cost import EFFECTIVE
     from bitcycle._cost.devices import device_named
-    from bitcycle._support.text import short
 
     console = Console()
     layers = Table(title="Products of one training step", title_justify="left")

@@ -22,6 +22,7 @@ from torch import nn
 
 import bitcycle
 from bitcycle._cost import Meter
+from bitcycle._support.text import one_line
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize, restore, set_execution
@@ -318,8 +319,7 @@ class _State:
             for name, part in self.parts.items():
                 part.load_state_dict(checkpoint[name])
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise ValueError(
-                f"the checkpoint in {folder} does not fit this run: choose another folder ({reason})"
+                f"the checkpoint in {folder} does not fit this run: choose another folder ({one_line(error)[:200]})"
             ) from error
         vars(self).update(own)

@@ -30,6 +30,7 @@ from types import ModuleType
 from typing import Any
 
 from bitcycle._support.names import nearest
+from bitcycle._support.text import one_line
 from bitcycle.experiments.run_config import RunConfig
 
 
@@ -83,7 +84,7 @@ class UserCode:
                 _FINDER.executing = True
                 importlib.import_module(name)
             except (Exception, SystemExit) as error:  # the user's code can raise anything
-                raise UserCodeError(_one_line(error, [module.path for module in self.modules])) from error
+                raise UserCodeError(_with_own_line(error, [module.path for module in self.modules])) from error
             finally:
                 _FINDER.executing = False
         return sys.modules[name]
@@ -183,7 +184,7 @@ def _file_of_module(name: str) -> Path:
         except ModuleNotFoundError as error:
             raise UserCodeError(f"there is no module {name}: {error}") from None
         except Exception as error:  # the user's packages can raise anything
-            raise UserCodeError(_one_line(error, ())) from error
+            raise UserCodeError(_with_own_line(error, ())) from error
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise UserCodeError(f"there is no module {name} with Python source, here or among the installed packages")
     return Path(spec.origin)
@@ -246,7 +247,7 @@ def _tree(text: str, path: str) -> ast.Module:
     try:
         return ast.parse(text, path)
     except (SyntaxError, ValueError) as error:
-        raise UserCodeError(_one_line(error, (path,))) from None
+        raise UserCodeError(_with_own_line(error, (path,))) from None
 
 
 class _Loader(importlib.abc.ExecutionLoader):
@@ -307,16 +308,15 @@ def _importing_from(folder: str) -> Iterator[None]:
         sys.path.remove(folder)
 
 
-def _one_line(error: BaseException, own: Sequence[str]) -> str:
+def _with_own_line(error: BaseException, own: Sequence[str]) -> str:
     """Return an error as one line that names the user's own line in which it arose."""
-    told = " ".join(f"{type(error).__name__}: {error}".split())
     if isinstance(error, SyntaxError) and error.filename:
         line = f", in '{error.text.strip()}'" if error.text else ""
         return f"{shown_path(error.filename)} line {error.lineno}: {type(error).__name__}: {error.msg}{line}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not own or frame.filename in own]
     if not frames:
-        return told
-    return f"{shown_path(frames[-1].filename)} line {frames[-1].lineno}: {told}, in '{frames[-1].line}'"
+        return one_line(error)
+    return f"{shown_path(frames[-1].filename)} line {frames[-1].lineno}: {one_line(error)}, in '{frames[-1].line}'"
 
 
 def shown_path(path: str) -> str:
