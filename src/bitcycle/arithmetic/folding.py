@@ -34,6 +34,7 @@ def folds_b(product: Product, spec: OperandSpec) -> bool:
 
 def fold_a(grad_output: Tensor, scale: Tensor, middle: Tensor) -> tuple[Tensor, Tensor]:
     """Return grad_output for the weight gradient of a linear layer, and the number to add to each of its rows."""
+    grad_output = grad_output.to(scale.dtype)  # scales of bfloat16 operands are float32
     row_bias = grad_output.flatten(0, -2).t().mv(middle.flatten()) if grad_output.dim() > 1 else grad_output * middle
     return grad_output * scale, row_bias
 
@@ -45,6 +46,7 @@ def fold_b(
 
     The rows of the gradient of an image are its pixels.
     """
+    grad_output = grad_output.to(scale.dtype)
     if not isinstance(product, ConvolutionProduct):
         return grad_output * scale.flatten(), grad_output.matmul(middle.flatten())
     by_channel = (1, -1, *(1 for _ in b_shape[2:]))

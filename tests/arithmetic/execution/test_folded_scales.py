@@ -113,3 +113,21 @@ def test_folding_changes_nothing_where_there_is_one_scale():
     recipe = bc.Recipe(weights="tensor", activations="tensor", fold_scales=True)
     folding, _ = executed(layer, (x,), recipe, 4, 4, "simulated")
     assert all(torch.equal(a, b) for a, b in zip(plain, folding, strict=True))
+
+
+@pytest.mark.parametrize("name", FOLDED)
+@pytest.mark.parametrize("half", ["autocast", "bfloat16"])
+def test_folded_scales_with_half_precision(name, half):
+    """The scales of operands are float32, whatever the type of grad_output."""
+    layer, x = (seeded(make) for make in FOLDED[name])
+    activations = "row" if name == "linear" else "tensor"
+    bc.quantize(layer, bc.Recipe(activations=activations, gradients="nearest", fold_scales=True))
+    bc.set_bits(layer, forward=8, backward=8)
+    expected = run(layer, (x,))[1]
+    if half == "bfloat16":
+        layer, x = layer.bfloat16(), x.bfloat16()
+    with torch.autocast("cpu", torch.bfloat16, enabled=half == "autocast"):
+        gradients = run(layer, (x,))[1]
+    for found, wanted in zip(gradients, expected, strict=True):
+        assert found.dtype is x.dtype
+        assert (found.float() - wanted).abs().max() < 0.02 * wanted.abs().max()
