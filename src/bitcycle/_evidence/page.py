@@ -173,10 +173,12 @@ def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigu
         "the ten schedules, in gaps from the cost of static q_min to that of static q_max.",
         "Deficits": "A deficit is a stretch of training at q_min. It is compared with a control of as many steps, all "
         "at q_max, and the same learning rates. A normal run is the training without a deficit; a long deficit lasts "
-        "four normal runs.",
+        "four normal runs. In 'The same deficit later hurts less', a deficit interrupts a normal run: the later it "
+        "is, the fewer steps follow it.",
         "Tested widths": "Training runs are tested at the largest width of their schedule, unless a claim says that "
-        "they are tested at their last width. Schedules that end at q_min, such as q_max followed by q_min, are thus "
-        "tested at a width that they did not end at, which can make them look much worse.",
+        "they are tested at their last width: cycles at q_max, a lower static width at that width. Schedules that end "
+        "at q_min, such as q_max followed by q_min, are thus tested at a width that they did not end at, which can "
+        "make them look much worse.",
         "Before and after": "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml "
         "before the judging runs; later changes are noted there. Judging seeds are used for verdicts alone. Pilots "
         "have other seeds.",
