@@ -219,7 +219,13 @@ def test_again_trains_in_a_new_store(evidence, other, tmp_path):
     """A run that two studies share is trained once, and the same command continues."""
     some = ("run", "other/widths", "other/more-widths", "--workers", "1")
     assert evidence(*some).returncode == 0
-    path = tmp_path / "evidence" / "figures" / "other-widths.csv"
+    refused = evidence(*some, "--again", "--store", "new.sqlite")
+    error = "--again replaces figures: copy the folder 'evidence', and give the copy with --folder"
+    assert (refused.returncode, refused.stdout, refused.stderr) == (2, "", f"bitcycle: {error}\n")
+    assert not (tmp_path / "new.sqlite").exists()
+    shutil.copytree(tmp_path / "evidence", tmp_path / "copy")
+    some = (*some, "--folder", "copy")
+    path = tmp_path / "copy" / "figures" / "other-widths.csv"
     written = path.read_text()
     again = evidence(*some, "--again")
     error = "out/evidence.sqlite already has 6 of 6 runs, which --again would not train: give a new --store"

@@ -22,12 +22,14 @@ from bitcycle._evidence.figures import (
     write,
 )
 from bitcycle._evidence.judging import Effect, Mark, judge, seeds_to_settle
-from bitcycle._evidence.page import MINUS, effect_text, html_page, markdown_page
+from bitcycle._evidence.page import MINUS, NUMBERS, effect_text, html_page, markdown_page
+from bitcycle._evidence.plot import leader
 from bitcycle._evidence.power import powers
 from bitcycle._evidence.repetition import REPEATED, repetitions
 from bitcycle._evidence.studies import lacking, planned_study, runs_of, settings_of
 from bitcycle._study.format import NONE
 from bitcycle._study.store import Store
+from bitcycle._support.charts.placing import Box
 from tests.evidence import made_up
 from tests.evidence.made_up import claim, design, figures
 
@@ -230,8 +232,8 @@ def test_the_gap_is_told_when_all_of_its_seeds_are_done():
     both = design(claim(), domains=(made_up.domain(), deficits))
     own = {("e", "schedules"): figures(LOSSES)["d", "schedules"]}
     part = markdown_page(both, figures(LOSSES, seeds=[100]) | own, {}, {})
-    assert "The gap is not known yet: 1 of 10 seeds are done." in part
-    assert "The gap of d, which is the unit here, is not known yet: 1 of 10 seeds are done." in part
+    assert "The gap is not known yet; seeds that are done: 1 of 10." in part
+    assert "The gap of d, which is the unit here, is not known yet; seeds that are done: 1 of 10." in part
     assert "At static" not in part
     whole = markdown_page(both, figures(LOSSES) | own, {}, {})
     assert "At static q\\_min, test loss is 1 higher (" in whole
@@ -286,6 +288,21 @@ def test_plots_and_means_of_a_study_wait_for_all_of_its_runs():
     for held_back in ("<figure", "Settings: schedules"):
         assert held_back not in part
         assert held_back in whole
+
+
+def test_a_label_away_from_its_point_has_a_line_to_it():
+    point = Box(10, 50, 20, 60)
+    near = [Box(0, 36, 30, 46), Box(0, 62, 30, 72), Box(25, 50, 55, 60), Box(-25, 50, 5, 60)]
+    assert [leader(15, point, label, "kind") for label in near] == [""] * 4
+    assert 'y1="20" x2="15" y2="50"' in leader(15, point, Box(0, 10, 30, 20), "kind")
+    assert 'y1="60" x2="15" y2="80"' in leader(15, point, Box(0, 80, 30, 90), "kind")
+
+
+def test_long_texts_wrap_and_plots_scroll():
+    text = html_page(design(claim()), figures(LOSSES), {}, {})
+    assert NUMBERS in text
+    assert '<table class="judged">' in text  # its claims and verdicts wrap
+    assert '<figure><div class="scroll" tabindex="0"' in text
 
 
 def test_the_page_has_the_power_of_pilots():

@@ -45,18 +45,24 @@ LEGEND = (
     f"{SIGNS[Mark.NOT_APPLICABLE]} not applicable (the claim it builds on is not supported there), "
     f"{SIGNS[Mark.NOT_RUN]} not run yet. A cell is empty where the claim is not studied."
 )
+NUMBERS = (
+    "The numbers are the effect and its interval, in units of the gap: the quality of static q_max minus that of "
+    "static q_min. A positive effect is what the claim says."
+)
 MOST_PLACES = 6
 """The most decimals of a bound."""
 REACH = 1.0
 """The end of the scale of drawn intervals, in gaps."""
 
 STYLE = """
-main { max-width: none; } .matrix td { text-align: center; white-space: nowrap; font-size: .85rem; }
+main { max-width: none; } .scroll { margin-bottom: 1.5rem; } .matrix td { text-align: center; font-size: .85rem; }
 .matrix td.not-run, .matrix td.none { color: var(--rule); } .matrix th { text-align: left; font-weight: 400; }
-.matrix tbody th { white-space: normal; min-width: min(18rem, 40vw); }
+:is(.matrix, .judged) tbody th { white-space: normal; min-width: min(18rem, 40vw); }
+:is(.judged, .power) td:not(.number) { white-space: normal; min-width: min(16rem, 40vw); }
 dl { max-width: 60rem; } dd { margin: 0 0 .6rem; }
-figure { margin: 1rem 0; max-width: 60rem; } figcaption span { margin-right: 1.2em; }
-.sample { width: 30px; height: 16px; vertical-align: -3px; margin-right: .3em; }
+figure { margin: 1rem 0; max-width: 60rem; } figure .scroll { margin: 0; } figure .plot { min-width: 42rem; }
+figcaption span { margin-right: 1.2em; } figcaption span:has(svg) { white-space: nowrap; }
+figcaption .sample { display: inline-block; margin: 0 .3em 0 0; vertical-align: -3px; }
 .matrix thead th { font-size: .8rem; vertical-align: bottom; } .mark-sign { font-weight: 700; margin-right: .35em; }
 """
 
@@ -78,7 +84,7 @@ def html_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated:
         tag("p", "Better Schedules for Low Precision Training, claim by claim", class_="kicker"),
         tag("h1", "The evidence"),
         tag("p", summary(cells, figures), class_="lead"),
-        tag("p", LEGEND, class_="hint"),
+        tag("p", f"{LEGEND} {NUMBERS}", class_="hint"),
         _matrix(design, cells),
         tag("h2", "How to read it"),
         tag(
@@ -142,13 +148,14 @@ def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigu
     """Return how to read the page, by subject."""
     smallest = " or ".join(sorted({f"{claim.smallest:g}" for claim in claims}))
     return {
-        "Effects": "An effect is a difference of quality between groups of settings, paired over random seeds. Its "
-        "unit is the gap: the quality of static q_max minus that of static q_min. A positive effect is what the claim "
-        "says. Intervals have one-sided 95 % bounds on either side. The detectable effect is the smallest that as "
-        "many seeds with this scatter show with a power of 80 %. For an open claim, the last column says how many "
-        "seeds would settle it with that power, one way or the other, if mean and scatter stay as they are. A domain "
-        "is judged by its test loss or its metric; the column 'by the other measure' has the same effect by the other "
-        "one.",
+        "Effects": "An effect is a difference of quality between groups of settings, paired over random seeds. Quality "
+        "is the metric, or minus the test loss. The unit of effects is the gap: the quality of static q_max minus that "
+        "of static q_min, averaged over the judging seeds. The gap counts as exact: intervals do not contain its own "
+        "uncertainty, which is given for each domain. A positive effect is what the claim says. Both ends of an "
+        "interval are one-sided 95 % bounds. The detectable effect is the smallest that this many seeds, with this "
+        "scatter, show with a power of 80 %. For an open claim, the last column says how many seeds would settle it "
+        "with that power, one way or the other, if mean and scatter stay as they are. A domain is judged by its test "
+        "loss or its metric; the column 'by the other measure' has the same effect by the other one.",
         "Verdicts": f"The smallest effect worth knowing is {smallest} gaps. A claim that something is better is "
         f"supported if the whole interval is above 0; if not, contradicted if the whole interval is below +{smallest}; "
         f"otherwise open. A claim that something matches or is no worse is supported if the whole interval is at or "
@@ -157,23 +164,31 @@ def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigu
         "settings diverged. There is no correction for the number of cells: of 20 claims without any effect, one or "
         "two may seem to have one. The report of a single study ('bitcycle study') states its findings by other rules: "
         "tests of significance, corrected for the number of settings.",
-        "Groups": "Claims about cycles compare CR and CT with the controls of CT, and RR and RTH with those of RTH. "
+        "Groups": "Groups are named after what they save: the large group is RR and RTH, the medium group LR, LT, CR, "
+        "CT, ETV and RTV, the small group ER and ETH. Controls spend the cost of a schedule without cycles: a constant "
+        "mixture of two neighbouring widths, or q_min at the start, at the end or in the middle of training and q_max "
+        "otherwise. Claims about cycles compare CR and CT with the controls of CT, and RR and RTH with those of RTH. "
         "The column 'extra cost' says by how much the settings that should be better cost more than the others: the "
         "schedules of a group differ in cost where a cycle has few steps. 'Quality rises with cost' is a slope over "
-        "the ten schedules, in gaps from the cost of static q_min to that of static q_max. A long deficit lasts four "
-        "normal runs.",
+        "the ten schedules, in gaps from the cost of static q_min to that of static q_max.",
+        "Deficits": "A deficit is a stretch of training at q_min. It is compared with a control of as many steps, all "
+        "at q_max, and the same learning rates. A normal run is the training without a deficit; a long deficit lasts "
+        "four normal runs. In 'The same deficit later hurts less', a deficit interrupts a normal run: the later it "
+        "is, the fewer steps follow it.",
         "Tested widths": "Training runs are tested at the largest width of their schedule, unless a claim says that "
-        "they are tested at their last width. Schedules that end at q_min, such as q_max followed by q_min, are thus "
-        "tested at a width that they did not end at, which can make them look much worse.",
+        "they are tested at their last width: cycles at q_max, a lower static width at that width. Schedules that end "
+        "at q_min, such as q_max followed by q_min, are thus tested at a width that they did not end at, which can "
+        "make them look much worse.",
         "Before and after": "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml "
         "before the judging runs; later changes are noted there. Judging seeds are used for verdicts alone. Pilots "
         "have other seeds.",
         "Rerun": "Figures of finished runs are in evidence/figures, so 'bitcycle evidence run DOMAIN' trains only what "
-        "is missing. 'bitcycle evidence repeat DOMAIN' trains a random tenth again and compares all digits. To train a "
-        "domain again, copy the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY --store NEW'. To "
-        "rerun one cell, look up its study and its settings in evidence/claims.toml: 'bitcycle evidence run "
-        "digits/cycles --setting \"CR 8 cycles\" --again --folder COPY --store NEW'. 'bitcycle evidence page' "
-        "writes this page, with plots and the means of all settings.",
+        "is missing. (A minus before the name of a metric, as in -perplexity, means that lower is better.) 'bitcycle "
+        "evidence repeat DOMAIN' trains a random tenth again and compares all digits. To train a domain again, copy "
+        "the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY --store NEW'. To rerun one cell, "
+        "look up its study and its settings in evidence/claims.toml: 'bitcycle evidence run digits/cycles --setting "
+        "\"CR 8 cycles\" --again --folder COPY --store NEW'. 'bitcycle evidence page' writes this page, with plots "
+        "and the means of all settings.",
         "Data": "Domains with real data read it from the folder in the variable BITCYCLE_DATA: planetoid (the files of "
         "'bitcycle data get' for cora, citeseer and pubmed), cifar10 (the first 2,000 images of each batch of CIFAR-10 "
         "in its Python format), bccd (Shenggan/BCCD_Dataset, in the format of Pascal VOC), snli_devtest (the "
@@ -230,7 +245,7 @@ def _gap_facts(design: Design, domain: Domain, figures: AllFigures) -> list[str]
     if not known:
         done = max((gap.seeds for gap in gaps.values() if gap is not None), default=0)
         which = f"The gap of {lender.id}, which is the unit here," if domain.gap_of else "The gap"
-        return [f"{which} is not known yet: {done} of {fmt.count(lender.seeds, 'seed')} are done."]
+        return [f"{which} is not known yet; seeds that are done: {done} of {lender.seeds}."]
     phrases, hidden = [], []
     for measure, gap in known.items():
         name = _measure_name(lender, figures, measure)
@@ -380,7 +395,7 @@ def _pilots(design: Design, pilots: AllFigures) -> list[Markup]:
         tag("p", GAPS),
         html_table(GAP_COLUMNS, gaps, "What static q_min loses in the pilots"),
         tag("p", POWER),
-        html_table(POWER_COLUMNS, found, "The power of the judging seeds"),
+        html_table(POWER_COLUMNS, found, "The power of the judging seeds", "power"),
     ]
 
 
@@ -393,7 +408,7 @@ def _section(design: Design, domain: Domain, cells: Sequence[Cell], figures: All
         tag("h2", domain.title),
         *(tag("p", fact) for fact in facts(design, domain, figures)),
         tag("pre", tag("code", command(domain)), class_="command", tabindex="0"),
-        html_table(_CELL_COLUMNS, judged, f"Claims about {domain.title}", reach=REACH)
+        html_table(_CELL_COLUMNS, judged, f"Claims about {domain.title}", "judged", reach=REACH)
         if judged
         else tag("p", unjudged(domain, figures)),
         _plot(design, domain, figures),
@@ -419,7 +434,8 @@ def _plot(design: Design, domain: Domain, figures: AllFigures) -> Markup:
         for sample, meaning in drawing.key
     ]
     caption = tag("figcaption", *samples, *([tag("span", drawing.note)] if drawing.note else []), class_="hint")
-    return tag("figure", drawing.inline(), caption)
+    plot = tag("div", drawing.inline(), class_="scroll", tabindex="0", role="region", aria_label=drawing.title)
+    return tag("figure", plot, caption)
 
 
 def _settings_table(study_name: str, study: StudyFigures, static: float | None) -> Markup:

@@ -131,8 +131,18 @@ def _labels(points: list[Point], places: list[float], frame: Frame) -> list[Mark
     for i, point in enumerate(points):
         label = place_label(point.label, FONT, boxes[i], [*boxes[:i], *boxes[i + 1 :], *taken], frame.box)
         taken.append(label.box)
+        labels.append(leader(places[i], boxes[i], label.box, point.kind.class_))
         labels.append(text(point.label, label.x, label.y, f"label {point.kind.class_}", label.anchor))
     return labels
+
+
+def leader(place: float, point: Box, label: Box, class_: str) -> Markup:
+    """Draw a line from a point to its label if the label had to be moved away; nothing otherwise."""
+    above, below = point.top - label.bottom, label.top - point.bottom
+    if max(above, below) < FONT / 2:
+        return Markup("")
+    ends = (label.bottom, point.top) if above > below else (point.bottom, label.top)
+    return line(place, ends[0], place, ends[1], f"leader {class_}")
 
 
 def _key() -> Key:

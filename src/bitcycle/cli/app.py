@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from importlib.util import find_spec
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from bitcycle import __version__
@@ -118,4 +119,16 @@ def application() -> typer.Typer:
     app.add_typer(data, name="data")
     app.add_typer(evidence, name="evidence")
     app.add_typer(task, name="task")
+    for group in (app, data, evidence, task):
+        for each in group.registered_commands:
+            each.help = _unwrapped(each.callback.__doc__ or "") if each.callback else None
     return app
+
+
+def _unwrapped(doc: str) -> str:
+    """Return a docstring with one line for each paragraph: typer breaks the help at the line breaks of the source.
+
+    >>> _unwrapped("Train.\\n\\n    Stop it\\n    at any time.\\n    ")
+    'Train.\\n\\nStop it at any time.'
+    """
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(doc).split("\n\n"))

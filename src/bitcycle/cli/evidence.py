@@ -61,7 +61,11 @@ def run(
     ] = None,
     again: Annotated[
         bool,
-        typer.Option("--again", help="Also train the runs whose figures are in the folder; needs a new --store."),
+        typer.Option(
+            "--again",
+            help="Also train the runs whose figures are in the folder, and replace these; needs a copy of the folder "
+            "as --folder and a new --store.",
+        ),
     ] = False,
 ) -> None:
     """Train the runs that are missing, all or some parts, and write their figures.
@@ -79,6 +83,8 @@ def run(
     from bitcycle._study.store import Store
     from bitcycle.cli.study import StudyBar
 
+    if again and folder == FOLDER:
+        raise ValueError(f"--again replaces figures: copy the folder {str(folder)!r}, and give the copy with --folder")
     design, role, command = read_design(folder), _role(pilot), shlex.join(["bitcycle", *sys.argv[1:]])
     chosen = _present(_with_settings(design, _chosen(design, parts), settings), parts)
     engine = LocalEngine(workers, threads=1)
