@@ -108,6 +108,39 @@ def test_every_registered_layer_is_worked_out_by_hand():
     assert missing <= {"ConvTranspose1d", "ConvTranspose3d"}  # of one class with ConvTranspose2d
 
 
+class ThreeOperands(nn.Module):
+    def __init__(self, function, *shape):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(shape))
+        self.function = function
+
+    def forward(self, x, y):
+        return self.function(x, y, self.weight)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Bilinear(4, 4, 3, bias=False),
+        lambda: ThreeOperands(lambda x, y, w: nn.functional.bilinear(x, y, w), 3, 4, 4),
+        lambda: ThreeOperands(lambda x, y, w: torch.einsum("bi,bj,oij->bo", x, y, w), 3, 4, 4),
+        lambda: ThreeOperands(lambda x, y, w: torch.linalg.multi_dot([x, w, y]), 4, 4),
+    ],
+)
+@pytest.mark.parametrize("converted", [False, True])
+def test_gradients_of_any_of_three_operands_are_counted(make, converted):
+    for needed in range(8):
+        model = make()
+        x, y = (torch.zeros(4, 4, requires_grad=bool(needed & bit)) for bit in (1, 2))
+        next(model.parameters()).requires_grad_(bool(needed & 4))
+        if converted:
+            bc.quantize(model)
+        c = bc.cost(model, (x, y))
+        gradients = sum(row.input_gradient + row.weight_gradient for row in c.rows)
+        of_layer = bool(needed & 3) + bool(needed & 4)  # it counts one of its inputs
+        assert gradients == c.macs * (of_layer if isinstance(model, nn.Bilinear) else min(2, needed.bit_count()))
+
+
 class BackwardProducts(TorchDispatchMode):
     """Adds up the multiply-accumulates of the operations that run inside of it."""
 

@@ -155,6 +155,19 @@ def test_several_schedules():
     assert meter.bitops == predicted + c.where("4").training("full", 20, None)
 
 
+def test_extra_passes_of_a_count_are_not_metered():
+    model = bc.quantize(nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 3)))
+    bc.set_bits(model, forward=4, backward=8)
+    c = bc.cost(model, torch.zeros(4, 6))
+    with Meter(model) as meter, Meter(model) as second, Meter(model[0]) as inner:
+        model(torch.zeros(4, 6)).sum().backward()
+        bc.cost(model, torch.zeros(4, 6))
+        bc.summary(model, torch.zeros(4, 6))
+    assert meter.bitops == second.bitops == c.bitops(forward=4, backward=8)
+    assert inner.bitops == c.where("0").bitops(forward=4, backward=8)
+    assert meter.passes == second.passes == inner.passes == 1
+
+
 def test_evaluation_is_not_counted():
     model = small_model()
     bc.set_bits(model, forward=4, backward=8)

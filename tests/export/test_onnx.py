@@ -283,6 +283,15 @@ def test_a_file_that_fails_its_check_replaces_no_other(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_the_weights_of_a_large_model_come_along(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.onnx._internal.exporter._onnx_program._LARGE_MODEL_THRESHOLD", 0)
+    model, path, x = converted(nn.Linear(64, 128), 8), tmp_path / "model.onnx", torch.randn(4, 64)
+    found = bc.export_onnx(model, x, path, compare_float=False)
+    assert (tmp_path / "model.onnx.data").stat().st_size >= 64 * 128
+    assert bc.check_onnx(path, model, [x]).argmax == 1
+    assert found.size == sum(part.stat().st_size for part in tmp_path.iterdir())
+
+
 def test_misuse(tmp_path, monkeypatch):
     path = tmp_path / "model.onnx"
     with pytest.raises(ValueError, match="convert it first with bc.quantize"):

@@ -160,6 +160,17 @@ def test_weights_made_of_others_are_exported_once_they_are_parameters():
     assert bc.export(converted(model, 4)).keys() == {"0.weight", "0.bias"}
 
 
+def test_a_single_number_is_one_prediction():
+    class Mean(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).mean()
+
+    model = bc.quantize(Mean(4, 2))
+    bc.set_bits(model, evaluate=16)
+    found = bc.check_weights(bc.export(model, VECTORS[:, :4]), model, [VECTORS[:, :4]])
+    assert (found.predictions, found.argmax) == (1, 1)
+
+
 @pytest.mark.filterwarnings("ignore:Initializing zero-element")
 def test_a_layer_without_inputs_is_exported():
     assert bc.export(converted(nn.Linear(0, 4), 4))["weight"].shape == (4, 0)

@@ -343,6 +343,15 @@ def test_compiles_into_one_graph(case):
     torch.testing.assert_close(compiled(*inputs), module(*inputs))
 
 
+@pytest.mark.parametrize("granularity", ["row", "channel"])
+def test_a_transposed_convolution_without_a_batch_has_the_grids_of_a_batch_of_one(granularity):
+    x, weight = randn(4, 5, 5), (4, 3, 2, 2)
+    module = Call(lambda x, w: F.conv_transpose2d(x, w), *weight)
+    bc.quantize(module, bc.Recipe(activations=granularity), example_inputs=x)
+    bc.set_bits(module, forward=3)
+    torch.testing.assert_close(module(x), module(x.unsqueeze(0)).squeeze(0))
+
+
 class VectorProducts(nn.Module):
     """torch's function multiplies elementwise, so that only the code shows this product."""
 
@@ -357,6 +366,8 @@ class VectorProducts(nn.Module):
 VECTORS = {
     "two activations": (lambda: VectorProducts(-1), [(2, 4, 3), (4, 3)], (None, None), (-1,)),
     "a parameter": (lambda: VectorProducts(1, 1, 4, 3), [(2, 4, 3)], ((1,), (1,)), (1,)),
+    "a parameter that is broadcast": (lambda: VectorProducts(2, 3), [(2, 4, 3)], (None, (0,)), (2,)),
+    "a column that is broadcast": (lambda: VectorProducts(1, 4, 1), [(2, 4, 3)], (None, (0,)), (1,)),
 }
 
 

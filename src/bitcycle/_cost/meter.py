@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bitcycle._cost.cost import Cost
 from bitcycle._cost.counting import cost
 from bitcycle.arithmetic.control import EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS
+from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.site import Site
 from bitcycle.conversion.sites import named_sites
 from bitcycle.conversion.tracing import CallArguments
@@ -64,7 +65,7 @@ class Meter:
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = named_sites(self._model)
         self._costs: dict[bytes, Cost] = {}
-        self._busy = False
+        self._paused = False
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
 
     def __repr__(self) -> str:
@@ -81,11 +82,11 @@ class Meter:
 
     def pause(self) -> None:
         """Stop counting until :meth:`resume`."""
-        self._busy = True
+        self._paused = True
 
     def resume(self) -> None:
         """Count again."""
-        self._busy = False
+        self._paused = False
 
     def __enter__(self) -> Meter:
         return self
@@ -114,7 +115,9 @@ class Meter:
         self.baseline = int(state.get("baseline", 0))  # the state of a meter before 0.2 has none
 
     def _before(self, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        if self._busy or not self._model.training or not torch.is_grad_enabled():
+        if self._paused or not self._model.training or not torch.is_grad_enabled():
+            return
+        if current_observers():  # an extra pass of bitcycle itself, such as that of a count
             return
         shapes = _shapes((arguments, keywords))
         counted = None if shapes is None else self._costs.get(shapes)
@@ -133,11 +136,7 @@ class Meter:
         self._costs[shapes] = counted
 
     def _count(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Cost:
-        self._busy = True
-        try:
-            counted = cost(self._model, CallArguments(arguments, keywords))
-        finally:
-            self._busy = False
+        counted = cost(self._model, CallArguments(arguments, keywords))
         self.uncounted |= set(counted.uncounted)
         self._sites = named_sites(self._model)  # counting may have discovered some
         return counted

@@ -161,10 +161,11 @@ def _compare(
             difference[own == other] = 0.0  # infinities
             largest = _larger(largest, difference)
             magnitude = _larger(magnitude, own.double().abs()[own.isfinite()])
-        rows = expected[0].shape[:-1].numel() if expected[0].dim() else 1
+        first, other_first = (torch.atleast_1d(outputs[0]) for outputs in (expected, found))  # a number is a prediction
+        rows = first.shape[:-1].numel()
         predictions += rows
-        if expected[0].dim() and rows:
-            equal += int((expected[0].argmax(-1) == found[0].argmax(-1)).sum())
+        if rows:
+            equal += int((first.argmax(-1) == other_first.argmax(-1)).sum())
     if not predictions:
         raise ValueError("there is nothing to compare: give at least one batch of inputs")
     relative = largest / magnitude if magnitude else largest

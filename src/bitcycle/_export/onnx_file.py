@@ -95,8 +95,11 @@ def export_onnx(
 
                 results = quantize_convolutions(unfinished, batches)
             agreement = check_onnx(unfinished, model, [example_inputs])
-            unfinished.replace(path)
-    agreement = replace(agreement, path=path, deviations=(*placement.deviations, *results))
+            agreement = replace(agreement, path=path, size=_size(folder))
+            # The weights of a large model are in a file beside it, which has to be there first.
+            for part in sorted(Path(folder).iterdir(), key=lambda part: part == unfinished):
+                part.replace(path.with_name(part.name))
+    agreement = replace(agreement, deviations=(*placement.deviations, *results))
     return _with_speed(agreement, model, example_inputs, dynamic_shapes) if compare_float else agreement
 
 
@@ -122,7 +125,11 @@ def _with_speed(agreement: Agreement, model: nn.Module, inputs: Any, dynamic_sha
             fed = feed(session, inputs)
             times[name] = milliseconds(partial(session.run, None, fed))
         times["torch"] = milliseconds(lambda: run_model(plain, inputs))
-        return replace(agreement, float_size=float_path.stat().st_size, milliseconds=times)
+        return replace(agreement, float_size=_size(folder), milliseconds=times)
+
+
+def _size(folder: str) -> int:
+    return sum(part.stat().st_size for part in Path(folder).iterdir())
 
 
 def _write(model: nn.Module, inputs: Any, path: Path, dynamic_shapes: Any, placement: OnnxPlacement | None) -> None:

@@ -93,7 +93,8 @@ def _grouped(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
 
 
 def _trilinear(args: tuple[Any, ...], out: Any) -> list[OpProduct]:
-    x, weight = args[0], args[1]
+    # Of both inputs, one that needs a gradient stands for the other.
+    x, weight = args[2] if args[2].requires_grad else args[0], args[1]
     return [OpProduct(x, weight, TrilinearProduct().macs(x.shape, weight.shape[-3:], out.shape))]
 
 

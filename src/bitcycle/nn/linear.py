@@ -67,4 +67,5 @@ class QuantizedBilinear(QuantizedLayer):
         with computing(site):
             out = F.bilinear(x1, x2, weight, bias)
         roles = Role.ACTIVATION, Role.WEIGHT
-        return round_grad_output(site, report_product(site, TrilinearProduct(), input1, self.weight, out, roles))
+        counted = input2 if input2.requires_grad else input1  # a count knows one input: one that needs a gradient
+        return round_grad_output(site, report_product(site, TrilinearProduct(), counted, self.weight, out, roles))

@@ -63,8 +63,13 @@ def compute_composed(
     with computing(site), _MacCounter() as counter:
         out = func(*before, *rounded, *after, **kwargs)
     product = ComposedProduct(func.__name__.strip("_"), counter.macs)
-    reported = report_product(site, product, operands[0], operands[1], out, (roles[0], roles[1]))
-    return round_grad_output(site, reported)
+    # A count knows two operands. Of more, those that training computes gradients of stand for all, weights first.
+    order = list(range(len(operands)))
+    if len(operands) > 2:
+        order.sort(key=lambda i: (not operands[i].requires_grad, roles[i] is Role.ACTIVATION))
+    first, second = order[:2]
+    roles_of_two = roles[first], roles[second]
+    return round_grad_output(site, report_product(site, product, operands[first], operands[second], out, roles_of_two))
 
 
 def operand_specs(operands: Iterable[Tensor], dims: Iterable[Dims]) -> tuple[OperandSpec, ...]:

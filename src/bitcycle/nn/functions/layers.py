@@ -107,6 +107,8 @@ def compute_transposed_convolution(
     after = (stride, padding, output_padding, groups, dilation)
     if not dense(input, weight) or module.is_float(site):
         return func(input, weight, bias, *after)
+    if input.dim() != weight.dim():  # an input without a batch
+        return compute_transposed_convolution(module, local, func, input.unsqueeze(0), weight, bias, *after).squeeze(0)
     bias = module.round_bias(local, bias)
     on_grid, dims = transposed_weight_on_grid(site, weight, groups)
     input_spec, weight_spec = _layer_specs(activation_dims(site.recipe.activations, input), dims)

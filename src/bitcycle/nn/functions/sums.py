@@ -64,7 +64,9 @@ def compute_vector_products(module: DiscoveredSites, local: str, func: Function,
         func = _multiply_vectors  # torch's function multiplies elementwise, which no count of products includes
     if module.is_float(site):
         return func(*operands, **others)
-    summed = ((others.get("dim", -1),),) * 2
+    dim = others.get("dim", -1)
+    dim -= max(x.dim() for x in operands) if dim >= 0 else 0  # from the end, as operands are broadcast
+    summed = tuple((dim,) if -dim <= x.dim() else () for x in operands)
     specs = operand_specs(operands, _summing_dims(module, operands, summed))
     return compute_composed(module, site, func, (), operands, (), others, specs)
 
