@@ -136,11 +136,11 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
     judged = sum(counts[mark] for mark in (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN))
     hours = total_seconds(figures.values()) / 3600
     runs = len({figure.run for study in figures.values() for figure in study.figures})
+    missing = f" Cells that are not run yet: {counts[Mark.NOT_RUN]}." if counts[Mark.NOT_RUN] else ""
     return (
         f"{counts[Mark.SUPPORTED]} of {judged} judged cells are supported, {counts[Mark.CONTRADICTED]} are "
-        f"contradicted, {counts[Mark.OPEN]} are open, and {counts[Mark.NOT_RUN]} are not run yet. A cell is one claim "
-        f"on one domain. The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of the times of "
-        "all runs)."
+        f"contradicted, and {counts[Mark.OPEN]} are open.{missing} A cell is one claim on one domain. "
+        f"The {fmt.count(runs, 'judging run')} took {hours:.1f} hours in total (the sum of the times of all runs)."
     )
 
 
