@@ -22,7 +22,8 @@ with warnings.catch_warnings():
 import bitcycle as bc
 from bitcycle.conversion.sites import named_sites, sites
 from bitcycle.experiments.models.cifar_resnet import CifarResNet
-from bitcycle.nn.code_scan import scan_for_products
+from bitcycle.nn.code_scan import PRODUCTS, scan_for_products
+from bitcycle.nn.functions.table import PRODUCTS as SITES_OF_FUNCTIONS
 
 # Products that go around the sites
 
@@ -200,6 +201,22 @@ def forward(self, x): return one(x) + two(x)
     namespace = {"__name__": "user_code"}
     exec(code, namespace)
     assert scan_for_products(type("Layer", (nn.Module,), {"forward": namespace["forward"]})) == ("@",)
+
+
+def test_the_scan_knows_every_function_that_can_be_a_site():
+    assert {function.__name__.removeprefix("linalg_") for function in SITES_OF_FUNCTIONS} <= PRODUCTS
+
+
+@pytest.mark.parametrize("function", [torch.cov, torch.corrcoef, lambda x: torch.linalg.matrix_power(x, 3)])
+def test_functions_that_multiply_inside_are_named(function):
+    class Layer(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    model = bc.quantize(Layer())
+    model(torch.randn(4, 4))
+    (row,) = bc.summary(model).skipped
+    assert "but no run has computed that at a site" in row.reason
 
 
 def test_a_replaced_forward_with_products_is_named():

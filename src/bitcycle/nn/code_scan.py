@@ -19,7 +19,8 @@ PRODUCTS = {
     *("addmm_", "baddbmm_", "addbmm_", "addmv_"),
     *("einsum", "tensordot", "chain_matmul", "multi_dot", "linear", "bilinear", "spmm"),
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"),
-    *("linear_cross_entropy", "conv_tbc"),
+    *("linear_cross_entropy", "conv_tbc", "grouped_mm", "_grouped_mm", "__matmul__", "__rmatmul__"),
+    *("matrix_power", "cov", "corrcoef"),
     *("scaled_dot_product_attention", "multi_head_attention_forward", "flex_attention"),
 }
 """Names of functions and methods that multiply and add up. An outer product (outer, kron) only multiplies."""
