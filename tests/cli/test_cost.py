@@ -112,7 +112,14 @@ def test_an_interrupted_command_says_so(tmp_path, number):
     code = "import time\n\ndef make():\n    print('waiting', flush=True)\n    time.sleep(300)\n"
     (tmp_path / "waits.py").write_text(code)
     command = [sys.executable, "-m", "bitcycle", "cost", "waits:make"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # tests in the background would ignore it
+    ) as process:
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(number)
         _, told = process.communicate()
