@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,19 @@ def test_every_claim_is_about_settings_of_its_study(kind):
         if each.study == kind:
             assert set(each.needed) <= settings, each.id
             assert each.statistic is Statistic.SLOPE or sum(each.weights.values()) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("domain", [each for each in DESIGN.domains if "schedules" in each.studies], ids=lambda x: x.id)
+def test_controls_cost_the_same_as_their_schedule(domain):
+    runs = read(path_of(FOLDER, domain, "schedules", Role.JUDGING)).figures
+    costs = {(run.setting, run.seed): run.bitops for run in runs}
+    seeds = DESIGN.seeds(domain, Role.JUDGING)
+    for schedule in ("CT", "RTH"):
+        controls = {run.setting for run in runs if run.setting.startswith(f"match({schedule}, ")}
+        assert len(controls) == 4
+        for control in controls:
+            extra = statistics.fmean(costs[control, seed] / costs[schedule, seed] - 1 for seed in seeds)
+            assert abs(extra) < (0.004 if domain.id == "snli" else 0.001), control
 
 
 def test_claims_and_domains_fit_together():
