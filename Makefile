@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo docs test sanitize fuzz chaos coverage lint clean
+.PHONY: install demo docs test test-all sanitize fuzz chaos coverage lint clean
 
 install: .venv/.installed
 
@@ -21,10 +21,15 @@ demo: install
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The fast tier: every law and every contract. A test of it that takes over a second fails.
 test: install
 	$(BIN)/pytest -n 2
 
-# A million random specs and ten thousand random plans; `make test` includes a short run. FUZZ sets numbers and the seed.
+# Both tiers: also processes, compilers, browsers, Ray, docs, examples, real data, and full combinations.
+test-all: install
+	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 2 -m ""
+
+# A million random specs and ten thousand random plans; `make test-all` includes a short run. FUZZ sets numbers and the seed.
 FUZZ ?= 1000000 --plans 10000 --seed 0
 fuzz: install
 	$(BIN)/python -m tests.fuzz $(FUZZ)
@@ -41,10 +46,10 @@ sanitize: install
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m tests.kernels.sanitize
 
 # Line coverage of the core by its own tests. Measuring doubles their time, so properties are checked on few examples.
-CORE := schedules kernels arithmetic nn conversion _cost advice
+CORE := schedules kernels arithmetic nn conversion _cost lab/advice
 coverage: install
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -n 2 tests/schedules tests/kernels tests/arithmetic tests/conversion \
-		tests/nn/test_own_products.py tests/cost tests/advice tests/test_scheduler.py $(CORE:%=--cov=src/bitcycle/%) --cov-report=term:skip-covered
+		tests/nn/test_own_products.py tests/cost tests/lab/advice tests/test_scheduler.py $(CORE:%=--cov=src/bitcycle/%) --cov-report=term:skip-covered
 
 lint: install
 	$(BIN)/ruff check .

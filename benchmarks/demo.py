@@ -13,14 +13,14 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-from bitcycle._study.claims import QualityFollowsCost
-from bitcycle._study.driver import run_study
-from bitcycle._study.engines.local import LocalEngine
-from bitcycle._study.plan import Plan
-from bitcycle._study.plan_file import read_plan
-from bitcycle._study.statistics import analyse
-from bitcycle._study.store import Store
 from bitcycle.cli.study import StudyBar
+from bitcycle.lab.statistics import analyse
+from bitcycle.lab.statistics.claims import QualityFollowsCost
+from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.local import LocalEngine
+from bitcycle.lab.studies.plan import Plan
+from bitcycle.lab.studies.plan_file import read_plan
+from bitcycle.lab.studies.store import Store
 
 DEMO = Path(__file__).with_name("demo.toml")
 REPETITIONS = Path(__file__).with_name("demo.csv")

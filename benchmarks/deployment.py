@@ -23,11 +23,11 @@ from typing import Any
 import torch
 from scipy import stats
 
-from bitcycle.experiments.deployment import metric_at, prepare_trained
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.training import train
-from bitcycle.schedules import complete
+from bitcycle.lab.runs.deployment import metric_at, prepare_trained
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import task_named
+from bitcycle.schedules.spec import complete
 
 TASKS = ("image", "graph", "language", "entailment")
 STATIC = "static q_max"

@@ -9,11 +9,11 @@ Differences are paired by seed and positive where the setting is better; interva
 import argparse
 from pathlib import Path
 
-from bitcycle._study.format import fixed
-from bitcycle._study.report.labels import places_of
-from bitcycle._study.statistics import analyse
-from bitcycle._study.statistics.comparisons import compare, t_interval
-from bitcycle._study.store import Store
+from bitcycle.lab.format import fixed
+from bitcycle.lab.report.labels import places_of
+from bitcycle.lab.statistics import analyse
+from bitcycle.lab.statistics.comparisons import compare, t_interval
+from bitcycle.lab.studies.store import Store
 
 
 def difference(setting, other, sign, places):
@@ -48,6 +48,6 @@ if __name__ == "__main__":
     )
     arguments = parser.parse_args()
     with Store(arguments.store, must_exist=True) as store:
-        records = list(store.all_records("", with_curves=False))
+        records = store.records(with_curves=False)
     for analysis in analyse(records):
         print(f"{analysis.title}\n", *table(analysis, arguments.against), "", sep="\n")

@@ -17,9 +17,9 @@ from multiprocessing import get_context
 
 import torch
 
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import TASKS, task_named
-from bitcycle.experiments.training import RunResult, train
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import RunResult, train
+from bitcycle.lab.tasks import TASKS, task_named
 
 
 def train_on_one_thread(run: RunConfig) -> RunResult:

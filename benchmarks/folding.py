@@ -16,9 +16,9 @@ from unittest import mock
 
 from scipy import stats
 
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.training import train
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import task_named
 from bitcycle.schedules import schedule
 
 

@@ -19,12 +19,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bitcycle._study.plan import Plan
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.rows import row_of_record
-from bitcycle._study.store import Store
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies.plan import Plan
+from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.rows import row_of_result
+from bitcycle.lab.studies.store import Store
 
 POINTS = 20  # of a curve
 SETTINGS = {"schedules": ["all"], "bits": [[2, 8], [3, 8], [4, 8], [3, 6]], "cycles": [2, 4, 8]}
@@ -72,10 +72,10 @@ def write_store(path: Path, plan: Plan) -> None:
     runs = plan.runs()
     print(f"writing {len(runs)} results", flush=True)
     with Store(path) as store:
-        store.begin(plan.name, runs, plan.as_toml(), "bitcycle study large.toml")
-        with store._transaction() as connection:
-            rows = (row_of_record(_result(run), "2026-01-01T00:00:00+00:00") for run in runs)
-            connection.executemany(f"INSERT INTO records VALUES ({', '.join('?' * 17)})", rows)
+        store.begin(plan.name, plan.purposes(), plan.as_toml(), "bitcycle study large.toml")
+        with store._transaction():
+            for run in runs:
+                store._insert("runs", row_of_result(_result(run), "2026-01-01T00:00:00+00:00"))
         store.end(plan.name)
 
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 import bitcycle as bc
 from bitcycle._cost import Meter
-from bitcycle.experiments.models.cifar_resnet import CifarResNet
+from bitcycle.lab.models.cifar_resnet import CifarResNet
 
 
 def main() -> None:

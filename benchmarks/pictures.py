@@ -1,19 +1,20 @@
 """Draw the pictures of the README: ``python benchmarks/pictures.py`` writes them to docs/pictures.
 
-The ten schedules, and quality against cost of one domain of ``bitcycle evidence``, whose figures are in
+The ten schedules, and quality against cost of one domain of ``python -m evidence``, whose figures are in
 evidence/figures.
 """
 
 from pathlib import Path
 
-from bitcycle._evidence.design import Role
-from bitcycle._evidence.design_file import read_design
-from bitcycle._evidence.figures import all_figures
-from bitcycle._evidence.plot import cost_plot
 from bitcycle._support.charts.files import save
-from bitcycle.schedules import TEN, complete
+from bitcycle.schedules import TEN
 from bitcycle.schedules.comparison import compare
 from bitcycle.schedules.plot import draw_schedules
+from bitcycle.schedules.spec import complete
+from evidence.design import Role
+from evidence.design_file import read_design
+from evidence.figures import all_figures
+from evidence.plot import cost_plot
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"

@@ -20,11 +20,11 @@ from multiprocessing import get_context
 
 import torch
 
-from bitcycle.experiments.range_test import range_test_of_task
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import TASKS, Task, task_named
-from bitcycle.experiments.training import train
 from bitcycle.kernels.noise import mix
+from bitcycle.lab.runs.range_test import range_test_of_task
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import TASKS, Task, task_named
 
 SHARE = 0.5  # the default of the range test
 

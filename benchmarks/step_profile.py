@@ -2,8 +2,8 @@
 
     python benchmarks/step_profile.py resnet-20 "FP32" "integer, tensor" [--steps 5] [--rows 12]
 
-Models and variants are those of `bitcycle bench`. Native kernels and Python code count as part of `_QuantizedProduct`
-(forward) and `_QuantizedProductBackward`.
+Models and variants are those of `python -m benchmarks.speed`. Native kernels and Python code count as part of
+`_QuantizedProduct` (forward) and `_QuantizedProductBackward`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from bitcycle._bench.variants import training_step
+from benchmarks.speed.variants import training_step
 
 
 def milliseconds(step: Callable[[], None], steps: int) -> dict[str, float]:

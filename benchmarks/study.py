@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from bitcycle._study.driver import run_study
-from bitcycle._study.engines.local import LocalEngine
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.store import Store
+from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.local import LocalEngine
+from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.store import Store
 
 
 def main() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from mkdocs.structure.files import File, Files
 
 from bitcycle._support.charts.files import svg
-from bitcycle.schedules import TEN, complete
+from bitcycle.schedules import TEN
 from bitcycle.schedules.comparison import compare
 from bitcycle.schedules.plot import GROUPS, panel, scale_of, tracks
+from bitcycle.schedules.spec import complete
 
 ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}

@@ -1,4 +1,4 @@
-"""``bitcycle evidence``: run the studies behind the paper's claims, and put their verdicts on one page."""
+"""``python -m evidence``: run the studies behind the paper's claims, and put their verdicts on one page."""
 
 from __future__ import annotations
 
@@ -7,23 +7,36 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from bitcycle._evidence.design import FOLDER
 from bitcycle._support.text import table
+from bitcycle.cli.app import run as main
+from bitcycle.cli.app import wrap_help_at_the_terminal
 from bitcycle.cli.parameters import Workers
-
-if TYPE_CHECKING:
-    from bitcycle._evidence.design import Design, Domain, Role
-    from bitcycle._evidence.repetition import Repetition
-    from bitcycle._evidence.studies import PlannedStudy
-    from bitcycle._study.store import Store
-    from bitcycle.experiments.result import RunFailure
+from bitcycle.cli.study import StudyBar
+from bitcycle.lab.format import count
+from bitcycle.lab.runs.result import RunFailure
+from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.local import LocalEngine
+from bitcycle.lab.studies.exports import replacing
+from bitcycle.lab.studies.store import Store
+from evidence.design import FOLDER, Design, Domain, Role
+from evidence.design_file import read_design
+from evidence.documents import documents, repository_of
+from evidence.figures import all_figures, path_of, progress, read, total_seconds, update
+from evidence.page import html_page
+from evidence.power import powers
+from evidence.repetition import REPEATED, Known, Repetition, keep, known_runs, repetitions, sample
+from evidence.repetition import repeat as repeated
+from evidence.studies import PlannedStudy, lacking, planned_study, runs_of, settings_of
 
 evidence = typer.Typer(
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    add_completion=False,
     help="The paper's claims on every domain: run the studies, analyse their power, and write the page of verdicts.",
 )
 
@@ -34,7 +47,7 @@ Parts = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[DOMAIN|DOMAIN/STUDY]...",
-        help="Domains, or studies such as digits/cycles or 'digits/range test'; default: all (see 'bitcycle evidence "
+        help="Domains, or studies such as digits/cycles or 'digits/range test'; default: all (see 'python -m evidence "
         "status').",
     ),
 ]
@@ -74,18 +87,9 @@ def run(
     in the folder are not trained again, unless --again is given. Unless they are named, domains whose data or model is
     missing are skipped.
     """
-    from bitcycle._evidence.design_file import read_design
-    from bitcycle._evidence.figures import path_of, read
-    from bitcycle._evidence.studies import planned_study, runs_of
-    from bitcycle._study.driver import run_study
-    from bitcycle._study.engines.local import LocalEngine
-    from bitcycle._study.format import count
-    from bitcycle._study.store import Store
-    from bitcycle.cli.study import StudyBar
-
-    if again and folder == FOLDER:
+    if again and folder.resolve() == FOLDER.resolve():
         raise ValueError(f"--again replaces figures: copy the folder {str(folder)!r}, and give the copy with --folder")
-    design, role, command = read_design(folder), _role(pilot), shlex.join(["bitcycle", *sys.argv[1:]])
+    design, role, command = read_design(folder), _role(pilot), shlex.join(["python", "-m", "evidence", *sys.argv[1:]])
     chosen = _present(_with_settings(design, _chosen(design, parts), settings), parts)
     engine = LocalEngine(workers, threads=1)
     failures: list[RunFailure] = []
@@ -112,7 +116,7 @@ def run(
                 continue
             with StudyBar() as bar:
                 try:
-                    run_study(study.plan, opened, engine, command, retry_failed=True, watch=bar.update, wanted=left)
+                    run_study(study.plan, opened, engine, command, retry_failed=True, watch=bar.follow, wanted=left)
                 except KeyboardInterrupt:
                     bar.close()
                     print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
@@ -132,14 +136,8 @@ def run(
 @evidence.command()
 def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore = STORE, pilot: Pilot = False) -> None:
     """Write the figures of all finished runs, without training anything."""
-    from bitcycle._evidence.design_file import read_design
-    from bitcycle._evidence.figures import path_of
-    from bitcycle._evidence.studies import planned_study
-    from bitcycle._study.format import count
-    from bitcycle._study.store import Store
-
     if not store.exists():
-        raise ValueError(f"there is no store {store}: 'bitcycle evidence run' creates one, --store selects one")
+        raise ValueError(f"there is no store {store}: 'python -m evidence run' creates one, --store selects one")
     design, role = read_design(folder), _role(pilot)
     with Store(store) as opened:
         for domain, study in _present(_chosen(design, parts), parts):
@@ -163,15 +161,6 @@ def repeat(
     share of those of each study; a run that two studies share is trained once. Their figures are kept in the folder
     'repeated': stop it at any time, and run the same command again to continue.
     """
-    from bitcycle._evidence.design import Role
-    from bitcycle._evidence.design_file import read_design
-    from bitcycle._evidence.figures import all_figures
-    from bitcycle._evidence.repetition import REPEATED, Known, keep, known_runs, repetitions, sample
-    from bitcycle._evidence.repetition import repeat as repeated
-    from bitcycle._evidence.studies import planned_study
-    from bitcycle._study.engines.local import LocalEngine
-    from bitcycle._study.format import count
-
     if not share > 0:
         raise ValueError(f"the share must be above 0 %, got {share:g}")
     worker_count = LocalEngine(workers).worker_count
@@ -195,7 +184,7 @@ def repeat(
     if not known:
         if not all_planned:
             raise typer.Exit(1)
-        raise ValueError(f"{folder} has no figures that can be repeated: 'bitcycle evidence run' makes them")
+        raise ValueError(f"{folder} has no figures that can be repeated: 'python -m evidence run' makes them")
 
     def compared() -> dict[str, Repetition]:
         pairs = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
@@ -224,12 +213,8 @@ def status(folder: Folder = FOLDER) -> None:
     """List the parts in the order in which they run: how many of their runs are done, and the CPU time.
 
     The time is measured if the domain is complete, and estimated (est.) if not. Runs are counted by setting and seed;
-    'bitcycle evidence run' also repeats those whose schedule has changed since.
+    'python -m evidence run' also repeats those whose schedule has changed since.
     """
-    from bitcycle._evidence.design import Role
-    from bitcycle._evidence.design_file import read_design
-    from bitcycle._evidence.figures import path_of, progress, read, total_seconds
-
     design = read_design(folder)
     rows = []
     for domain in design.domains:
@@ -253,11 +238,6 @@ def status(folder: Folder = FOLDER) -> None:
 @evidence.command()
 def power(folder: Folder = FOLDER) -> None:
     """Print the power of each claim from the pilots: what can be decided and detected with how many seeds."""
-    from bitcycle._evidence.design import Role
-    from bitcycle._evidence.design_file import read_design
-    from bitcycle._evidence.figures import all_figures
-    from bitcycle._evidence.power import powers
-
     design = read_design(folder)
     rows = []
     for each in powers(design, all_figures(folder, design, Role.TUNING)):
@@ -265,7 +245,7 @@ def power(folder: Folder = FOLDER) -> None:
         scatter = [f"{each.effect:+.2f}", f"{each.scatter:.2f}"]
         rows.append([each.domain.id, each.claim.id, str(each.measure), str(each.pilot_seeds), *scatter, *numbers])
     if not rows:
-        raise ValueError(f"{folder} has no pilots: 'bitcycle evidence run --pilot' trains them")
+        raise ValueError(f"{folder} has no pilots: 'python -m evidence run --pilot' trains them")
     print(
         "effect, scatter: mean and standard deviation over pilot seeds, in gaps.\n"
         "5 seeds, ...: the probability of the right verdict if the true effect is zero (contradicted for claims that "
@@ -289,14 +269,6 @@ def page(
     ] = False,
 ) -> None:
     """Write the page of verdicts from the figures in the folder. Nothing is trained."""
-    from bitcycle._evidence.design import Role
-    from bitcycle._evidence.design_file import read_design
-    from bitcycle._evidence.documents import documents, repository_of
-    from bitcycle._evidence.figures import all_figures
-    from bitcycle._evidence.page import html_page
-    from bitcycle._evidence.repetition import REPEATED
-    from bitcycle._study.exports import replacing
-
     root = repository_of(folder) if update else None
     design = read_design(folder)
     judged, pilots = (all_figures(folder, design, role) for role in (Role.JUDGING, Role.TUNING))
@@ -312,7 +284,6 @@ def page(
 
 
 def _role(pilot: bool) -> Role:
-    from bitcycle._evidence.design import Role
 
     return Role.TUNING if pilot else Role.JUDGING
 
@@ -350,8 +321,6 @@ def _with_settings(
     design: Design, chosen: list[tuple[Domain, str]], settings: list[str] | None
 ) -> list[tuple[Domain, str]]:
     """Return the studies that have some of these settings; all if none are given."""
-    from bitcycle._evidence.studies import settings_of
-
     if not settings:
         return chosen
     known = [settings_of(design, domain, study) for domain, study in chosen]
@@ -366,8 +335,6 @@ def _present(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> list[
     """Return the studies whose data and model are there. Without them, a part that is named is an error, others are
     skipped, with a line for each domain.
     """
-    from bitcycle._evidence.studies import lacking
-
     advice = {domain.id: lacking(domain) for domain, _ in chosen}
     for id, text in advice.items():
         if text and parts:
@@ -379,10 +346,17 @@ def _present(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> list[
 
 def _update(path: Path, study: PlannedStudy, store: Store) -> int:
     """Write the figures of a study, say if some were dropped, and return how many there are."""
-    from bitcycle._evidence.figures import update
-    from bitcycle._study.format import count
-
     number, dropped = update(path, study, store)
     if dropped:
         print(f"{path}: dropped {count(dropped, 'figure')} of runs that are no longer planned", file=sys.stderr)
     return number
+
+
+def application() -> typer.Typer:
+    """Return the typer application with all commands."""
+    wrap_help_at_the_terminal(evidence)
+    return evidence
+
+
+if __name__ == "__main__":
+    main(application, "python -m evidence")

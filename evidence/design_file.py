@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bitcycle._evidence.design import FOLDER, Claim, Contrast, Design, Domain, Measure, Role, Rule, Statistic
-from bitcycle._evidence.studies import settings_of
 from bitcycle._support.names import nearest
+from evidence.design import FOLDER, Claim, Contrast, Design, Domain, Measure, Role, Rule, Statistic
+from evidence.studies import settings_of
 
 CLAIMS, DOMAINS = "claims.toml", "domains.toml"
 

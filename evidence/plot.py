@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bitcycle._evidence.design import Design, Domain, Role
-from bitcycle._evidence.figures import StudyFigures, progress
-from bitcycle._evidence.judging import GAP, HIGH, AllFigures, Effect, gap_of
-from bitcycle._study import format as fmt
-from bitcycle._study.report.style import GROUPS, OTHER, STATIC, Kind
 from bitcycle._support.charts.drawing import Drawing, Frame, Key, error_bar, line, mark, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import Box, place_label, spread
 from bitcycle._support.charts.scale import Scale, span
-from bitcycle.advice.non_inferiority import FEWEST_SEEDS, non_inferiority
+from bitcycle._support.judging import MIN_SEEDS, Effect, non_inferiority
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report.style import GROUPS, OTHER, STATIC, Kind
 from bitcycle.schedules import TEN, schedule
+from evidence.design import Design, Domain, Role
+from evidence.figures import StudyFigures, progress
+from evidence.judging import GAP, HIGH, AllFigures, gap_of, is_shown
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900.0, 420.0, 62.0, 24.0, 34.0, 56.0
 RADIUS, SPACING, FONT = 4.5, 15.0, 12.5
@@ -62,7 +62,7 @@ def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Drawing | 
     A study is drawn when all of its judging runs are done, as it is judged.
     """
     study, gap = figures.get((domain.id, GAP)), gap_of(design, domain, figures, domain.measure)
-    if study is None or gap is None or not gap.is_shown:
+    if study is None or gap is None or not is_shown(gap):
         return None
     if not progress(design, domain, GAP, Role.JUDGING, study).is_complete:
         return None
@@ -99,10 +99,10 @@ def _points(domain: Domain, study: StudyFigures, gap: Effect) -> list[Point]:
     for setting, by_seed in qualities.items():
         paired = {seed for seed in by_seed if seed in qualities[HIGH]}
         finite = all(math.isfinite(by_seed[seed]) for seed in paired)
-        if setting == FULL or len(paired) < FEWEST_SEEDS or not finite:
+        if setting == FULL or len(paired) < MIN_SEEDS or not finite:
             continue
         found = non_inferiority(by_seed, qualities[HIGH], margin=0.0)
-        numbers = (value / gap.mean for value in (found.difference, found.lower, found.upper))
+        numbers = (value / gap.mean for value in (found.mean, found.lower, found.upper))
         group = schedule(specs[setting]).group(GROUP_STEPS) if setting in TEN else None
         points.append(Point(setting, group, costs[setting] / costs[HIGH], *numbers))
     return points

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitcycle._evidence.design import Claim, Design, Domain, Measure, Role, Rule
-from bitcycle._evidence.judging import AllFigures, decisions, effects_by_seed, gap_of
-from bitcycle._study.statistics.bootstrap import stats
+from bitcycle._support.judging import Effect
+from bitcycle.lab.statistics.bootstrap import stats
+from evidence.design import Claim, Design, Domain, Measure, Role, Rule
+from evidence.judging import AllFigures, Mark, effects_by_seed, gap_of, verdict
 
 STUDIES = 4000
 """Simulated studies for each number."""
@@ -42,9 +43,10 @@ class Power:
 
         The right verdict on a claim of the rule ``greater`` is then contradicted, on one of ``no worse`` supported.
         """
-        mean, reach = self._simulated(seeds)
-        supported, contradicted = decisions(self.claim, mean - reach, mean + reach)
-        return float(np.mean(contradicted if self.claim.rule is Rule.GREATER else supported))
+        right = Mark.CONTRADICTED if self.claim.rule is Rule.GREATER else Mark.SUPPORTED
+        simulated = zip(*(values.tolist() for values in self._simulated(seeds)), strict=True)
+        effects = (Effect(mean, mean - reach, mean + reach, seeds) for mean, reach in simulated)
+        return sum(verdict(self.claim, effect) is right for effect in effects) / STUDIES
 
     def detectable(self, seeds: int) -> float:
         """Return the smallest effect whose lower bound is above zero in 80 % of simulated studies."""

@@ -15,12 +15,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from bitcycle._evidence.design import Design, Role
-from bitcycle._evidence.figures import Figure, StudyFigures, figure_of, locked, path_of, read, write
-from bitcycle._evidence.judging import AllFigures
-from bitcycle._evidence.studies import PlannedStudy
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.user_code import UserCode, code_of
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.user_code import UserCode, code_of
+from evidence.design import Design, Role
+from evidence.figures import Figure, StudyFigures, figure_of, locked, path_of, read, write
+from evidence.judging import AllFigures
+from evidence.studies import PlannedStudy
 
 REPEATED = "repeated"
 """The folder of the figures of repeated runs, inside that of the evidence."""
@@ -114,9 +114,9 @@ def keep(folder: Path, design: Design, figures: AllFigures, again: Figure) -> No
 def _trained(known: Known, code: UserCode | None) -> Figure:
     import torch
 
-    from bitcycle._bench.machine import cpu_model
-    from bitcycle.experiments.tasks.own_tasks import load_code
-    from bitcycle.experiments.training import train
+    from benchmarks.speed.machine import cpu_model
+    from bitcycle.lab.runs.training import train
+    from bitcycle.lab.tasks.user_tasks import load_code
 
     if code is not None:
         load_code(code)

@@ -10,13 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bitcycle._evidence.design import Design, Domain, Role
-from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.plan import GROUPS, Plan, StudyPart
-from bitcycle._study.plan_file import deficit_part, plan_of
-from bitcycle.experiments.data.files import is_there
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.data.files import is_there
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies.deficits import DeficitPart
+from bitcycle.lab.studies.plan import GROUPS, Plan, StudyPart
+from bitcycle.lab.studies.plan_file import deficit_part, plan_of
 from bitcycle.schedules import Control, schedule
+from evidence.design import Design, Domain, Role
 
 DATA = "BITCYCLE_DATA"
 """The variable with the folder of official data sets."""

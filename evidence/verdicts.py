@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from bitcycle._evidence.design import Design
-from bitcycle._evidence.judging import AllFigures, Cell, Mark, judge
+from evidence.design import Design
+from evidence.judging import AllFigures, Cell, Mark, judge
 
 TOLD = (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN)
 """The marks that say something about a claim."""

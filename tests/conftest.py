@@ -1,13 +1,47 @@
-"""Settings shared by all tests."""
+"""Settings shared by all tests, and the time limit of the fast tier."""
 
 import os
 
 # Several test processes share the cores; with a thread each they do not get in each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import time
+
+import pytest
 from hypothesis import settings
 
 # No timed assertions: a slow machine is not a failing test.
-settings.register_profile("thorough", deadline=None, max_examples=60, derandomize=True)
-settings.register_profile("quick", deadline=None, max_examples=5, derandomize=True)  # for `make coverage`
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "thorough"))
+EXAMPLES = {"default": 10, "thorough": 60, "quick": 5}  # thorough: `make test-all`; quick: `make coverage`
+for name, examples in EXAMPLES.items():
+    settings.register_profile(name, deadline=None, max_examples=examples, derandomize=True)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
+
+MAX_SECONDS = 1.0
+TOLERANCE = 1.5
+"""The same test takes up to half as long again while other processes share caches and cores."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Fail a test of the fast tier that takes over a second, fixtures aside.
+
+    A second of processor time, of this process and its children, or of waiting, as for a sleep. Time on the clock also
+    passes while others use the cores: it is divided by the load of each core. Both may exceed the limit by
+    ``TOLERANCE``. Under another hypothesis profile, property tests get time for their number of examples.
+    """
+    clock, processor = time.perf_counter(), _processor_time()
+    result = yield
+    clock, processor = time.perf_counter() - clock, _processor_time() - processor
+    seconds = max(processor, clock / max(1.0, os.getloadavg()[0] / os.cpu_count()))
+    limit = MAX_SECONDS
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        limit *= max(1.0, EXAMPLES[PROFILE] / EXAMPLES["default"])
+    if seconds > TOLERANCE * limit and item.get_closest_marker("slow") is None:
+        pytest.fail(f"took {seconds:.1f} s: mark a test over {limit:g} s as slow, or make it faster", pytrace=False)
+    return result
+
+
+def _processor_time():
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

@@ -14,13 +14,12 @@ from torch.optim import lr_scheduler
 import bitcycle as bc
 from bitcycle._cost import Meter
 from bitcycle.conversion.sites import sites
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.training import train
-from bitcycle.schedules import OperandSchedules, StepBits, strength
-from bitcycle.schedules.strengths import Curve, Joined, Level, Profile
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.schedules.operands import OperandSchedules, StepBits
 from tests.schedules.strategies import schedules
 
-MOVES = {
+OVERRIDES = {
     "weights": "join(static:4, 0.5, static:8)",
     "activations": "LR:3-8:cycles=2",
     "backward_bits": "join(static:8, 0.75, full)",
@@ -56,8 +55,8 @@ def trained(model, p, steps, run=None):
 
 def test_every_operand_follows_its_own_schedule():
     model = model_of_two()
-    p = bc.PrecisionScheduler(model, "static:8", total_steps=16, **MOVES)
-    expected = {name: bc.schedule(MOVES[name]) for name in ("weights", "activations", "backward_bits")}
+    p = bc.PrecisionScheduler(model, "static:8", total_steps=16, **OVERRIDES)
+    expected = {name: bc.schedule(OVERRIDES[name]) for name in ("weights", "activations", "backward_bits")}
     for step in range(16):
         [now] = {(s.weight_bits, s.activation_bits, s.backward_bits, s.strength) for s in sites(model).values()}
         assert now[:3] == tuple(expected[name](step, 16) for name in ("weights", "activations", "backward_bits"))
@@ -99,15 +98,16 @@ def test_evaluation_is_at_the_largest_width_of_each_operand_or_at_the_given_one(
         del p
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_one_compiled_graph_when_everything_moves(recipe):
+def test_one_compiled_graph_when_every_operand_has_a_schedule(recipe):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     eager, model = model_of_two(recipe=recipe), model_of_two(recipe=recipe)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     for own, run in ((eager, eager), (model, compiled)):
-        trained(own, bc.PrecisionScheduler(own, "static:8", total_steps=12, **MOVES), 12, run)
+        trained(own, bc.PrecisionScheduler(own, "static:8", total_steps=12, **OVERRIDES), 12, run)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     for a, b in zip(model.parameters(), eager.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
@@ -116,12 +116,12 @@ def test_one_compiled_graph_when_everything_moves(recipe):
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_a_resumed_training_is_the_same_bit_for_bit(recipe):
     whole, first, second = (model_of_two(recipe=recipe) for _ in range(3))
-    trained(whole, bc.PrecisionScheduler(whole, "static:8", total_steps=12, **MOVES), 12)
-    p = bc.PrecisionScheduler(first, "static:8", total_steps=12, **MOVES)
+    trained(whole, bc.PrecisionScheduler(whole, "static:8", total_steps=12, **OVERRIDES), 12)
+    p = bc.PrecisionScheduler(first, "static:8", total_steps=12, **OVERRIDES)
     trained(first, p, 7)
     state = json.loads(json.dumps(p.state_dict()))
     second.load_state_dict(copy.deepcopy(first.state_dict()))
-    resumed = bc.PrecisionScheduler(second, "static:8", total_steps=12, **MOVES)
+    resumed = bc.PrecisionScheduler(second, "static:8", total_steps=12, **OVERRIDES)
     resumed.load_state_dict(state)
     trained(second, resumed, 5)
     for a, b in zip(whole.parameters(), second.parameters(), strict=True):
@@ -129,7 +129,7 @@ def test_a_resumed_training_is_the_same_bit_for_bit(recipe):
 
 
 def test_the_state_of_another_schedule_warns_and_names_what_differs():
-    p = bc.PrecisionScheduler(model_of_two(), "static:8", total_steps=12, **MOVES)
+    p = bc.PrecisionScheduler(model_of_two(), "static:8", total_steps=12, **OVERRIDES)
     other = bc.PrecisionScheduler(model_of_two(), "static:8", total_steps=12)
     with pytest.warns(UserWarning, match="weights is 'not given' here and 'join.*strength is 'not given' here"):
         other.load_state_dict(p.state_dict())
@@ -172,9 +172,9 @@ def test_a_combination_costs_what_a_hand_computation_says():
 @settings(deadline=None)
 @given(s=schedules, total=st.integers(1, 200), backward=st.sampled_from(["max", None, 1, 8, 16]))
 def test_one_schedule_for_everything_saves_what_the_schedule_says(s, total, backward):
-    moves = OperandSchedules.of(s, backward)
-    assert moves.saving(total) == pytest.approx(s.saving(total, backward))
-    assert moves.group(total) == s.group(total, backward)
+    operands = OperandSchedules.of(s, backward)
+    assert operands.saving(total) == pytest.approx(s.saving(total, backward))
+    assert operands.group(total) == s.group(total, backward)
 
 
 def test_healing_costs_bits_before_and_full_after():
@@ -193,60 +193,14 @@ strengths = st.sampled_from([None, "0", "0.5", "linear-rise", "join(0, 0.3, cosi
 @settings(deadline=None)
 @given(specs, specs, st.sampled_from(["max", 5, None, "join(static:8, 0.5, full)"]), strengths, st.integers(1, 40))
 def test_the_histogram_counts_every_step(weights, activations, backward, strength, total):
-    moves = OperandSchedules.of(None, backward, weights, activations, strength)
+    operands = OperandSchedules.of(None, backward, weights, activations, strength)
     counts = {}
     for step in range(total):
-        widths = moves.at(step, total).counted()
+        widths = operands.at(step, total).counted()
         counts[widths] = counts.get(widths, 0) + 1
-    assert moves.histogram(total) == counts
+    assert operands.histogram(total) == counts
     same = OperandSchedules.of(weights, backward, strength=strength)
     assert sum(same.histogram(total).values()) == total
-
-
-fractions = st.floats(0, 1)
-curves = st.builds(
-    lambda profile, shape, limits, cycles: Curve(
-        Profile.of(profile), shape, *sorted(limits), cycles=1 if shape.startswith("fall") else 2 * cycles
-    ),
-    st.sampled_from(["linear", "cosine", "exponential", "rex"]),
-    st.sampled_from(["repeated", "triangular-h", "triangular-v", "fall-h", "fall-v"]),
-    st.tuples(fractions, fractions),
-    st.integers(1, 9),
-)
-every_strength = st.recursive(
-    st.one_of(st.builds(Level, fractions), curves),
-    lambda parts: st.builds(lambda a, b, at: Joined((a, b), (at,)), parts, parts, st.floats(0.01, 0.99)),
-    max_leaves=4,
-)
-
-
-@settings(deadline=None)
-@given(every_strength, st.integers(1, 60))
-def test_strengths_round_trip_and_stay_between_0_and_1(s, total):
-    assert strength(str(s)) == s
-    assert str(strength(str(s))) == str(s)
-    values = s.values(np.arange(total), total)
-    assert ((values >= 0) & (values <= 1)).all()
-    assert s(total + 5, total) == s(total - 1, total) == values[-1]
-
-
-def test_a_function_is_a_strength():
-    def a_strength_of_this_test(step, total):
-        return min(1.0, step / 4)
-
-    s = strength(a_strength_of_this_test)
-    assert (str(s), strength("call:a_strength_of_this_test") == s, s(2, 10)) == (
-        "call:a_strength_of_this_test",
-        True,
-        0.5,
-    )
-    with pytest.raises(ValueError, match="the strength bad at step 3 of 10 must be a number from 0 .*, got nan"):
-        strength(_named("bad", lambda step, total: float("nan")))(3, 10)
-
-
-def _named(name, function):
-    function.__name__ = name
-    return function
 
 
 @pytest.mark.parametrize(
@@ -255,11 +209,11 @@ def _named(name, function):
         ({"strength": 1.5}, "strength must be a number from 0 .* to 1 .*, got 1.5"),
         ({"strength": float("nan")}, "strength must be a number from 0 .*, got nan"),
         ({"strength": "linear-rise:0.5-1.5"}, "the highest strength must be a number from 0 .*, got 1.5"),
-        ({"strength": "linear-rise:1-0"}, "the lowest strength 1.0 is above the highest 0.0"),
-        ({"strength": "delay(0.5, linear-rise)"}, "strengths are combined by join"),
+        ({"strength": "linear-rise:1-0"}, "the lowest strength 1.0 is above the highest strength 0.0"),
+        ({"strength": "delay(0.5, linear-rise)"}, "unknown combinator 'delay'; known names: join"),
         ({"strength": "wobble"}, "unknown strength 'wobble': write a number from 0 to 1"),
-        ({"strength": "linear-rise:cycles=2"}, "cycles of a single rise"),
-        ({"strength": "join(0, 0.5)"}, "one moment between every two"),
+        ({"strength": "linear-rise:cycles=2"}, "a single rise or fall has no cycles to set"),
+        ({"strength": "join(0, 0.5)"}, "one boundary between every two"),
         ({"weights": 17}, "weights must be from 1 to 16"),
         ({"activations": "CR"}, "CR needs bits"),
         ({"backward_bits": 0}, "backward_bits must be an integer from 1 to 16"),
@@ -277,12 +231,12 @@ def test_misuse(arguments, message):
 def test_any_integer_is_a_width(integer):
     plain = {"weights": 4, "activations": 8, "backward_bits": 6, "evaluate_bits": 7}
     states = []
-    for moves in (plain, {name: integer(bits) for name, bits in plain.items()}):
+    for widths in (plain, {name: integer(bits) for name, bits in plain.items()}):
         model = bc.quantize(nn.Linear(4, 4))
-        p = bc.PrecisionScheduler(model, None, total_steps=10, **moves)
+        p = bc.PrecisionScheduler(model, None, total_steps=10, **widths)
         states.append((p.state_dict(), [site.control.tolist() for site in sites(model).values()]))
-        del moves["evaluate_bits"]
-        states.append(bc.cost(model, torch.zeros(2, 4)).training(None, 10, **moves))
+        del widths["evaluate_bits"]
+        states.append(bc.cost(model, torch.zeros(2, 4)).training(None, 10, **widths))
     assert states[:2] == states[2:]
     assert type(states[2][0]["backward_bits"]) is int
 
@@ -299,9 +253,10 @@ def test_existing_names_of_runs_do_not_change():
     assert RunConfig("graph", "static:4", 150, activations="static:8").name != RunConfig("graph", "static:4", 150).name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", ["integer", "nvfp4"])
 def test_a_run_with_everything_on_resumes_bit_for_bit(tmp_path, grid):
-    run = RunConfig("image", "static:8", steps=6, batch_size=8, grid=grid, **MOVES)
+    run = RunConfig("image", "static:8", steps=6, batch_size=8, grid=grid, **OVERRIDES)
 
     def stop(progress):
         if progress.step == 4:

@@ -8,7 +8,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import bitcycle
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -53,6 +57,9 @@ def test_installation_without_a_compiler(tmp_path):
     result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert not list(target.rglob("*.so"))
+    assert {path.name for path in target.iterdir()} == {"bitcycle", "bin", f"bitcycle-{bitcycle.__version__}.dist-info"}
+    shipped = {path.relative_to(target / "bitcycle").parts[0] for path in (target / "bitcycle").rglob("*.py")}
+    assert not shipped & {"evidence", "benchmarks", "_evidence", "_bench"}, "judging the paper is not in the wheel"
     code = (
         "import bitcycle, torch\n"
         "from bitcycle.kernels import native\n"

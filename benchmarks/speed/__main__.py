@@ -1,4 +1,4 @@
-"""``bitcycle bench``."""
+"""``python -m benchmarks.speed``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitcycle._bench.settings import FULL_ROUNDS, MODELS, QUICK_ROUNDS, BenchSettings, Part, all_cores
-from bitcycle._study.exports import json_text
+from benchmarks.speed.settings import FULL_ROUNDS, MODELS, QUICK_ROUNDS, BenchSettings, Part, all_cores
+from bitcycle.cli.app import run as main
+from bitcycle.cli.app import wrap_help_at_the_terminal
 from bitcycle.cli.parameters import completion
+from bitcycle.lab.studies.exports import json_text
 
 if TYPE_CHECKING:
-    from bitcycle._bench.run import BenchResult
+    from benchmarks.speed.run import BenchResult
 
 
 def bench(
@@ -67,7 +69,7 @@ def bench(
             print(document)
             return
         json.write_text(document + "\n", encoding="utf-8")
-    from bitcycle._bench.tables import as_markdown, as_text
+    from benchmarks.speed.tables import as_markdown, as_text
 
     print(as_markdown(result) if markdown else as_text(result))
     if json is not None:
@@ -78,7 +80,7 @@ def _with_progress(settings: BenchSettings) -> BenchResult:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from bitcycle._bench.run import bench as run
+    from benchmarks.speed.run import bench as run
 
     columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     console = Console(stderr=True)
@@ -92,3 +94,17 @@ def _with_progress(settings: BenchSettings) -> BenchResult:
             progress.update(bar, completed=done, total=total, description=name, refresh=True)
 
         return run(settings, report)
+
+
+def application() -> typer.Typer:
+    """Return the typer application with its one command."""
+    app = typer.Typer(
+        context_settings={"help_option_names": ["-h", "--help"]}, pretty_exceptions_enable=False, add_completion=False
+    )
+    app.command()(bench)
+    wrap_help_at_the_terminal(app)
+    return app
+
+
+if __name__ == "__main__":
+    main(application, "python -m benchmarks.speed")

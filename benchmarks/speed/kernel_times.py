@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from bitcycle._bench.timing import Call, Spread, ratio, time_in_turns
+from benchmarks.speed.timing import Call, Spread, ratio, time_in_turns
 from bitcycle.kernels import native
 from bitcycle.kernels.noise import noise_key
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes

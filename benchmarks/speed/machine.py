@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from bitcycle._bench import peers
-from bitcycle._bench.settings import all_cores
+from benchmarks.speed import peers
+from benchmarks.speed.settings import all_cores
 from bitcycle.arithmetic.execution import resolve
 from bitcycle.kernels import native
 

@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bitcycle._bench.settings import BenchSettings
+from benchmarks.speed.settings import BenchSettings
 
 MEASURED_STEPS = 2
 RESET_PEAK = "5"
@@ -65,8 +65,8 @@ def peak_memory(model: str, variant: str, settings: BenchSettings, full_precisio
 def _measure(model: str, variant: str, forward: int, backward: int, quick: bool) -> dict[str, object]:
     import torch
 
-    from bitcycle._bench.peers import NotAvailableError
-    from bitcycle._bench.variants import training_step
+    from benchmarks.speed.peers import NotAvailableError
+    from benchmarks.speed.variants import training_step
 
     torch.set_num_threads(1)
     try:

@@ -9,7 +9,7 @@ from itertools import cycle
 
 from torch import nn
 
-from bitcycle._bench.timing import Call, Spread, time_in_turns
+from benchmarks.speed.timing import Call, Spread, time_in_turns
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules import schedule
@@ -32,7 +32,8 @@ def time_bits(sites: int, rounds: int) -> list[Overhead]:
     model = quantize(nn.Sequential(*(nn.Linear(1, 1) for _ in range(sites))))
     widths = cycle((3, 4))
     steps = WARM_UP + rounds + 1
-    scheduler = PrecisionScheduler(model, schedule(lambda step, total: 3 + step % 2), steps, backward_bits=8)
+    alternating = schedule(lambda step, total: 3 + step % 2, name="alternating")
+    scheduler = PrecisionScheduler(model, alternating, steps, backward_bits=8)
     constant = quantize(nn.Sequential(*(nn.Linear(1, 1) for _ in range(sites))))
     static = PrecisionScheduler(constant, "static:7", steps, backward_bits=8)
     calls: dict[str, Call] = {

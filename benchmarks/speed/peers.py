@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from bitcycle._support.text import one_line
+from bitcycle._support.text import format_error
 
 BYTE_BITS = 8
 
@@ -39,7 +39,7 @@ class Peer(NamedTuple):
 
 def failure(peer: Peer, error: Exception) -> str:
     """Return in one line that a library failed."""
-    return f"{peer.package} {version_of(peer)} fails with torch {torch.__version__}: {one_line(error)}"
+    return f"{peer.package} {version_of(peer)} fails with torch {torch.__version__}: {format_error(error)}"
 
 
 def version_of(peer: Peer) -> str | None:

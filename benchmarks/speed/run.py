@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from benchmarks.speed import kernel_times, overhead
+from benchmarks.speed.kernel_times import KernelTime, ProductTime, time_kernels, time_products
+from benchmarks.speed.machine import Machine, this_machine
+from benchmarks.speed.memory import PeakMemory, peak_memory
+from benchmarks.speed.overhead import Overhead, time_bits, time_start_up
+from benchmarks.speed.settings import MODELS, BenchSettings, Part
+from benchmarks.speed.steps import StepTime, time_steps
+from benchmarks.speed.variants import FULL_PRECISION, variants_of
 from bitcycle import __version__
-from bitcycle._bench import kernel_times, overhead
-from bitcycle._bench.kernel_times import KernelTime, ProductTime, time_kernels, time_products
-from bitcycle._bench.machine import Machine, this_machine
-from bitcycle._bench.memory import PeakMemory, peak_memory
-from bitcycle._bench.overhead import Overhead, time_bits, time_start_up
-from bitcycle._bench.settings import MODELS, BenchSettings, Part
-from bitcycle._bench.steps import StepTime, time_steps
-from bitcycle._bench.variants import FULL_PRECISION, variants_of
 
 Report = Callable[[int, int, str], None]
 

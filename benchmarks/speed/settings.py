@@ -1,4 +1,4 @@
-"""What ``bitcycle bench`` measures. Without torch, for the help and the completion of the command."""
+"""What ``python -m benchmarks.speed`` measures. Without torch, for the help and the completion of the command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bitcycle._support.names import nearest
-from bitcycle.schedules.base import MOST_BITS, positive
+from bitcycle.schedules.base import MAX_BITS, validate_positive
 
 MODELS: Mapping[str, str] = {
     "resnet-20": "ResNet-20",
@@ -71,11 +71,11 @@ class BenchSettings:
             if model not in MODELS:
                 raise ValueError(f"unknown model {model!r}: {nearest(model, MODELS)}")
         for name, bits in (("forward", self.forward), ("backward", self.backward)):
-            if not 1 <= bits <= MOST_BITS:
-                raise ValueError(f"--{name} must be from 1 to {MOST_BITS} bits, got {bits}")
-        positive(self.rounds, "--rounds")
+            if not 1 <= bits <= MAX_BITS:
+                raise ValueError(f"--{name} must be from 1 to {MAX_BITS} bits, got {bits}")
+        validate_positive(self.rounds, "--rounds")
         for threads in self.threads:
-            positive(threads, "--threads")
+            validate_positive(threads, "--threads")
 
 
 def all_cores() -> int:

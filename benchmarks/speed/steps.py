@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from bitcycle._bench.peers import NotAvailableError
-from bitcycle._bench.settings import BenchSettings
-from bitcycle._bench.timing import Spread, ratio, time_in_turns
-from bitcycle._bench.variants import FULL_PRECISION, training_step, variants_of
+from benchmarks.speed.peers import NotAvailableError
+from benchmarks.speed.settings import BenchSettings
+from benchmarks.speed.timing import Spread, ratio, time_in_turns
+from benchmarks.speed.variants import FULL_PRECISION, training_step, variants_of
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from bitcycle._bench.kernel_times import KernelTime
-from bitcycle._bench.machine import Machine
-from bitcycle._bench.memory import PeakMemory
-from bitcycle._bench.peers import PEERS
-from bitcycle._bench.run import BenchResult
-from bitcycle._bench.settings import MODELS
-from bitcycle._bench.steps import StepTime
-from bitcycle._bench.timing import Spread
-from bitcycle._bench.variants import FULL_PRECISION, OWN
+from benchmarks.speed.kernel_times import KernelTime
+from benchmarks.speed.machine import Machine
+from benchmarks.speed.memory import PeakMemory
+from benchmarks.speed.peers import PEERS
+from benchmarks.speed.run import BenchResult
+from benchmarks.speed.settings import MODELS
+from benchmarks.speed.steps import StepTime
+from benchmarks.speed.timing import Spread
+from benchmarks.speed.variants import FULL_PRECISION, OWN
 from bitcycle._support.text import table
 
 

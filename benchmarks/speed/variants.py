@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from bitcycle._bench import peers
-from bitcycle._bench.peers import NotAvailableError
-from bitcycle._bench.workloads import Workload, make
+from benchmarks.speed import peers
+from benchmarks.speed.peers import NotAvailableError
+from benchmarks.speed.workloads import Workload, make
 from bitcycle._support.extras import MissingExtraError
 from bitcycle.arithmetic.execution import integers_are_right
 from bitcycle.arithmetic.recipe import Recipe
@@ -38,7 +38,7 @@ OWN: Mapping[str, Own] = {
 """Execution, and grids: one for each tensor, the default ones, or the default ones with folded scales."""
 
 MEASURED_WITH_PEERS = ("resnet-20", "transformer-256", "transformer-512")
-_NEVER = 10**9  # total steps of a schedule that does not end
+_NEVER = 10**8  # total steps of a schedule that does not end
 
 
 def variants_of(model: str) -> tuple[str, ...]:

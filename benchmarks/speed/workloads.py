@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.experiments.models.cifar_resnet import CifarResNet
-from bitcycle.experiments.models.graph_networks import GCN
-from bitcycle.experiments.models.language_models import LSTMLanguageModel
+from bitcycle.lab.models.cifar_resnet import CifarResNet
+from bitcycle.lab.models.graph_networks import GCN
+from bitcycle.lab.models.language_models import LSTMLanguageModel
 
 
 class Workload(NamedTuple):

@@ -20,26 +20,43 @@ from typing import TYPE_CHECKING, Any
 from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
-    from bitcycle._cost import Meter, cost
-    from bitcycle._export import check_onnx, check_weights, export, export_onnx, export_torchao
-    from bitcycle._range_test import range_test
-    from bitcycle._study.from_python import study
-    from bitcycle.advice import advise
+    from bitcycle._cost import Cost, Meter, cost
+    from bitcycle._export import (
+        Agreement,
+        TorchaoModel,
+        check_onnx,
+        check_weights,
+        export,
+        export_onnx,
+        export_torchao,
+    )
+    from bitcycle._range_test import RangeTestResult, range_test
     from bitcycle.arithmetic.recipe import Recipe
     from bitcycle.conversion.convert import quantize, restore, set_bits
-    from bitcycle.conversion.model_summary import summary
+    from bitcycle.conversion.model_summary import Summary, summary
     from bitcycle.conversion.sequence_models import check_causality
     from bitcycle.decay import decay_begins
+    from bitcycle.lab.advice import Advice, advise
+    from bitcycle.lab.studies.from_python import study
+    from bitcycle.lab.studies.study_result import StudyResult, StudyRow
     from bitcycle.nn.products import Attention, Einsum, Matmul
     from bitcycle.scheduler import PrecisionScheduler
 
 __all__ = [
+    "Advice",
+    "Agreement",
     "Attention",
+    "Cost",
     "Einsum",
     "Matmul",
     "Meter",
     "PrecisionScheduler",
+    "RangeTestResult",
     "Recipe",
+    "StudyResult",
+    "StudyRow",
+    "Summary",
+    "TorchaoModel",
     "advise",
     "check_causality",
     "check_onnx",
@@ -62,18 +79,26 @@ __version__ = "0.2.0"
 
 # What needs torch is imported on first use, so that schedules and the command line's help work without loading it.
 _MODULES = {
+    "Advice": "lab.advice",
+    "Agreement": "_export",
     "Attention": "nn.products",
+    "Cost": "_cost",
     "Einsum": "nn.products",
     "Matmul": "nn.products",
     "Meter": "_cost",
     "PrecisionScheduler": "scheduler",
-    "decay_begins": "decay",
+    "RangeTestResult": "_range_test",
     "Recipe": "arithmetic.recipe",
-    "advise": "advice",
+    "StudyResult": "lab.studies.study_result",
+    "StudyRow": "lab.studies.study_result",
+    "Summary": "conversion.model_summary",
+    "TorchaoModel": "_export",
+    "advise": "lab.advice",
     "check_causality": "conversion.sequence_models",
     "check_onnx": "_export",
     "check_weights": "_export",
     "cost": "_cost",
+    "decay_begins": "decay",
     "export": "_export",
     "export_onnx": "_export",
     "export_torchao": "_export",
@@ -81,7 +106,7 @@ _MODULES = {
     "range_test": "_range_test",
     "restore": "conversion.convert",
     "set_bits": "conversion.convert",
-    "study": "_study.from_python",
+    "study": "lab.studies.from_python",
     "summary": "conversion.model_summary",
 }
 

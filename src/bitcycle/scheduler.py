@@ -11,10 +11,10 @@ from torch import nn
 
 from bitcycle.arithmetic.site import Site, check_width, larger, write_bits
 from bitcycle.conversion.sites import sites
-from bitcycle.schedules import Bits, OperandSchedules, StepBits
+from bitcycle.schedules import Bits
 from bitcycle.schedules import schedule as as_schedule
-from bitcycle.schedules.base import MOST_BITS, positive, whole
-from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits
+from bitcycle.schedules.base import MAX_BITS, validate_positive, validate_step
+from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits, OperandSchedules, StepBits
 from bitcycle.schedules.strengths import FULL_STRENGTH
 
 _SCHEDULERS: WeakKeyDictionary[Site, ReferenceType[PrecisionScheduler]] = WeakKeyDictionary()
@@ -73,8 +73,8 @@ class PrecisionScheduler:
         evaluate_bits: int | str | None = "max",
         where: str | Iterable[str] | None = None,
     ) -> None:
-        self.schedules = OperandSchedules.of(schedule, backward_bits, weights, activations, strength, MOST_BITS)
-        self.schedule = self.schedules.weights if schedule is None else as_schedule(schedule)
+        self.operands = OperandSchedules.of(schedule, backward_bits, weights, activations, strength, MAX_BITS)
+        self.schedule = self.operands.weights if schedule is None else as_schedule(schedule)
         self._warned_past_end = False
         self._sites = list(sites(model, where).values())
         self._fixed_evaluation: tuple[Bits, Bits] | None = None
@@ -85,11 +85,11 @@ class PrecisionScheduler:
         self._go_to(0)
 
     def __repr__(self) -> str:
-        moves = "".join(f"{name}={value!r}, " for name, value in self._moves().items())
-        backward = self.schedules.backward_setting(self.total_steps)
+        overrides = "".join(f"{name}={value!r}, " for name, value in self._overrides().items())
+        backward = self.operands.backward_setting(self.total_steps)
         return (
             f"PrecisionScheduler({str(self.schedule)!r}, step={self.current_step}, total_steps={self.total_steps}, "
-            f"{moves}backward_bits={backward}, sites={len(self._sites)})"
+            f"{overrides}backward_bits={backward}, sites={len(self._sites)})"
         )
 
     @property
@@ -99,15 +99,15 @@ class PrecisionScheduler:
         Where the grid lacks a width of the schedule, it is the next larger one that the grid has. If the sites have
         different grids, it is that of the first site.
         """
-        scheduled = self.schedules.at(self.current_step, self.total_steps)
         grid = self._sites[0].settings.grid
-        weights, activations, backward = (grid.width_for(bits) for bits in scheduled[:3])
-        return StepBits(weights, activations, backward, scheduled.strength)
+        weights, activations, backward = (grid.width_for(bits) for bits in self._scheduled[:3])
+        return StepBits(weights, activations, backward, self._scheduled.strength)
 
     @property
     def bits(self) -> Bits:
         """Bits of weights and activations at the current step; the larger if they differ, full being the largest."""
-        return larger(self.current.weights, self.current.activations)
+        weights, activations, _, _ = self.current
+        return larger(weights, activations)
 
     @property
     def backward_bits(self) -> Bits:
@@ -117,15 +117,15 @@ class PrecisionScheduler:
     @property
     def strength(self) -> float:
         """Strength at the current step."""
-        return self.current.strength
+        return self._scheduled.strength
 
-    def _moves(self) -> dict[str, str]:
-        """Return what moves apart from the schedule, as specs."""
-        own = {"weights": self.schedules.weights, "activations": self.schedules.activations}
-        moves = {name: str(each) for name, each in own.items() if each != self.schedule}
-        if self.schedules.strength != FULL_STRENGTH:
-            moves["strength"] = str(self.schedules.strength)
-        return moves
+    def _overrides(self) -> dict[str, str]:
+        """Return the specs of operands that do not follow the schedule, and of the strength if it is not full."""
+        operands = {"weights": self.operands.weights, "activations": self.operands.activations}
+        overrides = {name: str(each) for name, each in operands.items() if each != self.schedule}
+        if self.operands.strength != FULL_STRENGTH:
+            overrides["strength"] = str(self.operands.strength)
+        return overrides
 
     @property
     def total_steps(self) -> int:
@@ -158,8 +158,8 @@ class PrecisionScheduler:
             "step": self.current_step,
             "total_steps": self.total_steps,
             "schedule": str(self.schedule),
-            "backward_bits": self.schedules.backward_setting(self.total_steps),
-            **self._moves(),
+            "backward_bits": self.operands.backward_setting(self.total_steps),
+            **self._overrides(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -176,9 +176,7 @@ class PrecisionScheduler:
         """
         if "step" not in state:
             raise ValueError("this is not the state of a PrecisionScheduler: it has no 'step'")
-        step = whole(state["step"], "the step of a checkpoint")
-        if step < 0:
-            raise ValueError(f"the step of a checkpoint must be 0 or more, got {step}")
+        step = validate_step(state["step"], "the step of a checkpoint")
         own = self.state_dict()
         compared: list[str] = [name for name in ("schedule", "total_steps", "backward_bits") if name in state]
         compared += [name for name in ("weights", "activations", "strength") if name in state or name in own]
@@ -195,13 +193,13 @@ class PrecisionScheduler:
         self._go_to(step)
 
     def _set_total_steps(self, total_steps: int) -> None:
-        total_steps = positive(total_steps, "total_steps")
+        total_steps = validate_positive(total_steps, "total_steps")
         for grid in {site.settings.grid for site in self._sites}:
-            self.schedules.check(total_steps, grid.check_schedule)
-        evaluation = self.schedules.evaluation(total_steps)
-        self.schedules.at(0, total_steps)  # a schedule that does not fit raises here, before anything changes
+            self.operands.check(total_steps, grid.check_schedule)
+        evaluation = self.operands.evaluation(total_steps)
+        self.operands.at(0, total_steps)  # a schedule that does not fit raises here, before anything changes
         self._total_steps = total_steps
-        self._baseline = self.schedules.baseline(total_steps).at(0, total_steps)
+        self._baseline = self.operands.baseline(total_steps).at(0, total_steps)
         self._evaluation = evaluation if self._fixed_evaluation is None else self._fixed_evaluation
 
     def _take_over_sites(self) -> None:
@@ -220,7 +218,7 @@ class PrecisionScheduler:
 
     def _go_to(self, step: int) -> None:
         self.current_step = step
-        now = self.schedules.at(step, self.total_steps)
+        self._scheduled = now = self.operands.at(step, self.total_steps)
         write_bits(
             self._sites,
             now.weights,

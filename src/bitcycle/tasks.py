@@ -8,7 +8,7 @@ optimiser, the loss of a step and the metric. Once registered, it trains like th
 schedule, checkpoints, cost metering and exact resume.
 
 >>> import torch
->>> from bitcycle.experiments.training import train
+>>> from bitcycle.lab.runs.training import train
 >>> from bitcycle.tasks import Batches, RunConfig, Split, Task, Training, register_task
 >>>
 >>> class BlobsTraining(Training):
@@ -62,14 +62,14 @@ A task stays registered until the process ends; this example cleans up after its
 'BlobsTask'
 '''
 
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import TASKS, task_named
-from bitcycle.experiments.tasks.batches import Batches
-from bitcycle.experiments.tasks.loader_task import LoaderTask
-from bitcycle.experiments.tasks.options import Option
-from bitcycle.experiments.tasks.registry import register_task
-from bitcycle.experiments.tasks.task import Task, Training
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks import TASKS, task_named
+from bitcycle.lab.tasks.batches import Batches
+from bitcycle.lab.tasks.loader_task import LoaderTask
+from bitcycle.lab.tasks.options import Option
+from bitcycle.lab.tasks.registry import register_task
+from bitcycle.lab.tasks.task import Task, Training
 
 __all__ = [
     "TASKS",

@@ -185,6 +185,7 @@ def test_stochastic_errors_are_right_in_the_mean(grid):
         assert off.max() < 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", ["symmetric", "float", "mx", "nvfp4"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_compiled_model_is_one_graph_for_all_widths(grid):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 from bitcycle.arithmetic.integer_linear import multiply_codes
@@ -12,6 +13,7 @@ from bitcycle.arithmetic.integer_linear import multiply_codes
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_a_training_step_reads_no_value():
     command = [sys.executable, "-m", "tests.arithmetic.pretended_device"]
     paths = os.pathsep.join(path for path in (str(ROOT), os.environ.get("PYTHONPATH")) if path)

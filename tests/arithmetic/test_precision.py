@@ -13,7 +13,7 @@ import bitcycle as bc
 from bitcycle.arithmetic import Observer, Role, observing
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels.rounding import round_to_grid
-from tests.arithmetic.execution.executions import assert_close, run
+from tests.support.executions import assert_close, run
 
 BITS = st.sampled_from([None, 1, 2, 4, 7, 8, 12])
 

@@ -1,21 +1,23 @@
-"""``bitcycle bench`` on the smallest settings: its structure, never its times."""
+"""``python -m benchmarks.speed`` on the smallest settings: its structure, never its times."""
 
 import json
 import sys
 
 import pytest
 
-from bitcycle._bench.peers import PEERS
-from bitcycle._bench.settings import MODELS
-from bitcycle._bench.variants import FULL_PRECISION, OWN
+from benchmarks.speed.peers import PEERS
+from benchmarks.speed.settings import MODELS
+from benchmarks.speed.variants import FULL_PRECISION, OWN
 from tests.support.command import bitcycle
 
-QUICK = ("bench", "--quick", "--rounds", "1", "--threads", "1")
+pytestmark = pytest.mark.slow
+
+QUICK = ("--quick", "--rounds", "1", "--threads", "1")
 
 
 def test_everything_of_one_model(tmp_path):
     file = tmp_path / "bench.json"
-    done = bitcycle(*QUICK, "--models", "resnet-8", "--json", str(file))
+    done = bitcycle(*QUICK, "--models", "resnet-8", "--json", str(file), module="benchmarks.speed")
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())
     assert f"written: {file}" in done.stderr
@@ -43,7 +45,9 @@ def test_everything_of_one_model(tmp_path):
 
 
 def test_all_models_and_other_libraries():
-    done = bitcycle(*QUICK, "--part", "steps", "--forward", "4", "--backward", "6", "--json", "-")
+    done = bitcycle(
+        *QUICK, "--part", "steps", "--forward", "4", "--backward", "6", "--json", "-", module="benchmarks.speed"
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert list(dict.fromkeys(row["model"] for row in found["steps"])) == list(MODELS)
@@ -56,7 +60,7 @@ def test_all_models_and_other_libraries():
 
 
 def test_markdown():
-    done = bitcycle(*QUICK, "--part", "steps", "--models", "lstm", "--markdown")
+    done = bitcycle(*QUICK, "--part", "steps", "--models", "lstm", "--markdown", module="benchmarks.speed")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     [head] = [line for line in lines if line.startswith("| model |")]
@@ -78,7 +82,7 @@ def test_markdown():
     ],
 )
 def test_errors_are_one_line(arguments, told):
-    done = bitcycle("bench", *arguments)
+    done = bitcycle(*arguments, module="benchmarks.speed")
     assert done.returncode == 2
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -1,14 +1,14 @@
 from dataclasses import replace
 
-from bitcycle._bench.kernel_times import time_kernels, time_products
-from bitcycle._bench.machine import this_machine
-from bitcycle._bench.memory import PeakMemory
-from bitcycle._bench.run import BenchResult
-from bitcycle._bench.settings import BenchSettings
-from bitcycle._bench.steps import StepTime
-from bitcycle._bench.tables import as_markdown, as_text, tables
-from bitcycle._bench.timing import Spread
-from bitcycle._bench.variants import variants_of
+from benchmarks.speed.kernel_times import time_kernels, time_products
+from benchmarks.speed.machine import this_machine
+from benchmarks.speed.memory import PeakMemory
+from benchmarks.speed.run import BenchResult
+from benchmarks.speed.settings import BenchSettings
+from benchmarks.speed.steps import StepTime
+from benchmarks.speed.tables import as_markdown, as_text, tables
+from benchmarks.speed.timing import Spread
+from benchmarks.speed.variants import variants_of
 from bitcycle.kernels import native
 
 

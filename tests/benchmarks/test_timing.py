@@ -1,6 +1,6 @@
 import pytest
 
-from bitcycle._bench.timing import time_in_turns
+from benchmarks.speed.timing import time_in_turns
 
 
 @pytest.mark.parametrize("repeats", [1, 3])

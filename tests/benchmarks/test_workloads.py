@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from bitcycle._bench.peers import PEERS, NotAvailableError
-from bitcycle._bench.settings import MODELS, BenchSettings
-from bitcycle._bench.steps import time_steps
-from bitcycle._bench.variants import FULL_PRECISION, OWN, training_step, variants_of
-from bitcycle._bench.workloads import MAKERS, make
+from benchmarks.speed.peers import PEERS, NotAvailableError
+from benchmarks.speed.settings import MODELS, BenchSettings
+from benchmarks.speed.steps import time_steps
+from benchmarks.speed.variants import FULL_PRECISION, OWN, training_step, variants_of
+from benchmarks.speed.workloads import MAKERS, make
 
 
 def test_every_model_has_a_maker():
@@ -24,7 +24,7 @@ def test_a_model_is_always_the_same_one(model):
 @pytest.mark.parametrize("model", MODELS)
 def test_a_step_trains(model, variant, monkeypatch):
     made = []
-    monkeypatch.setattr("bitcycle._bench.variants.make", lambda *a, **k: made.append(make(*a, **k)) or made[-1])
+    monkeypatch.setattr("benchmarks.speed.variants.make", lambda *a, **k: made.append(make(*a, **k)) or made[-1])
     step = training_step(model, variant, forward=7, backward=8, quick=True)
     [workload] = made
     before = [parameter.detach().clone() for parameter in workload.model.parameters()]
@@ -51,7 +51,7 @@ def test_attention_of_linear_layers_computes_what_torch_does(model):
 
 
 def test_a_library_that_is_not_installed(monkeypatch):
-    monkeypatch.setattr("bitcycle._bench.peers.version_of", lambda peer: None)
+    monkeypatch.setattr("benchmarks.speed.peers.version_of", lambda peer: None)
     with pytest.raises(NotAvailableError, match="not installed"):
         training_step("resnet-20", "brevitas", 7, 8, quick=True)
 

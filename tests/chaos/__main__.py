@@ -55,7 +55,7 @@ def _play(folder: Path, options: argparse.Namespace) -> int:
     warnings.simplefilter("ignore")
     import torch
 
-    from bitcycle.experiments import training  # noqa: F401  # loaded once, before the children are forked
+    from bitcycle.lab.runs import training  # noqa: F401  # loaded once, before the children are forked
     from tests.chaos.episodes import Chaos, ChaosError, warm_up
 
     torch.set_num_threads(1)

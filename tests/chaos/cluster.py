@@ -2,10 +2,10 @@
 
 import sys
 
-from bitcycle._study.driver import run_study
-from bitcycle._study.engines.cluster import RayEngine
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.store import Store
+from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.cluster import RayEngine
+from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.store import Store
 from tests.chaos.episodes import PLAN
 
 

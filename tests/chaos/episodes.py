@@ -24,10 +24,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bitcycle._study.driver import run_study
-from bitcycle._study.engines.worker import work
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.store import Store
+from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.worker import work
+from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.store import Store
 
 STEPS, BATCH, SEEDS = 4, 8, 1
 TASK = f"{Path(__file__).with_name('tiny_task.py')}:Tiny"
@@ -326,8 +326,8 @@ def warm_up() -> None:
     import torch
 
     from bitcycle.conversion.convert import quantize, set_bits
-    from bitcycle.experiments.data.splits import Split
-    from bitcycle.experiments.tasks.own_tasks import load_task
+    from bitcycle.lab.data.splits import Split
+    from bitcycle.lab.tasks.user_tasks import load_task
 
     training = load_task(TASK)().prepare(plan_of(PLAN, "warm").runs()[0])
     quantize(training.model, training.recipe, policy=training.policy)

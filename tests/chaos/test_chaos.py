@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.chaos
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the studies run in forked processes")

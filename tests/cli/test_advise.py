@@ -11,10 +11,10 @@ from tests.support.command import bitcycle
 def test_advice_reads_well():
     done = bitcycle("advise", "--goal", "quality", "--domain", "graph", "--steps", "500")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("use ")  # which schedule depends on the evidence of the day: tests/advice
+    assert done.stdout.startswith("use ")  # which schedule depends on the evidence of the day: tests/lab/advice
     for part in (
         "why\n",
-        "paper, recommendations",
+        "paper: the small group",
         "cheaper: ",
         "more precision: ",
         "total_steps=500, backward_bits=8",

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bitcycle.cli.parameters import COSTED_MODELS, MODELS
+pytestmark = pytest.mark.slow
 
 
 def completed(*words):
@@ -49,12 +49,3 @@ def completed(*words):
 )
 def test_names(words, names):
     assert completed(*words) == names
-
-
-def test_the_names_are_those_of_the_registries():
-    from bitcycle.experiments.models.catalogue import CATALOGUE
-    from bitcycle.experiments.tasks import TASKS
-
-    built_in = {name: task for name, task in TASKS.items() if task.__module__.startswith("bitcycle.")}
-    assert {name: task.models for name, task in built_in.items()} == MODELS
-    assert tuple(CATALOGUE) == COSTED_MODELS

@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-from tests.experiments.data.serving import closed_port, local_server
-from tests.experiments.data.tiny_sets import TINY
+from tests.lab.data.serving import closed_port, local_server
+from tests.lab.data.tiny_sets import TINY
 from tests.support import command
+
+pytestmark = pytest.mark.slow  # the first command loads pooch and its dependencies
 
 
 @pytest.fixture

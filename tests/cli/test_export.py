@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from tests.study.own_task_files import edit, write
+from tests.lab.studies.own_task_files import edit, write
 from tests.support.command import bitcycle
 
 pytest.importorskip("sklearn")
@@ -19,6 +19,7 @@ def trained(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["exact", "integer"])
 def test_onnx(trained, tmp_path, kernels):
     pytest.importorskip("onnxruntime", reason="pip install 'bitcycle[export]'")

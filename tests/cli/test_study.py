@@ -52,6 +52,7 @@ def test_a_dry_run_runs_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_plan_with_a_name_like_a_script(tmp_path):
     (tmp_path / "plan.toml").write_text(
         'name = "<script>alert(1)</script>"\ntask = "image"\nschedules = ["static:8"]\nsteps = 4\nseeds = 1\n'

@@ -225,6 +225,7 @@ def test_evaluation_at_the_current_bits_takes_the_last_ones():
     assert torch.equal(evaluate(loaded), evaluate(model))
 
 
+@pytest.mark.slow
 def test_a_compiled_model_evaluates_at_the_loaded_bits():
     model, loaded = trained(), converted()
     compiled = torch.compile(loaded, backend="aot_eager", fullgraph=True)

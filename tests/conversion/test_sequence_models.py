@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 import bitcycle as bc
 from bitcycle.conversion.sequence_models import ChoiceReason
 from bitcycle.conversion.sites import named_sites
-from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
+from bitcycle.lab.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 
 WORDS, WIDTH = 32, 16
 

@@ -19,7 +19,7 @@ with warnings.catch_warnings():
 
 import bitcycle as bc
 from bitcycle import Meter
-from bitcycle.experiments.models.catalogue import CATALOGUE, build
+from bitcycle.lab.models.catalogue import CATALOGUE, build
 from bitcycle.nn.registry import LAYERS
 
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 3, 4, 0, 3, 0]])
@@ -533,8 +533,8 @@ class CompiledPart(nn.Module):
 def test_higher_order_operators_are_counted_in_full_precision():
     x = torch.ones(2, 5, 8)
     model = Flex().requires_grad_(False)  # torch cannot differentiate it on a CPU
-    with pytest.warns(UserWarning, match=r"Flex: its code multiplies \(flex_attention\) outside its sites"):
-        bc.quantize(model)
+    with pytest.warns(UserWarning, match=r"Flex: runs flex_attention outside any site"):
+        bc.quantize(model, example_inputs=x)
     bc.set_bits(model, forward=3)
     rows = {row.product: row for row in bc.cost(model, x).rows}
     assert (rows["flex_attention"].macs, rows["flex_attention"].quantized) == (2 * 2 * 5 * 5 * 8, False)

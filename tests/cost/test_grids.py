@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle._cost.cost import Cost, Row
 from bitcycle._cost.devices import DEVICES
+from bitcycle._cost.model_cost import Cost, Row
 
 ROW = Row("fc", "Linear", "Linear", 10, 10, 10, quantized=True)
 

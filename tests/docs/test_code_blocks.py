@@ -15,10 +15,12 @@ from torch import nn
 from typer.testing import CliRunner
 
 import bitcycle as bc
-from bitcycle.advice import Evidence
 from bitcycle.cli.app import application
+from bitcycle.lab.advice import RunRecord
 from tests.docs.pages import PAGES, ROOT, blocks
-from tests.study.test_own_task import InThisProcess
+from tests.lab.studies.test_own_task import InThisProcess
+
+pytestmark = pytest.mark.slow
 
 NOT_RUN = {"data.md": "it downloads"}
 ALTERNATIVES = ("ready_made.md",)
@@ -53,7 +55,7 @@ def surroundings():
         "loss_of": lambda model, batch: loss(model(batch[0]), batch[1]),
         "lr_scheduler": torch.optim.lr_scheduler.ConstantLR(optimizer), "self": types.SimpleNamespace(),
         "T": len(loader), "schedule": "CR:3-8:cycles=2",
-        "runs": [Evidence(spec, seed, 0.9 + 0.001 * seed, cost) for spec, cost in RUNS.items() for seed in range(5)],
+        "runs": [RunRecord(spec, seed, 0.9 + 0.001 * seed, cost) for spec, cost in RUNS.items() for seed in range(5)],
         "__name__": "__main__",
     }  # fmt: skip
 
@@ -62,7 +64,7 @@ def surroundings():
 def place(tmp_path, monkeypatch):
     """A folder of its own, and studies without processes."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("bitcycle._study.from_python.engine_of", lambda *arguments: InThisProcess())
+    monkeypatch.setattr("bitcycle.lab.studies.from_python.engine_of", lambda *arguments: InThisProcess())
     return tmp_path
 
 

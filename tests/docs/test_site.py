@@ -9,6 +9,8 @@ import pytest
 
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_site_builds(tmp_path):
     """A broken link, a page that is missing or a name that the reference does not find is a warning, so an error."""

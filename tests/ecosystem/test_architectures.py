@@ -15,7 +15,7 @@ with warnings.catch_warnings():
 
 import bitcycle as bc
 from bitcycle.arithmetic.skip import SkipKind
-from bitcycle.experiments.models.cifar_resnet import CifarResNet
+from bitcycle.lab.models.cifar_resnet import CifarResNet
 
 IDS = torch.randint(0, 50, (2, 7), generator=torch.Generator().manual_seed(0))
 MASK = torch.tensor([[1] * 7, [1] * 5 + [0] * 2])

@@ -93,6 +93,7 @@ def train(model, seed, counting=False):
         return [*(p.detach().clone() for p in model.parameters()), torch.stack(losses), model(x)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counting", [False, True])
 def test_two_trainings_equal_those_alone(counting):
     for seed in range(10):
@@ -119,6 +120,7 @@ def test_two_counts_equal_those_alone_and_leave_the_random_state():
         assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.slow
 def test_two_conversions_of_one_class_can_be_restored():
     for _ in range(20):
         kind = type("Layer", (nn.Linear,), {})

@@ -254,6 +254,7 @@ def test_setting_bits_between_forward_and_backward_is_safe():
     loss.backward()
 
 
+@pytest.mark.slow
 def test_a_small_network_learns_the_digits_on_four_bits():
     """A small CNN with weights and activations on 4 bits and grad_output on 8 passes 97 % on held-out digits."""
     from sklearn.datasets import load_digits

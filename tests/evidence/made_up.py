@@ -2,8 +2,8 @@
 
 import random
 
-from bitcycle._evidence.design import Claim, Contrast, Design, Domain, Measure, Role, Rule, Statistic
-from bitcycle._evidence.figures import Figure, StudyFigures
+from evidence.design import Claim, Contrast, Design, Domain, Measure, Role, Rule, Statistic
+from evidence.figures import Figure, StudyFigures
 
 SPECS = {name: f"{name}:3-8" for name in ("CT", "ETH", "RR")}
 COSTS = {"static q_min": 300, "RR": 400, "CT": 630, "match(CT, mixed)": 630, "ETH": 820, "static q_max": 1000}

@@ -1,4 +1,4 @@
-"""``bitcycle evidence``, as a user calls it, in a folder with small domains."""
+"""``python -m evidence``, as a user calls it, in a folder with small domains."""
 
 import os
 import shutil
@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._study.store import Store
+from bitcycle.lab.studies.store import Store
 from tests.support.command import bitcycle
+
+pytestmark = pytest.mark.slow
 
 TASK = """
 import os
@@ -103,7 +105,7 @@ def other(tmp_path, evidence):
 
 @pytest.fixture
 def evidence(tmp_path):
-    """Return a function that runs a command of ``bitcycle evidence`` in a folder of its own."""
+    """Return a function that runs a command of ``python -m evidence`` in a folder of its own."""
     shutil.copy(Path(__file__).parents[1] / "chaos" / "tiny_task.py", tmp_path)
     (tmp_path / "small_task.py").write_text(TASK)
     (tmp_path / "evidence").mkdir()
@@ -112,7 +114,7 @@ def evidence(tmp_path):
 
     def run(*words, **variables):
         environment = {key: value for key, value in os.environ.items() if key != "BITCYCLE_DATA"}
-        return bitcycle("evidence", *words, cwd=tmp_path, env=environment | variables)
+        return bitcycle(*words, cwd=tmp_path, env=environment | variables, module="evidence")
 
     return run
 
@@ -174,7 +176,7 @@ def test_failed_runs_are_told_by_reason_and_tried_again(evidence):
         (
             ["figures", "--store", "none.sqlite"],
             {},
-            "there is no store none.sqlite: 'bitcycle evidence run' creates one, --store selects one",
+            "there is no store none.sqlite: 'python -m evidence run' creates one, --store selects one",
         ),
     ],
 )
@@ -254,7 +256,7 @@ def test_repeat_skips_domains_without_data(evidence, tmp_path):
     assert told.returncode == 2
     assert told.stderr.splitlines() == [
         SKIPPED.splitlines()[0],
-        "bitcycle: evidence has no figures that can be repeated: 'bitcycle evidence run' makes them",
+        "bitcycle: evidence has no figures that can be repeated: 'python -m evidence run' makes them",
     ]
 
 
@@ -282,11 +284,12 @@ def test_runs_that_are_no_longer_planned_are_not_repeated(evidence, tmp_path):
 
 def test_the_status_does_not_load_torch(evidence, tmp_path):
     code = (
-        "import sys; from bitcycle.cli.app import main\n"
-        "sys.argv = ['bitcycle', 'evidence', 'status']\n"
-        "try: main()\n"
+        "import runpy, sys\n"
+        "sys.argv = ['evidence', 'status']\n"
+        "try: runpy.run_module('evidence', run_name='__main__')\n"
         "finally: assert 'torch' not in sys.modules\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert told.returncode == 0, told.stderr
     assert "small/widths" in told.stdout

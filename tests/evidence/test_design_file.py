@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._evidence.design_file import read_design
+from evidence.design_file import read_design
 
 FOLDER = Path(__file__).parents[2] / "evidence"
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bitcycle._evidence.design import Contrast, Rule
-from bitcycle._evidence.judging import Effect, Mark, OpenReason, Remark, judge, remark, verdict
+from bitcycle._support.judging import Effect
+from evidence.design import Contrast, Rule
+from evidence.judging import Mark, OpenReason, Remark, judge, remark, verdict
 from tests.evidence.made_up import SLOPE, claim, design, domain, figures
 
 BASE = {"static q_min": 2.0, "static q_max": 1.0}

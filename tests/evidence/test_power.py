@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bitcycle._evidence.design import Measure, Rule
-from bitcycle._evidence.judging import Effect, Mark, seeds_to_settle, verdict
-from bitcycle._evidence.power import Power, power
+from bitcycle._support.judging import Effect
+from evidence.design import Measure, Rule
+from evidence.judging import Mark, detectable, seeds_to_settle, verdict
+from evidence.power import Power, power
 from tests.evidence.made_up import claim, design, domain, figures
 
 MANY = 10**6  # pilot seeds, whose scatter is as good as known
@@ -73,7 +74,7 @@ def test_the_detectable_effect_of_judged_seeds_is_that_of_a_simulation():
     seeds, scatter = 10, 0.3
     t = stats.t.ppf(0.95, seeds - 1)
     reach = t * scatter / seeds**0.5
-    effect = Effect(0.5, 0.5 - reach, 0.5 + reach, seeds).detectable
+    effect = detectable(Effect(0.5, 0.5 - reach, 0.5 + reach, seeds))
     draws = np.random.default_rng(0).normal(effect, scatter, (20_000, seeds))
     lower = draws.mean(1) - t * draws.std(1, ddof=1) / seeds**0.5
     assert (lower > 0).mean() == pytest.approx(0.8, abs=0.03)

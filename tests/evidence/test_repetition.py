@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-import bitcycle._evidence.figures
-from bitcycle._evidence.design import Design, Role
-from bitcycle._evidence.figures import Figure, StudyFigures, all_figures, figure_of
-from bitcycle._evidence.repetition import REPEATED, Repetition, keep, known_runs, repeat, repetitions, sample
-from bitcycle._evidence.studies import PlannedRun, PlannedStudy
-from bitcycle._study.plan import Plan
-from bitcycle._support.locks import FileLock
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.training import train
+import bitcycle
+import evidence.figures
+from bitcycle._support.locks import try_lock
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.studies.plan import Plan
+from evidence.design import Design, Role
+from evidence.figures import Figure, StudyFigures, all_figures, figure_of
+from evidence.repetition import REPEATED, Repetition, keep, known_runs, repeat, repetitions, sample
+from evidence.studies import PlannedRun, PlannedStudy
 from tests.evidence import made_up
 from tests.evidence.made_up import design
 
@@ -29,6 +30,7 @@ def known(request):
     return known_runs(study, made)
 
 
+@pytest.mark.slow
 def test_a_repetition_is_equal_digit_by_digit(known):
     assert len(known) == 1
     [repetition] = repeat(list(known.values()), workers=1)
@@ -93,10 +95,10 @@ def test_an_update_of_figures_keeps_others_out(tmp_path, monkeypatch):
     path, taken = tmp_path / "figures" / "d-schedules.csv", []
 
     def collect(study, store, earlier):
-        taken.append(FileLock.take(path.with_suffix(".lock")))
+        taken.append(try_lock(path.with_suffix(".lock")))
 
-    monkeypatch.setattr(bitcycle._evidence.figures, "collect", collect)
-    bitcycle._evidence.figures.update(path, PlannedStudy(made_up.domain(), "schedules", (), Plan("p", ())), None)
+    monkeypatch.setattr(evidence.figures, "collect", collect)
+    evidence.figures.update(path, PlannedStudy(made_up.domain(), "schedules", (), Plan("p", ())), None)
     assert taken == [None]
 
 

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._evidence.design import Measure, Role, Statistic
-from bitcycle._evidence.design_file import read_design
-from bitcycle._evidence.documents import QUOTING, documents, quoted, repository_of
-from bitcycle._evidence.figures import (
+from bitcycle._support.charts.placing import Box
+from bitcycle._support.judging import Effect
+from bitcycle.lab.format import NONE
+from bitcycle.lab.studies.store import Store
+from evidence.design import Measure, Role, Statistic
+from evidence.design_file import read_design
+from evidence.documents import QUOTING, documents, quoted, repository_of
+from evidence.figures import (
     Figure,
     StudyFigures,
     all_figures,
@@ -22,15 +26,12 @@ from bitcycle._evidence.figures import (
     update,
     write,
 )
-from bitcycle._evidence.judging import Effect, Mark, judge, seeds_to_settle
-from bitcycle._evidence.page import MINUS, NUMBERS, effect_text, html_page, markdown_page
-from bitcycle._evidence.plot import leader
-from bitcycle._evidence.power import powers
-from bitcycle._evidence.repetition import REPEATED, repetitions
-from bitcycle._evidence.studies import lacking, planned_study, runs_of, settings_of
-from bitcycle._study.format import NONE
-from bitcycle._study.store import Store
-from bitcycle._support.charts.placing import Box
+from evidence.judging import Mark, judge, seeds_to_settle
+from evidence.page import MINUS, NUMBERS, effect_text, html_page, markdown_page
+from evidence.plot import leader
+from evidence.power import powers
+from evidence.repetition import REPEATED, repetitions
+from evidence.studies import lacking, planned_study, runs_of, settings_of
 from tests.evidence import made_up
 from tests.evidence.made_up import claim, design, figures
 
@@ -202,7 +203,7 @@ def test_figures_come_from_the_runs_of_the_design():
 def test_the_repository_says_what_the_figures_say():
     judged, pilots = (all_figures(FOLDER, DESIGN, role) for role in (Role.JUDGING, Role.TUNING))
     for path, text in documents(DESIGN, judged, pilots, REPEATS, FOLDER.parent).items():
-        assert path.read_text(encoding="utf-8") == text, f"{path}: run 'bitcycle evidence page --update'"
+        assert path.read_text(encoding="utf-8") == text, f"{path}: run 'python -m evidence page --update'"
 
 
 def test_only_the_folder_of_the_repository_updates_documents(tmp_path, monkeypatch):
@@ -233,7 +234,7 @@ def test_the_page_has_every_cell():
     [cell] = judge(design(claim()), found)
     assert f"+{cell.effect.mean:.2f}" in text
     assert "supported" in text
-    assert "bitcycle evidence run d" in text
+    assert "python -m evidence run d" in text
     assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found, {}, {})
     assert str(Measure.LOSS) in text
 

@@ -15,7 +15,7 @@ import bitcycle as bc
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")]
 
 
 def accuracy(monkeypatch, capsys, name, *arguments):

@@ -4,7 +4,8 @@ from collections import Counter
 
 import bitcycle as bc
 from bitcycle import schedules as sc
-from bitcycle.schedules.base import MOST_BITS
+from bitcycle.schedules.base import MAX_BITS
+from bitcycle.schedules.registry import random_schedule
 
 NUMBERS = (
     *(
@@ -58,7 +59,8 @@ PIECES = (
 def draw_spec(random):
     """Return a spec, valid or not, and the arguments ``bits`` and ``cycles``."""
     complete = random.random() < 0.8
-    text = _schedule(random, random.choice((0, 0, 1, 1, 2, 3, 5)), complete)
+    drawn = str(random_schedule(random, depth=random.choice((0, 0, 1, 1, 2, 3)))) if complete else open_spec(random)
+    text = respelled(random, drawn)
     if random.random() < 0.4:
         for _ in range(random.choice((1, 1, 1, 2, 5))):
             text = damaged(random, text)
@@ -84,12 +86,13 @@ def check_spec(drawn):
     for total in (1, 7, 40):
         try:
             found = s.over(total).tolist()
+            limits = s.limits(total)
         except ValueError as error:  # a window or a boundary in steps may lie outside of a short run
             check_message(error)
             continue
-        low, high = (32 if each is None else each for each in s.limits(total))
+        low, high = (32 if each is None else each for each in limits)
         for each in found:
-            assert each is None or (type(each) is int and 1 <= each <= MOST_BITS)
+            assert each is None or (type(each) is int and 1 <= each <= MAX_BITS)
             assert low <= (32 if each is None else each) <= high
         assert s.histogram(total) == Counter(found)
     return True
@@ -103,64 +106,21 @@ def check_message(error):
     assert len(message) <= 600
 
 
-def _schedule(random, depth, complete):
-    if depth == 0:
-        return _blanks(random, _leaf(random, complete))
-    kind = random.choice(("deficit", "delay", "join"))
-    if kind == "delay":
-        return f"delay({moments(random, 1)[0]}, {_schedule(random, depth - 1, complete)})"
-    if kind == "deficit":
-        ends = moments(random, 2 * random.choice((1, 1, 2, 4)))
-        windows = [f"{_width(random)}@{start}..{stop}" for start, stop in zip(ends[::2], ends[1::2], strict=True)]
-        random.shuffle(windows)
-        return f"deficit({_blanks(random, ', ').join(windows)},{_schedule(random, depth - 1, complete)})"
-    parts = [_schedule(random, random.randrange(depth), complete)]
-    for moment in moments(random, random.choice((1, 1, 2, 4))):
-        parts += [moment, _schedule(random, random.randrange(depth), complete)]
-    return f"{_blanks(random, 'join')}({', '.join(parts)})"
+def respelled(random, text):
+    """Return a spec in another spelling: blanks around its marks, short names of shapes, numbers of another form."""
+    for mark in ",:(":
+        if random.random() < 0.1:
+            text = text.replace(mark, random.choice((" ", "\t", "\n")) + mark + " ")
+    for canonical, other in (("triangular-h", "triangular"), ("fall-h", "fall"), ("0.0", "-0.0"), ("0.25", "0.250")):
+        if random.random() < 0.1:
+            text = text.replace(canonical, other)
+    return text
 
 
-def _leaf(random, complete):
-    if random.random() < 0.2:
-        return random.choice(("full", f"static:{random.randint(1, 16)}", f"static:{random.uniform(0.9, 16.1)!r}"))
-    single = False
-    if random.random() < 0.5:
-        name = random.choice(tuple(sc.TEN))
-        profile, shape = sc.TEN[name]
-    else:
-        profile = random.choice(("cosine", "linear", "exponential", "rex"))
-        shape = random.choice(("repeated", "triangular", "triangular-h", "triangular-v", "rise", "fall", "fall-v"))
-        name, single = f"{profile}-{shape}", shape.startswith(("rise", "fall"))
-    if not complete:  # the arguments bits and cycles say the rest
-        return name
-    low, high = sorted((random.randint(1, 16), random.randint(1, 16)))
-    fields = [name, f"{low}-{high}"]
-    if not single:
-        cycles = random.choice((2, 4, 8, 20, 1000, 1_000_000))
-        fields.append(f"cycles={cycles - (cycles == 8 and shape == 'repeated')}")
-    if profile == "exponential" and random.random() < 0.3:
-        fields.append(f"rate={random.choice((4, 0.01, 1e-9, 5.5, 40, 1e3, 1e300, random.uniform(1, 9)))!r}")
-    if profile == "rex" and random.random() < 0.3:
-        fields.append(f"constant={random.choice((0, 0.0, -0.0, 0.5, 0.999, -3, -1e9, random.random()))!r}")
-    head, settings = fields[:2], fields[2:]
-    random.shuffle(settings)
-    return _blanks(random, ":").join((*head, *settings))
-
-
-def moments(random, number):
-    """Return ascending moments, all steps or all fractions."""
-    if random.random() < 0.3:
-        return [str(step) for step in sorted(random.sample(range(random.choice((10, 40, 10**6, 10**12))), number))]
-    fractions = {0.0, 5e-324, 0.1, 0.25, 1 / 3, 0.5, 0.75, *(random.random() for _ in range(number))}
-    return [repr(fraction) for fraction in sorted(random.sample(sorted(fractions), number))]
-
-
-def _width(random):
-    return random.choice(("full", str(random.randint(1, 16))))
-
-
-def _blanks(random, text):
-    return random.choice(("", " ", "\t", "\n")) + text + " " if random.random() < 0.1 else text
+def open_spec(random):
+    """Return a spec that leaves bits and cycles open."""
+    name = random.choice((*sc.TEN, "cosine-triangular", "rex-repeated:constant=-3", "exponential-repeated:rate=1e300"))
+    return random.choice((name, f"delay(0.25, {name})", f"join({name}, 0.5, static:4)", f"deficit(3@0..5, {name})"))
 
 
 def damaged(random, text):

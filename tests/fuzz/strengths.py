@@ -4,8 +4,10 @@ import numpy as np
 
 from bitcycle import schedules as sc
 from bitcycle._cost import Cost, Row
-from bitcycle._study.controls import with_solved_controls
-from tests.fuzz.specs import check_message, damaged, draw_spec, moments
+from bitcycle.lab.studies.controls import with_solved_controls
+from bitcycle.schedules.base import Quantity
+from bitcycle.schedules.registry import random_schedule
+from tests.fuzz.specs import check_message, damaged, draw_spec
 
 COST = Cost((Row("fc", "Linear", "Linear", 10, 0, 10, quantized=True),))
 STEPS = 200
@@ -13,7 +15,7 @@ STEPS = 200
 
 def draw_strength(random):
     """Return a spec of strength, valid or not."""
-    text = _strength(random, random.choice((0, 0, 1, 2, 5)))
+    text = str(random_schedule(random, Quantity.STRENGTH, depth=random.choice((0, 0, 1, 2))))
     return damaged(random, text) if random.random() < 0.4 else text
 
 
@@ -64,22 +66,3 @@ def check_control(text):
     for spec in solved:
         assert str(sc.schedule(spec)) == spec
     return True
-
-
-def _strength(random, depth):
-    if depth:
-        parts = [_strength(random, random.randrange(depth))]
-        for moment in moments(random, random.choice((1, 1, 2, 4))):
-            parts += [moment, _strength(random, random.randrange(depth))]
-        return f"join({', '.join(parts)})"
-    if random.random() < 0.3:
-        return random.choice(("0", "1", "0.5", "1.0", repr(random.random()), repr(random.uniform(-0.1, 1.1))))
-    profile = random.choice(("cosine", "linear", "exponential", "rex"))
-    shape = random.choice(("repeated", "triangular", "triangular-h", "triangular-v", "rise", "fall", "fall-v"))
-    fields = [f"{profile}-{shape}"]
-    if random.random() < 0.5:
-        low, high = sorted((random.choice((0.0, 0.2, random.random())), random.choice((1.0, random.random()))))
-        fields.append(f"{low!r}-{high!r}")
-    if not shape.startswith(("rise", "fall")) and random.random() < 0.7:
-        fields.append(f"cycles={random.choice((2, 4, 8, 1000, 1_000_000))}")
-    return ":".join(fields)

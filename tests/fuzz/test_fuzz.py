@@ -1,9 +1,13 @@
 """A short run of the fuzzers. A long one is `make fuzz`."""
 
+import pytest
+
 from tests.fuzz.plans import check_plan, draw_plan
 from tests.fuzz.running import fuzz
 from tests.fuzz.specs import check_spec, draw_spec
 from tests.fuzz.strengths import check_control, check_strength, draw_control, draw_strength
+
+pytestmark = pytest.mark.slow
 
 
 def test_specs():

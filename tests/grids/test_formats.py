@@ -13,16 +13,10 @@ from hypothesis.extra import numpy as hnp
 from bitcycle.grids import grid_family
 from bitcycle.kernels.float_rounding import FORMATS, Blocks, power_of_two, round_to_bfloat16, to_format
 from bitcycle.kernels.noise import noise_key, noise_of
+from tests.nn.reference import TYPES
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
-TYPES = {
-    "E2M1": ml_dtypes.float4_e2m1fn,
-    "E2M3": ml_dtypes.float6_e2m3fn,
-    "E3M2": ml_dtypes.float6_e3m2fn,
-    "E4M3": ml_dtypes.float8_e4m3fn,
-    "E5M2": ml_dtypes.float8_e5m2,
-}
 every_format = pytest.mark.parametrize("name", TYPES)
 
 
@@ -151,7 +145,7 @@ FORMAT_OF = {4: "E2M1", 6: "E2M3", 8: "E4M3"}
 
 
 @pytest.mark.parametrize("bits", FORMAT_OF)
-@settings(max_examples=30)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(arrays)
 def test_float_of_a_tensor_and_of_rows(bits, x):
     with np.errstate(over="ignore"):
@@ -162,7 +156,7 @@ def test_float_of_a_tensor_and_of_rows(bits, x):
 
 
 @pytest.mark.parametrize(("bits", "name"), [(4, "E2M1"), (6, "E2M3"), (6, "E3M2"), (8, "E4M3"), (8, "E5M2")])
-@settings(max_examples=30)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(arrays)
 def test_microscaling(bits, name, x):
     grid = grid_family("mx", "E3M2" if name == "E3M2" else "E2M3", "E5M2" if name == "E5M2" else "E4M3")
@@ -173,7 +167,6 @@ def test_microscaling(bits, name, x):
             assert np.array_equal(result[first : first + 32], expected)
 
 
-@settings(max_examples=50)
 @given(arrays)
 def test_nvfp4(x):
     with np.errstate(under="ignore", over="ignore"):

@@ -9,6 +9,7 @@ from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.noise import noise_key
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, origin_of, round_to_grid
 from tests.kernels.conftest import use_kernels
+from tests.support.pairwise import combinations
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +31,13 @@ def by(kernels, threads, function):
     return function()
 
 
-@pytest.mark.parametrize(
-    ("name", "bits"), [(name, bits) for name in ("float", "mx", "nvfp4") for bits in GRIDS[name].widths]
+@combinations(
+    width=[(name, bits) for name in ("float", "mx", "nvfp4") for bits in GRIDS[name].widths],
+    noise=[None, noise_key(5)],
+    shape=[(3, 5), (300, 200), (2, 7, 3, 3), (40000,), (1, 33)],
 )
-@pytest.mark.parametrize("noise", [None, noise_key(5)])
-@pytest.mark.parametrize("shape", [(3, 5), (300, 200), (2, 7, 3, 3), (40000,), (1, 33)])
-def test_floating_point_families(name, bits, noise, shape):
+def test_floating_point_families(width, noise, shape):
+    name, bits = width
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * torch.logspace(-30, 3, shape[-1])
     for along, dims in [((-1,), None), ((0,), (-1,)), ((0,), (0,)), (tuple(range(len(shape) - 1)), None)]:
         grid, blocks = grid_family(name), Blocks(along)
@@ -48,9 +50,7 @@ def test_floating_point_families(name, bits, noise, shape):
         assert torch.equal(bits_of(by("native", 3, rounded)), expected)
 
 
-@pytest.mark.parametrize("bits", [2, 3, 4, 8, 9, 16])
-@pytest.mark.parametrize("noise", [None, noise_key(5)])
-@pytest.mark.parametrize("dims", [None, (-1,), (0,)])
+@combinations(bits=[2, 3, 4, 8, 9, 16], noise=[None, noise_key(5)], dims=[None, (-1,), (0,)])
 def test_symmetric(bits, noise, dims):
     x = torch.randn(300, 200, generator=torch.Generator().manual_seed(0)) - 0.3
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.ecosystem.test_distributed import run_two
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import os
 import sys

@@ -139,6 +139,7 @@ def tensors_with_dims(draw):
 # ------------------------------------------------------------------------------------------------- rounding
 
 
+@pytest.mark.slow
 @settings(max_examples=4 * settings.default.max_examples)
 @given(tensors_with_dims(), st.integers(1, 16), st.none() | keys | edge_keys, threads)
 def test_round_to_grid(x_dims, bits, key, count):

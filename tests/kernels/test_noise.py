@@ -69,6 +69,7 @@ def test_mixing_spreads_neighbours():
     assert 0.45 < np.mean([bin(number).count("1") / 64 for number in mixed]) < 0.55
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_stochastic_rounding_is_unbiased(bits, dtype):

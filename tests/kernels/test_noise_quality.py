@@ -71,6 +71,7 @@ def test_all_65536_numbers_are_equally_frequent(neighbour):
     assert min(chi_square(counts)) > 1e-6
 
 
+@pytest.mark.slow
 def test_noise_is_uncorrelated_at_all_lags():
     """Correlation of a stream with itself at lags 1 to 4096. False alarm: 1e-6 over all lags and streams."""
     streams = [stream(step=step) for step in range(4)]
@@ -119,6 +120,7 @@ def test_the_sums_of_blocks_vary_as_they_should(length):
     assert abs(deviation) < bound(1, alarm=2e-6)
 
 
+@pytest.mark.slow
 def test_the_noise_of_the_same_element_over_steps_and_over_sites():
     """The first elements over 2^14 steps, and over 2^14 sites: uniform and without serial correlation. Alarm: 2e-5."""
     like = torch.empty(4)

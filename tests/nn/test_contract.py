@@ -1,4 +1,8 @@
-"""The contract of every registered layer: one suite over the registry, so that registering a layer tests it."""
+"""The contract of every registered layer: one suite over the registry, so that registering a layer tests it.
+
+What depends on the geometry of a layer is tested with every case, and with pairs of the other choices. What depends on
+how a layer is converted is tested with one case of each mixin; the other cases are slow.
+"""
 
 import copy
 import inspect
@@ -9,42 +13,61 @@ import torch
 from torch import nn
 
 import bitcycle as bc
+from bitcycle.grids import GRIDS
+from bitcycle.kernels import native
 from bitcycle.nn import LinearProduct, OperandSpec, QuantizedLayer, register, register_where
-from bitcycle.nn.own_products import QuantizedForward
+from bitcycle.nn.functional_ops import FunctionalOps
 from bitcycle.nn.registry import CONDITIONS, LAYERS, find
+from tests.kernels.conftest import use_kernels
 from tests.nn.cases import CASES
-from tests.nn.reference import Plain, grid
+from tests.nn.reference import Plain, grid, scaled_float, symmetric
+from tests.support.executions import NEEDS_INTEGERS, assert_agree, assert_close, is_float, run, same, tensors
+from tests.support.pairwise import combinations
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*prototype stage:UserWarning")
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-
-
-def build(case, seed=0):
-    torch.manual_seed(seed)
-    return case.build().double(), case.inputs()
-
-
-def tensors(value):
-    """All floating-point tensors in a nest of tuples."""
-    if isinstance(value, torch.Tensor):
-        return [value] if value.is_floating_point() else []
-    return [t for part in value for t in tensors(part)] if isinstance(value, (tuple, list)) else []
+pytestmark = NEEDS_INTEGERS
+ALL = {case.name: case for case in CASES}
+FIRST = list({find(case.build())[0]: case for case in reversed(CASES)}.values())
+"""The first case of each mixin."""
 
 
-def run(layer, inputs, function=None):
-    """Outputs, and gradients of inputs and parameters, for a fixed loss that weights each output differently."""
-    inputs = [x.clone().requires_grad_() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
-    layer.zero_grad()
-    outputs = tensors(layer(*inputs) if function is None else function(*inputs))
-    weights = [torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view(out.shape) for out in outputs]
-    sum((out * weight).sum() for out, weight in zip(outputs, weights, strict=True)).backward()
-    gradients = [x.grad for x in inputs if torch.is_tensor(x) and x.is_floating_point()]
-    gradients += [p.grad for p in layer.parameters() if p.grad is not None]
-    return [out.detach() for out in outputs], gradients
+def one_per_layer(*slow):
+    """Parametrize a test by the cases: one of each mixin is fast, but for those that take too long."""
+    fast = [case for case in FIRST if case.name not in slow]
+    marks = [() if case in fast else pytest.mark.slow for case in CASES]
+    cases = [pytest.param(case, id=case.name, marks=mark) for case, mark in zip(CASES, marks, strict=True)]
+    return pytest.mark.parametrize("case", cases)
 
 
-def same(got, expected):
-    return all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
+@pytest.fixture(autouse=True)
+def _kernels():
+    yield
+    native.choose_kernels()
+
+
+def build(case, dtype=torch.float64):
+    torch.manual_seed(0)
+    return case.build().to(dtype), [x.to(dtype) if is_float(x) else x for x in case.inputs()]
+
+
+def recipe_of(case, **changes):
+    return bc.Recipe(**{**vars(case.recipe), **changes})
+
+
+def on_bits(case, **options):
+    """A converted layer on 4 bits forward and 8 backward, and its inputs."""
+    layer, inputs = build(case)
+    bc.quantize(layer, case.recipe, **options)
+    bc.set_bits(layer, forward=4, backward=8)
+    return layer, inputs
+
+
+def poisoned(layer, inputs):
+    """Inputs with a NaN; a layer without floating-point inputs, an embedding, gets it in its weight."""
+    inputs = [x.clone() if torch.is_tensor(x) else x for x in inputs]
+    with torch.no_grad():
+        first = next((x[0] for x in inputs if is_float(x)), None)
+        (layer.weight[1] if first is None else first).fill_(float("nan"))
+    return inputs
 
 
 def test_every_registered_layer_has_a_case():
@@ -52,59 +75,58 @@ def test_every_registered_layer_has_a_case():
     registered = {*LAYERS.values(), *(mixin for _, mixin in CONDITIONS)}
     ours = {mixin for mixin in registered if mixin.__module__.startswith("bitcycle.nn.")}
     ours -= {
-        mixin for mixin in ours if issubclass(mixin, QuantizedForward)
+        mixin for mixin in ours if issubclass(mixin, FunctionalOps)
     }  # their sites are discovered: test_own_products.py
     assert ours <= tested
     built = {type(case.build()) for case in CASES}
     assert {kind for kind in LAYERS if LAYERS[kind] in ours and kind.__name__ != "MessagePassing"} <= built
 
 
-@every_case
-@pytest.mark.parametrize("bits", [2, 3, 4, 8])
-def test_equals_the_plain_formulas(case, bits):
-    """Forward, input gradients and parameter gradients, with nearest rounding, to float rounding."""
-    layer, inputs = build(case)
-    recipe = bc.Recipe(**{**vars(case.recipe), "gradients": "nearest"})
-    expected = run(layer, inputs, lambda *x: case.reference(layer, Plain(bits, 6), *x))
-    bc.quantize(layer, recipe)
-    bc.set_bits(layer, forward=bits, backward=6)
-    got = run(layer, inputs)
-    for ours, theirs in zip([*got[0], *got[1]], [*expected[0], *expected[1]], strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+NUMBERS = {  # the grid, and bits of activations, grad_output and weights, and strength
+    "2 bits": ("integer", 2, 6, 2, 1),
+    "8 bits": ("integer", 8, 6, 8, 1),
+    "backward": ("integer", None, 3, None, 1),
+    "weights": ("integer", None, None, 3, 1),
+    "activations": ("integer", 3, 6, None, 1),
+    "strength": ("integer", 5, 6, 3, 0.25),
+    "symmetric": ("symmetric", 4, 8, 4, 1),
+    "float": ("float", 4, 8, 4, 1),
+}
+FORMULAS = {"integer": grid, "symmetric": symmetric, "float": scaled_float}
 
 
-@every_case
-def test_forward_and_backward_bits_are_independent(case):
-    layer, inputs = build(case)
-    recipe = bc.Recipe(**{**vars(case.recipe), "gradients": "nearest"})
-    for forward, backward in ((3, None), (None, 3)):
-        expected = run(layer, inputs, lambda *x, f=forward, b=backward: case.reference(layer, Plain(f, b), *x))
-        bc.quantize(layer, recipe)
-        bc.set_bits(layer, forward=forward, backward=backward)
-        got = run(layer, inputs)
-        for ours, theirs in zip([*got[0], *got[1]], [*expected[0], *expected[1]], strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
-        bc.restore(layer)
-
-
-@every_case
-@pytest.mark.parametrize(
-    ("weights", "activations", "strength"), [(3, 6, 1), (3, None, 1), (None, 3, 1), (3, 5, 0.25), (3, 3, 0)]
+@combinations(
+    case=ALL,
+    numbers=NUMBERS,
+    execute=["simulated", "integer"],
+    dtype={"double": torch.float64, "single": torch.float32},
+    kernels=native.CHOICES,
 )
-def test_weights_activations_and_strength_equal_the_plain_formulas(case, weights, activations, strength):
-    """Gradients too: the backward pass multiplies the values that the forward pass used."""
-    layer, inputs = build(case)
-    recipe = bc.Recipe(**{**vars(case.recipe), "gradients": "nearest"})
-    plain = Plain(activations, 6, weights, strength)
+def test_equals_the_plain_formulas(case, numbers, execute, dtype, kernels):
+    """Forward, input gradients and parameter gradients, with nearest rounding, to the rounding of sums.
+
+    The backward pass multiplies the values that the forward pass used, at any bits of either and any strength.
+    """
+    use_kernels(kernels)
+    name, activations, backward, weights, strength = numbers
+    layer, inputs = build(case, dtype)
+    plain = Plain(activations, backward, weights, strength, FORMULAS[name])
     expected = run(layer, inputs, lambda *x: case.reference(layer, plain, *x))
-    bc.quantize(layer, recipe)
-    bc.set_bits(layer, weights=weights, activations=activations, backward=6, strength=strength)
+    bc.quantize(layer, recipe_of(case, grid=name, gradients="nearest"), execute=execute)
+    bc.set_bits(layer, weights=weights, activations=activations, backward=backward, strength=strength)
     got = run(layer, inputs)
-    for ours, theirs in zip([*got[0], *got[1]], [*expected[0], *expected[1]], strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    assert_close([*got[0], *got[1]], [*expected[0], *expected[1]], 1e-9 if dtype == torch.float64 else 1e-4)
 
 
-@every_case
+@combinations(case=ALL, fold=[False, True], kernels=native.CHOICES)
+def test_integers_agree_with_simulation(case, fold, kernels):
+    """With stochastic rounding, at the granularity of the case and with folded scales."""
+    use_kernels(kernels)
+    layer, inputs = build(case, torch.float32)
+    assert_agree(layer, inputs, recipe_of(case, fold_scales=fold), 5, 6, tolerance=1e-4)
+
+
+@one_per_layer()
 def test_the_ends_of_strength(case):
     """Strength 1 is the grid bit for bit, and strength 0 is the float layer bit for bit."""
     layer, inputs = build(case)
@@ -115,32 +137,25 @@ def test_the_ends_of_strength(case):
     for strength in (0, 0.5, 1):
         bc.set_bits(layer, strength=strength)
         got = run(layer, inputs)
-        ends = strength in expected
-        assert not ends or (same(got[0], expected[strength][0]) and same(got[1], expected[strength][1]))
+        assert strength not in expected or same(got, expected[strength])
 
 
-@every_case
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_full_precision_is_the_float_layer_bit_for_bit(case, dtype):
-    layer, inputs = build(case)
-    layer = layer.to(dtype)
-    inputs = [x.to(dtype) if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
-    for mode in (True, False):
-        layer.train(mode)
-        expected = run(layer, inputs)
-        with torch.no_grad():
-            expected_without_grad = tensors(layer(*inputs))
-        bc.quantize(layer, case.recipe)
-        bc.set_bits(layer, forward=None)
-        got = run(layer, inputs)
-        assert same(got[0], expected[0])
-        assert same(got[1], expected[1])
-        with torch.no_grad():
-            assert same(tensors(layer(*inputs)), expected_without_grad)
-        bc.restore(layer)
+@one_per_layer()
+@pytest.mark.parametrize(("dtype", "training"), [(torch.float32, True), (torch.float64, False)])
+def test_full_precision_is_the_float_layer_bit_for_bit(case, dtype, training):
+    layer, inputs = build(case, dtype)
+    layer.train(training)
+    expected = run(layer, inputs)
+    with torch.no_grad():
+        expected_without_grad = tensors(layer(*inputs))
+    bc.quantize(layer, case.recipe)
+    bc.set_bits(layer, forward=None)
+    assert same(run(layer, inputs), expected)
+    with torch.no_grad():
+        assert same(tensors(layer(*inputs)), expected_without_grad)
 
 
-@every_case
+@one_per_layer()
 def test_sixteen_bits_agree_within_the_grid(case):
     """Rounding moves an operand by half a step, 2^-17 of its range; a few dozen terms add up to far below 1/500."""
     layer, inputs = build(case)
@@ -153,7 +168,7 @@ def test_sixteen_bits_agree_within_the_grid(case):
         assert all((a - b).abs().max() <= 2e-3 * largest for a, b in zip(ours, theirs, strict=True))
 
 
-@every_case
+@one_per_layer("lstm", "gru", "rnn", "encoder", "encoder layer")
 def test_stochastic_rounding_is_right_in_the_mean(case):
     """The mean over many backward passes is the gradient for the unrounded grad_output, within five standard errors.
 
@@ -165,14 +180,13 @@ def test_stochastic_rounding_is_right_in_the_mean(case):
     bc.set_bits(layer, forward=4, backward=None)
     _, expected = run(layer, inputs)
     bc.set_bits(layer, forward=4, backward=3)
-    draws = [run(layer, inputs)[1] for _ in range(400)]
+    draws = [run(layer, inputs)[1] for _ in range(100)]
     for position, wanted in enumerate(expected):
         drawn = torch.stack([gradients[position] for gradients in draws])
-        error = drawn.std(0) / 400**0.5
-        assert ((drawn.mean(0) - wanted).abs() <= 5 * error + 1e-9).all()
+        assert ((drawn.mean(0) - wanted).abs() <= 5 * drawn.std(0) / 10 + 1e-9).all()
 
 
-@every_case
+@one_per_layer()
 def test_the_same_parameters_before_and_after(case):
     layer, inputs = build(case)
     classes = [type(module) for module in layer.modules()]
@@ -192,7 +206,7 @@ def test_the_same_parameters_before_and_after(case):
     assert same(layer.parameters(), values)
 
 
-@every_case
+@one_per_layer()
 def test_the_signature_is_that_of_the_float_layer(case):
     """Trainers, text generation and exporters read it."""
     layer, _ = build(case)
@@ -201,27 +215,21 @@ def test_the_signature_is_that_of_the_float_layer(case):
     assert inspect.signature(layer.forward) == before
 
 
-@every_case
+@one_per_layer()
 def test_copies_and_pickles_compute_the_same(case):
-    layer, inputs = build(case)
-    bc.quantize(layer, case.recipe)
-    bc.set_bits(layer, forward=4, backward=8)
+    layer, inputs = on_bits(case)
     expected = run(copy.deepcopy(layer), inputs)
     for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert type(other) is type(layer)
-        got = run(other, inputs)
-        assert same(got[0], expected[0])
-        assert same(got[1], expected[1])
+        assert same(run(other, inputs), expected)
     copied = copy.deepcopy(layer)
     bc.set_bits(copied, forward=8)
     assert same(run(layer, inputs)[0], expected[0])
 
 
-@every_case
+@one_per_layer()
 def test_evaluation_without_gradients_computes_the_same(case):
-    layer, inputs = build(case)
-    bc.quantize(layer, case.recipe)
-    bc.set_bits(layer, forward=3, backward=8)
+    layer, inputs = on_bits(case)
     layer.eval()
     expected = tensors(layer(*inputs))
     for mode in (torch.no_grad, torch.inference_mode):
@@ -229,64 +237,141 @@ def test_evaluation_without_gradients_computes_the_same(case):
             assert same(tensors(layer(*inputs)), expected)
 
 
-@every_case
-def test_bits_change_at_once_and_change_the_result(case):
-    layer, inputs = build(case)
-    bc.quantize(layer, case.recipe)
-    results = []
-    for bits in (2, 4, 2):
-        bc.set_bits(layer, forward=bits)
-        results.append(run(layer, inputs)[0])
-    assert same(results[0], results[2])
-    assert not same(results[0], results[1])
-
-
-@every_case
+@one_per_layer()
 @pytest.mark.parametrize("execute", ["simulated", "integer"])
 def test_results_can_be_changed_in_place(case, execute):
     """Wherever those of the float layer can: ``nn.ReLU(inplace=True)`` and ``y += x`` follow many layers."""
-    float_layer, inputs = build(case)
-    single = [x.float() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
-    for layer in (float_layer.float(), bc.quantize(build(case)[0].float(), case.recipe, execute=execute)):
-        if layer is not float_layer:
-            bc.set_bits(layer, forward=8, backward=8)
-
-        def doubled(*arguments, layer=layer):
-            return [out.mul_(2) for out in tensors(layer(*arguments))]
-
-        try:
-            run(layer, single, doubled)
-        except RuntimeError:
-            if layer is not float_layer:
-                raise
-            return
+    float_layer, inputs = build(case, torch.float32)
+    layer = bc.quantize(build(case, torch.float32)[0], case.recipe, execute=execute)
+    bc.set_bits(layer, forward=8, backward=8)
+    try:
+        run(float_layer, inputs, lambda *x: [out.mul_(2) for out in tensors(float_layer(*x))])
+    except RuntimeError:
+        return
+    run(layer, inputs, lambda *x: [out.mul_(2) for out in tensors(layer(*x))])
 
 
-@every_case
-def test_not_a_number_is_not_laundered(case):
-    layer, inputs = build(case)
-    poisoned = [x.clone() if torch.is_tensor(x) else x for x in inputs]
-    first = next((x for x in poisoned if x.is_floating_point()), None)
-    if first is None:
-        with torch.no_grad():
-            layer.weight[1] = float("nan")
-    else:
-        first[0] = float("nan")
-    bc.quantize(layer, case.recipe)
+@combinations(case=ALL, execute=["simulated", "integer"])
+def test_not_a_number_is_not_laundered(case, execute):
+    layer, inputs = build(case, torch.float32)
+    inputs = poisoned(layer, inputs)
+    bc.quantize(layer, case.recipe, execute=execute)
     bc.set_bits(layer, forward=4, backward=4)
-    assert any(out.isnan().any() for out in run(layer, poisoned)[0])
+    assert any(out.isnan().any() for out in run(layer, inputs)[0])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.batched], ids=lambda case: case.name)
-def test_an_empty_batch(case):
-    layer, inputs = build(case)
-    empty = [x[:0].requires_grad_(x.is_floating_point()) for x in inputs]
+@one_per_layer()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_empty_batch(case, dtype):
+    if not case.batched:
+        return
+    layer, inputs = build(case, dtype)
+    empty = [x[:0] for x in inputs]
     expected = [out.shape for out in tensors(layer(*empty))]
+    assert_agree(layer, empty, case.recipe, 4, 4)
     bc.quantize(layer, case.recipe)
     bc.set_bits(layer, forward=4, backward=4)
-    outputs = tensors(layer(*empty))
-    assert [out.shape for out in outputs] == expected
-    sum(out.sum() for out in outputs).backward()
+    assert [out.shape for out in run(layer, empty)[0]] == expected
+
+
+@one_per_layer()
+def test_repr_shows_bits_and_recipe(case):
+    layer, _ = build(case)
+    bc.quantize(layer, recipe_of(case, seed=7))
+    bc.set_bits(layer, forward=4, backward=8)
+    assert "bits=4/8" in repr(layer)
+    assert "seed=7" in repr(layer)
+    bc.set_bits(layer, forward=None, backward=None)
+    assert "bits=full, " in repr(layer)
+    sites = list(layer.bitcycle.sites)
+    if len(sites) > 1:
+        bc.set_bits(layer, forward=3, where=sites[0])
+        assert f"bits=({sites[0]}: 3/full, {sites[1]}: full" in repr(layer)
+
+
+# --- Grids.
+
+
+def refused(case, grid):
+    """Whether the combination makes no sense."""
+    if GRIDS[grid].block is None:
+        return False
+    return case.name in ("bilinear", "einsum", "message passing") or "depthwise" in case.name
+
+
+@one_per_layer()
+@pytest.mark.parametrize("grid", GRIDS)
+def test_a_layer_on_a_grid(case, grid):
+    """It changes with the bits, keeps NaN, takes empty batches, and is the float layer in full precision."""
+    layer, inputs = build(case)
+    if refused(case, grid):
+        classes = [type(module) for module in layer.modules()]
+        with pytest.raises(ValueError, match=r"^the model \(\w+\): .*keep it in full precision with keep="):
+            bc.quantize(layer, recipe_of(case, grid=grid))
+        assert [type(module) for module in layer.modules()] == classes
+        return
+    expected = run(layer, inputs)
+    bc.quantize(layer, recipe_of(case, grid=grid))
+    bc.set_bits(layer, forward=None, backward=None)
+    assert same(run(layer, inputs), expected)
+    results = []
+    for bits in (4, 8, 4):
+        bc.set_bits(layer, forward=bits, backward=8)
+        outputs, gradients = run(layer, inputs)
+        assert all(x.isfinite().all() for x in (*outputs, *gradients))
+        results.append(outputs)
+    assert same(results[0], results[2])
+    assert not same(results[0], results[1])
+    layer.eval()
+    expected = tensors(layer(*inputs))
+    with torch.no_grad():
+        assert same(tensors(layer(*inputs)), expected)
+    layer.train()
+    if case.batched:
+        run(layer, [x[:0] for x in inputs])
+    assert any(out.isnan().any() for out in run(layer, poisoned(layer, inputs))[0])
+
+
+@pytest.mark.parametrize("grid", ["mx", "nvfp4"])
+def test_a_product_that_is_discovered_later_is_refused_when_it_runs(grid):
+    class Mixed(nn.Module):
+        def forward(self, a, b):
+            return torch.einsum("ij,kj->ik", a, b)
+
+    model = bc.quantize(Mixed(), bc.Recipe(grid=grid))
+    bc.set_bits(model, forward=4, backward=8)
+    with pytest.raises(ValueError, match=f":einsum is computed as a whole, but blocks of the grid '{grid}' run along"):
+        model(torch.randn(3, 4), torch.randn(5, 4))
+
+
+def test_hadamard_and_convolutions():
+    recipe = bc.Recipe(grid="nvfp4", hadamard=True)
+    with pytest.raises(ValueError, match=r"^0 \(Conv2d\): its weight gradient .* keep='0'$"):
+        bc.quantize(nn.Sequential(nn.Conv2d(4, 4, 3)), recipe)
+    bc.quantize(nn.Sequential(nn.Conv2d(4, 4, 3), nn.Linear(4, 4)), recipe, keep="0")
+
+
+@pytest.mark.parametrize("grid", [name for name in GRIDS if name != "integer"])
+def test_masked_products_see_nothing_beyond_the_mask(grid):
+    """Zeros stay zero on grids that have it, also in the product of a masked matrix."""
+
+    class Masked(nn.Module):
+        def forward(self, q, v):
+            return (q @ q.mT).tril() @ v
+
+    torch.manual_seed(0)
+    model = bc.quantize(Masked(), bc.Recipe(grid=grid))
+    bc.set_bits(model, forward=8, backward=8)
+    q, v = torch.randn(1, 5, 8), torch.randn(1, 5, 8)
+    with torch.no_grad():
+        before = model(q, v)
+        changed = v.clone()
+        changed[:, -1] *= 0.5  # the last token is not the largest one in its block
+        changed[:, -1].clamp_(-0.1, 0.1)
+        assert torch.equal(model(q, changed)[:, :1], before[:, :1]) or GRIDS[grid].block is not None
+
+
+# --- Registration.
 
 
 def test_a_layer_of_the_users_own():
@@ -341,22 +426,6 @@ def test_only_quantised_layers_are_decorated(decorator, wrong):
     with pytest.raises(TypeError, match="decorates a QuantizedLayer subclass, got"):
         decorator(wrong)
     assert (len(LAYERS), len(CONDITIONS)) == before
-
-
-@every_case
-def test_repr_shows_bits_and_recipe(case):
-    layer, _ = build(case)
-    recipe = bc.Recipe(**{**vars(case.recipe), "seed": 7})
-    bc.quantize(layer, recipe)
-    bc.set_bits(layer, forward=4, backward=8)
-    assert "bits=4/8" in repr(layer)
-    assert "seed=7" in repr(layer)
-    bc.set_bits(layer, forward=None, backward=None)
-    assert "bits=full, " in repr(layer)
-    sites = list(layer.bitcycle.sites)
-    if len(sites) > 1:
-        bc.set_bits(layer, forward=3, where=sites[0])
-        assert f"bits=({sites[0]}: 3/full, {sites[1]}: full" in repr(layer)
 
 
 def test_repr_of_a_linear_layer():

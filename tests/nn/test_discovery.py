@@ -231,6 +231,7 @@ def test_an_error_inside_a_kept_layer_leaves_the_modes_as_they_were():
         assert _get_current_function_mode_stack() == before
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_kept_and_nested_layers_compile_into_one_graph():
     torch._dynamo.reset()
@@ -348,6 +349,7 @@ def test_activation_checkpointing(reentrant):
     assert all(torch.equal(a.grad, b.grad) for a, b in zip(plain.parameters(), saving.parameters(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["compiled", "eager"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_one_compiled_graph_over_a_schedule_with_the_noise_of_eager_mode(first):

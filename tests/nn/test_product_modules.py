@@ -121,6 +121,7 @@ def test_sites_have_the_names_of_the_modules():
     assert list(model.state_dict()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiled_once_for_all_bits():
     torch._dynamo.reset()

@@ -54,6 +54,7 @@ def test_finds_the_level_from_which_on_training_works(q_min, higher_is_better):
     assert test.reference.progress == pytest.approx(1.75, abs=0.1)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @example(q_min=3, noise=0.25, tau=3.0)  # falls at once, and is flat afterwards
 @given(q_min=st.integers(3, 5), noise=st.floats(0.001, 0.25), tau=st.floats(3, 30))
@@ -163,6 +164,7 @@ def test_it_prints_as_a_table():
     assert lines[-1].startswith("Training works from 3 bits up")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_plot(tmp_path, suffix):
     file = tmp_path / f"range.{suffix}"
@@ -193,6 +195,7 @@ def regression():
     return model, optimizer, step, batches
 
 
+@pytest.mark.slow
 def test_a_real_model():
     model, optimizer, step, batches = regression()
     test = range_test(model, step, batches, optimizer=optimizer, levels=(1, 2, 4, 8))
@@ -202,6 +205,7 @@ def test_a_real_model():
     assert kept[-1] == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_same_again_gives_the_same_and_seeds_differ():
     model, optimizer, step, batches = regression()
     first, second = (range_test(model, step, batches, optimizer=optimizer, levels=(3,)) for _ in range(2))

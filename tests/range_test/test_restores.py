@@ -155,6 +155,7 @@ def test_other_optimizers_step_freely_afterwards():
     Setting().step(setting.batches[0])
 
 
+@pytest.mark.slow
 def test_other_threads_train_freely_meanwhile():
     setting, other = Setting(), Setting()
 

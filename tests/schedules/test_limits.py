@@ -12,8 +12,9 @@ import bitcycle as bc
 from bitcycle import schedules as sc
 from bitcycle.grids import INTEGERS
 from bitcycle.schedules import base
+from bitcycle.schedules.profiles import Profile
 
-MOST = base.MOST_STEPS
+STEPS = base.MAX_STEPS
 
 REFUSED = {
     "RR:3-8:name=1": "profile rex has no parameter 'name'",
@@ -26,7 +27,7 @@ REFUSED = {
     "deficit(17@0..5, full)": "bits must be from 1 to 16, got 17",
     "CR:3-8:cycles=1000001": "cycles must be from 1 to 1000000, got 1000001",
     f"LR:3-8:cycles={2**63}": "cycles must be from 1 to 1000000",
-    f"delay({MOST + 1}, full)": "a step of training must be 1000000000000 or less",
+    f"delay({STEPS + 1}, full)": "a step of training must be 100000000 or less",
     "static:\N{ARABIC-INDIC DIGIT THREE}": "bits must be an integer",
     "static:1_0": "bits must be an integer",
     "CR:3-8:cycles=1_0": "cycles must be an integer",
@@ -87,22 +88,22 @@ def test_equal_schedules_have_equal_specs():
 
 @pytest.mark.parametrize("shape", ["repeated", "triangular-h", "triangular-v"])
 def test_the_largest_numbers_are_computed_exactly(shape):
-    s = sc.Cyclic(sc.Profile.of("linear"), shape, 1, 16, cycles=base.MOST_CYCLES)
-    for step in (0, 1, 999_999, MOST // 3, MOST - 1):
-        cycle, rest = divmod(step * base.MOST_CYCLES, MOST)
-        z = rest / MOST
+    s = sc.Cyclic(Profile.of("linear"), shape, 1, 16, cycles=base.MAX_CYCLES)
+    for step in (0, 1, 999_999, STEPS // 3, STEPS - 1):
+        cycle, rest = divmod(step * base.MAX_CYCLES, STEPS)
+        z = rest / STEPS
         rises = shape == "repeated" or cycle % 2
-        assert s(step, MOST) == round(1 + 15 * (z if rises else 1 - z))
-    with pytest.raises(ValueError, match="total must be from 1 to 1000000000000"):
-        s(0, MOST + 1)
+        assert s(step, STEPS) == round(1 + 15 * (z if rises else 1 - z))
+    with pytest.raises(ValueError, match="total must be from 1 to 100000000"):
+        s(0, STEPS + 1)
 
 
 def test_many_cycles_are_counted_in_little_memory():
-    s = bc.schedule("LT:1-16:cycles=40000")
-    total = 40_000 * 6000
+    s = bc.schedule("LT:1-16:cycles=10000")
+    total = 10_000 * 6000
     counts = s.histogram(total)
     one_cycle = bc.schedule("LT:1-16:cycles=2").histogram(12_000)
-    assert counts == {bits: 20_000 * n for bits, n in one_cycle.items()}
+    assert counts == {bits: 5_000 * n for bits, n in one_cycle.items()}
 
 
 def test_nested_deficits_are_counted_in_polynomial_time():
@@ -114,29 +115,18 @@ def test_nested_deficits_are_counted_in_polynomial_time():
 
 
 def test_layers_and_schedules_have_the_same_largest_width():
-    assert max(INTEGERS.widths) == base.MOST_BITS
-
-
-def test_a_function_with_an_odd_name_has_a_spec_that_can_be_read():
-    def odd(step, total):
-        return 4
-
-    for name in ("a, b)", "", "x:y", "n" * 5000):
-        odd.__name__ = name
-        s = bc.schedule(odd)
-        assert bc.schedule(str(s)) == s
-        assert len(str(s)) < 150
+    assert max(INTEGERS.widths) == base.MAX_BITS
 
 
 def test_a_function_that_gives_a_width_beyond_the_limit():
     with pytest.raises(ValueError, match="at step 0 of 5 must be from 1 to 16, got 2000"):
-        bc.schedule(lambda step, total: 2000)(0, 5)
+        bc.schedule(lambda step, total: 2000, name="too_many")(0, 5)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 10**400, -(10**400), np.float64("nan"), "1", True, None])
 def test_parameters_are_finite_numbers(value):
     with pytest.raises(ValueError, match="rate of profile exponential must be a finite number"):
-        sc.Profile.of("exponential", rate=value)
+        Profile.of("exponential", rate=value)
 
 
 def test_parameters_may_have_any_name_but_cycles():

@@ -10,6 +10,7 @@ import pytest
 
 import bitcycle as bc
 from bitcycle import schedules as sc
+from bitcycle.schedules import custom
 from bitcycle.schedules import spec as grammar
 
 
@@ -72,15 +73,15 @@ def test_a_users_function():
     assert bc.schedule(str(nested)) == nested
 
 
-def test_lambdas_are_named_by_their_content():
-    first, second = (bc.schedule(lambda step, total, width=width: width) for width in (3, 4))
-    assert first != second
-    assert bc.schedule(str(first)) == first
-    assert bc.schedule(str(second)) == second
+def test_a_function_can_be_given_a_name():
+    s = bc.schedule(lambda step, total: 4 if step else None, name="full_then_4")
+    assert str(s) == "call:full_then_4"
+    assert bc.schedule("call:full_then_4") == s
+    assert s.over(3).tolist() == [None, 4, 4]
 
 
 class Bits:
-    """A method, a callable object and its state."""
+    """A method and a callable object, with state."""
 
     def __init__(self, bits):
         self.bits = bits
@@ -92,50 +93,58 @@ class Bits:
         return self.bits
 
 
-def with_table(table):
-    return lambda step, total: int(table[step])
+def defined_again(bits=4):
+    """Return a function with a new code object, as a notebook does that executes a cell again."""
+    module = {}
+    exec(f"def from_a_notebook(step, total, bits={bits}):\n    return bits", module)
+    return module["from_a_notebook"]
 
 
-def with_keyword(bits):
-    def width(step, total, *, bits=bits):
+def with_closure(bits):
+    def from_a_closure(step, total):
         return bits
 
-    return width
+    return from_a_closure
 
 
-def with_global(bits):
-    module = {"__name__": "module", "BITS": bits}
-    exec("def helper():\n    return BITS\ndef width_of_module(step, total):\n    return helper()", module)
-    return module["width_of_module"]
+def test_one_function_can_be_given_twice():
+    bits = Bits(5)
+    for make in (lambda: dip, lambda: bits.at, defined_again):
+        assert bc.schedule(make()) == bc.schedule(make())
+    assert bc.schedule(bits, name="five") == bc.schedule(bits, name="five")
+    assert bc.schedule(dip, name="other_name_of_dip") != bc.schedule(dip)
 
 
-def with_table_of(bits):
-    """All but one of 5,000 widths are the same, so that a shortened ``repr`` does not show the difference."""
-    table = np.full(5000, 4)
-    table[2500] = bits
-    return with_table(table)
+@pytest.mark.parametrize("make", [lambda bits: Bits(bits).at, defined_again, with_closure])
+def test_two_functions_of_one_name_are_refused(make, monkeypatch):
+    monkeypatch.setattr(custom, "FUNCTIONS", {})
+    first = bc.schedule(make(3))
+    with pytest.raises(ValueError, match="another function is already named"):
+        bc.schedule(make(8))
+    second = bc.schedule(make(8), name="second")
+    assert first != second
+    assert [bc.schedule(str(s))(0, 1) for s in (first, second)] == [3, 8]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda bits: Bits(bits).at, Bits, with_keyword, with_global, with_table_of, lambda bits: partial(Bits(bits).at)],
-)
-def test_functions_with_other_state_are_other_schedules(make):
-    a, b = bc.schedule(make(3)), bc.schedule(make(8))
-    assert a != b
-    assert bc.schedule(str(a)) == a == bc.schedule(make(3))
-    assert bc.schedule(str(b)) == b
-    assert bc.schedule(str(a)).function is not bc.schedule(str(b)).function
+@pytest.mark.parametrize("name", ["a, b)", "", "x:y", "n" * 101, 4])
+def test_a_name_is_one_word(name):
+    with pytest.raises(ValueError, match="needs a name of letters, digits and _ in specs, got") as refused:
+        bc.schedule(dip, name=name)
+    assert len(str(refused.value)) < 300
 
 
-def test_a_function_that_calls_itself_and_an_unfinished_closure():
-    def fall(step, total):
-        return 8 if step == 0 else max(3, fall(step - 1, total) - 1)
+@pytest.mark.parametrize("function", [lambda step, total: 4, partial(dip), Bits(4)])
+def test_a_function_without_a_name_needs_one(function, monkeypatch):
+    monkeypatch.setattr(custom, "FUNCTIONS", {})
+    with pytest.raises(ValueError, match=r'got (\'<lambda>\'|None): give one, as in .*\(function, name="warm"\)'):
+        bc.schedule(function)
+    assert str(bc.schedule(function, name="warm")) == "call:warm"
 
-    assert bc.schedule(fall)(4, 10) == 4
-    before = bc.schedule(lambda step, total: later)
-    later = 4
-    assert before(0, 1) == later
+
+def test_a_name_is_for_functions():
+    for spec in ("CR:3-8", bc.schedule("CR:3-8"), 8):
+        with pytest.raises(ValueError, match="name is for functions"):
+            bc.schedule(spec, name="mine")
 
 
 def test_a_profile_in_three_lines():
@@ -170,13 +179,13 @@ MISUSE = {
     "cr:3-8": "did you mean 'CR'?",
     "RHT:3-8": "did you mean 'RTH'?",
     "linear-fal:3-8": "did you mean 'linear-fall'?",
-    "?!": "expected full, static:N",
+    "?!": "expected full, static, CR",
     "": "unknown schedule",
     "CR:0-8": "q_min must be 1 or more, got 0",
     "CR:-3-8": "bits are written q_min-q_max",
     "CR:3.5-8": "q_min must be an integer, got '3.5'",
     "CR:8": "bits are written q_min-q_max",
-    "CR:8-3": "q_min 8 is above q_max 3: give the smaller first, as in bits=(3, 8)",
+    "CR:8-3": "q_min 8 is above q_max 3: give the smaller first, as in 3-8",
     "CR:3-8:cycles=0": "cycles must be 1 or more",
     "CR:3-8:cycles=two": "cycles must be an integer",
     "CR:3-8:8": "a setting is written key=value",
@@ -264,7 +273,7 @@ def test_misuse_of_a_schedule(spec, step, total, message):
 
 def test_a_function_that_gives_no_width():
     with pytest.raises(ValueError, match="at step 0 of 5 must be 1 or more, got 0"):
-        bc.schedule(lambda step, total: 0)(0, 5)
+        bc.schedule(lambda step, total: 0, name="nothing")(0, 5)
 
 
 def test_schedules_do_not_load_torch():

@@ -15,35 +15,39 @@ from pathlib import Path
 
 LOADED = [
     *("torch", "torch._dynamo", "rich.progress", "vl_convert", "pytest"),
-    *("bitcycle", "bitcycle.cli.app", "bitcycle.experiments.training", "bitcycle.experiments.tasks"),
-    *("bitcycle._study.estimate", "bitcycle._study.reporting", "bitcycle._study.engines.local"),
+    *("bitcycle", "bitcycle.cli.app", "bitcycle.lab.runs.training", "bitcycle.lab.tasks"),
+    *("bitcycle.lab.studies.estimate", "bitcycle.lab.studies.reporting", "bitcycle.lab.studies.engines.local"),
 ]
 
+ROOT = Path(__file__).parents[2]
 _CAN_FORK = "forkserver" in multiprocessing.get_all_start_methods()
 _context = multiprocessing.get_context("forkserver" if _CAN_FORK else "spawn")
 if _CAN_FORK:
     _context.set_forkserver_preload(LOADED)
 
 
-def bitcycle(*arguments, cwd=None, env=None):
+def bitcycle(*arguments, cwd=None, env=None, module="bitcycle"):
     """Run the command and return its exit code and what it printed, as ``subprocess.run`` does.
 
     Args:
         arguments: The words of the command line.
+        module: What ``python -m`` runs.
         cwd: The folder to run in.
         env: The environment; that of this process by default.
     """
     words = [str(word) for word in arguments]
     with tempfile.TemporaryDirectory() as folder:
         printed = [Path(folder) / name for name in ("stdout", "stderr")]
-        child = _context.Process(target=_run, args=(words, cwd or Path.cwd(), dict(env or os.environ), *printed))
+        child = _context.Process(
+            target=_run, args=(module, words, cwd or Path.cwd(), dict(env or os.environ), *printed)
+        )
         child.start()
         child.join()
         texts = [path.read_text() if path.exists() else "" for path in printed]
-    return subprocess.CompletedProcess(["bitcycle", *words], child.exitcode, *texts)
+    return subprocess.CompletedProcess([module, *words], child.exitcode, *texts)
 
 
-def _run(words, folder, environment, stdout, stderr):
+def _run(module, words, folder, environment, stdout, stderr):
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -51,6 +55,6 @@ def _run(words, folder, environment, stdout, stderr):
         stream.flush()
         with path.open("w") as file:
             os.dup2(file.fileno(), stream.fileno())
-    sys.path.insert(0, "")  # as -m does
-    sys.argv = ["bitcycle", *words]
-    runpy.run_module("bitcycle", run_name="__main__", alter_sys=True)
+    sys.path[:0] = ["", str(ROOT)]  # as -m does; evidence and benchmarks are in the root of the repository
+    sys.argv = [module, *words]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -61,6 +61,15 @@ def built(name):
     return seeded(build), inputs()
 
 
+def is_float(x):
+    return torch.is_tensor(x) and x.is_floating_point()
+
+
+def same(got, expected):
+    """Whether all tensors are equal bit for bit, in lists and lists of lists."""
+    return all(torch.equal(a, b) if torch.is_tensor(a) else same(a, b) for a, b in zip(got, expected, strict=True))
+
+
 def tensors(value):
     """All floating-point tensors in a nest of tuples."""
     if isinstance(value, torch.Tensor):
@@ -68,15 +77,22 @@ def tensors(value):
     return [t for part in value for t in tensors(part)] if isinstance(value, (tuple, list)) else []
 
 
-def run(layer, inputs, absolute=False):
-    """Return outputs, and gradients of inputs and parameters, for a loss that weights each output differently."""
-    inputs = [x.detach().requires_grad_() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
+def run(layer, inputs, function=None, absolute=False):
+    """Return outputs, and gradients of inputs and parameters, for a loss that weights each output differently.
+
+    Args:
+        layer: The layer to run.
+        inputs: Its inputs.
+        function: What computes the outputs instead of the layer, with its parameters.
+        absolute: Whether all weights of the loss are positive.
+    """
+    inputs = [x.detach().clone().requires_grad_() if is_float(x) else x for x in inputs]
     layer.zero_grad()
-    outputs = tensors(layer(*inputs))
+    outputs = tensors((function or layer)(*inputs))
     generator = torch.Generator().manual_seed(7)
     weights = [torch.randn(out.shape, generator=generator).to(out.dtype) for out in outputs]
     sum((out * (w.abs() if absolute else w)).sum() for out, w in zip(outputs, weights, strict=True)).backward()
-    gradients = [x.grad for x in inputs if torch.is_tensor(x) and x.is_floating_point()]
+    gradients = [x.grad for x in inputs if is_float(x)]
     gradients += [p.grad for p in layer.parameters() if p.grad is not None]
     return [out.detach() for out in outputs], gradients
 

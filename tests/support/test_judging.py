@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bitcycle.advice.non_inferiority import RELATIVE_MARGIN, Judgement, non_inferiority
+from bitcycle._support.judging import RELATIVE_MARGIN, Judgement, non_inferiority, t_quantile
 
 VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 4))
 PAIRS = st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=9)
@@ -26,9 +26,14 @@ def test_bounds_are_those_of_scipy(pairs):
     found = non_inferiority(dict(enumerate(ours)), dict(enumerate(theirs)))
     bounds = stats.ttest_rel(ours, theirs).confidence_interval(0.90)  # two one-sided bounds of 95 % each
     assert (found.lower, found.upper) == pytest.approx((bounds.low, bounds.high), abs=1e-9)
-    assert found.difference == pytest.approx((ours - theirs).mean(), abs=1e-9)
+    assert found.mean == pytest.approx((ours - theirs).mean(), abs=1e-9)
     assert found.margin == pytest.approx(RELATIVE_MARGIN * abs(theirs.mean()), abs=1e-12)
-    assert found.pairs == len(pairs)
+    assert found.seeds == len(pairs)
+
+
+@given(st.sampled_from([0.8, 0.95, 0.975, 0.999]), st.integers(1, 300))
+def test_quantiles_are_those_of_scipy(confidence, degrees):
+    assert t_quantile(confidence, degrees) == pytest.approx(stats.t.ppf(confidence, degrees), rel=1e-12)
 
 
 @given(PAIRS, st.floats(0, 100))
@@ -58,7 +63,7 @@ def test_a_wider_margin_accepts_no_less(pairs, margin, more):
 
 @pytest.mark.parametrize(
     ("by", "judgement"),
-    [(0.1, "accepted"), (-0.005, "accepted"), (-0.004, "not shown to be as good"), (-0.05, "worse")],
+    [(0.1, "better"), (-0.005, "as good"), (-0.004, "not shown to be as good"), (-0.05, "worse")],
 )
 def test_judgements(by, judgement):
     noise = (0.005, -0.01, 0.0, 0.01, -0.005, 0.0) if by == -0.004 else (0.001, -0.002, 0.0, 0.002, -0.001, 0.0)
@@ -68,9 +73,9 @@ def test_judgements(by, judgement):
 def test_fewer_than_three_shared_seeds_decide_nothing():
     for seeds in range(3):
         found = non_inferiority({seed: 1.0 + 0.01 * seed for seed in range(seeds)}, BASE)
-        assert (found.judgement, found.pairs) == (Judgement.TOO_FEW_SEEDS, seeds)
+        assert (found.judgement, found.seeds) == (Judgement.TOO_FEW_SEEDS, seeds)
     assert non_inferiority({}, {}).judgement is Judgement.TOO_FEW_SEEDS
-    assert non_inferiority({9: 1.0}, BASE).pairs == 0
+    assert non_inferiority({9: 1.0}, BASE).seeds == 0
 
 
 @pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf])
@@ -88,8 +93,8 @@ def test_the_same_difference_for_all_seeds_needs_five(seeds, accepted, by):
     base = {seed: 0.1 * (seed + 1) for seed in range(seeds)}
     found = non_inferiority({seed: value + by for seed, value in base.items()}, base, margin=0.01)
     assert found.accepted == accepted
-    assert found.difference == pytest.approx(by)
-    assert found.judgement is (Judgement.ACCEPTED if accepted else Judgement.NOT_SHOWN)
+    assert found.mean == pytest.approx(by)
+    assert found.judgement is ((Judgement.BETTER if by > 0 else Judgement.AS_GOOD) if accepted else Judgement.UNCLEAR)
 
 
 def test_a_constant_loss_beyond_the_margin_is_worse():
@@ -102,7 +107,7 @@ def test_a_baseline_mean_of_zero_has_a_margin_of_zero():
     base = dict(enumerate([0.0] * 5))
     same = non_inferiority(base, base)
     assert (same.margin, same.accepted) == (0.0, True)
-    assert non_inferiority({**base, 0: -1e-6}, base).judgement is Judgement.NOT_SHOWN
+    assert non_inferiority({**base, 0: -1e-6}, base).judgement is Judgement.UNCLEAR
     assert non_inferiority({seed: 0.1 + 0.01 * seed for seed in base}, base).accepted
 
 
@@ -113,7 +118,7 @@ def test_rounding_does_not_decide():
     assert non_inferiority(ours, base, margin=0.3).accepted
     assert not non_inferiority(ours, base, margin=0.3 - 1e-9).accepted
     tenths = {seed: (0.1 + 0.2) * 10.0**seed for seed in range(3)}
-    assert non_inferiority(tenths, {seed: 0.3 * 10.0**seed for seed in range(3)}).judgement is Judgement.NOT_SHOWN
+    assert non_inferiority(tenths, {seed: 0.3 * 10.0**seed for seed in range(3)}).judgement is Judgement.UNCLEAR
 
 
 @pytest.mark.parametrize("size", [1e308, 1e-308])
@@ -122,7 +127,7 @@ def test_metrics_of_any_size(size):
     ours = {seed: size * (1 - 0.0011 * seed) for seed in range(5)}
     assert non_inferiority(ours, base).accepted
     assert non_inferiority(base, {seed: -value for seed, value in base.items()}).accepted
-    assert non_inferiority(ours, base, margin=1e300).pairs == 5
+    assert non_inferiority(ours, base, margin=1e300).seeds == 5
 
 
 def test_the_margin_is_that_of_all_seeds_of_the_baseline():

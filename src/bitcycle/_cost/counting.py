@@ -11,22 +11,24 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from bitcycle._cost.cost import Cost, Row
+from bitcycle._cost.model_cost import Cost, Row
 from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Role, Site, observing
 from bitcycle.arithmetic.control import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, WEIGHTS
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.modules import apply_conversion, convert_module, hide_nested_layers, restore_layer
+from bitcycle.conversion.running import preserve_state, run_on_copies
 from bitcycle.conversion.sites import conversions, named_sites
-from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_on_copies
-from bitcycle.nn.code_scan import products_of_function
 from bitcycle.nn.families import load_families
+from bitcycle.nn.functional_ops import KeptLayer
+from bitcycle.nn.functions.sites import has_own_backward, running_autograd_function
 from bitcycle.nn.layer import Conversion, conversion_of, original_class
-from bitcycle.nn.own_products import KeptLayer
-from bitcycle.nn.registry import find, owner_of
+from bitcycle.nn.registry import owner_of
 from bitcycle.nn.site_names import join_names
+from bitcycle.nn.tracing import ProductTracer
 
 EVERYTHING = Recipe(aggregation="quantized")
 """A recipe under which every product of a model is a site and can be counted."""
@@ -63,9 +65,10 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
         stack.enter_context(observing(tally))
         stack.enter_context(ProductTracer(model, tally.outside))
         stack.enter_context(torch.enable_grad())
-        run_on_copies(model, example_inputs)
+        with _ElementwiseSums() as sums:
+            run_on_copies(model, example_inputs)
         rows = tally.rows(model, floating)
-    uncounted = [*tally.uncounted, *_never_counted(model)]
+        uncounted = [*tally.uncounted, *_never_counted(model, sums)]
     grid = next((conversion.recipe.grid for _, conversion in conversions(model)), EVERYTHING.grid)
     return Cost(rows, tuple(uncounted), normalised[0], grid)
 
@@ -81,7 +84,7 @@ class _Counts:
 
     def add(self, macs: int, a: Tensor, b: Tensor | None) -> None:
         self.macs += macs
-        if not torch.is_grad_enabled() and _autograd_function() is None:
+        if not torch.is_grad_enabled() and running_autograd_function() is None:
             return
         self.input_gradient += macs if a.requires_grad else 0
         self.weight_gradient += macs if b is not None and b.requires_grad else 0
@@ -91,20 +94,6 @@ class _Counts:
         counts = (self.macs, self.input_gradient, self.weight_gradient)
         a, b = (Role.ACTIVATION, Role.WEIGHT) if roles is None else roles
         return Row(name, layer, self.product, *counts, quantized, weight_quantized, (a.value, b.value))
-
-
-def _autograd_function() -> Any:
-    """Return the autograd function that is running. Its ``forward`` has no gradients enabled, but it has a backward.
-
-    Activation checkpointing with ``use_reentrant=True`` is one.
-    """
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code is not _APPLY:
-        frame = frame.f_back
-    return None if frame is None else frame.f_locals["cls"]
-
-
-_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 
 
 class _Tally(Observer):
@@ -118,8 +107,8 @@ class _Tally(Observer):
         shape_of_b = torch.Size() if b is None else b.shape
         counts = self.counts.setdefault(site, _Counts(product.kind))
         macs = product.macs(a.shape, shape_of_b, out.shape)
-        function = None if torch.is_grad_enabled() else _autograd_function()
-        if function is not None and products_of_function(function.backward):  # the site does not compute them
+        function = None if torch.is_grad_enabled() else running_autograd_function()
+        if function is not None and has_own_backward(function):  # the site does not compute its gradients
             counts.macs += macs
             self._note(f"gradient products of {function.__name__} at {site.name or 'the model'}")
         else:
@@ -233,18 +222,53 @@ def _normalised_elements(model: nn.Module) -> Iterator[list[int]]:
             handle.remove()
 
 
-def _never_counted(model: nn.Module) -> list[str]:
+class _ElementwiseSums(TorchFunctionMode):
+    """Finds methods that multiply elementwise and sum, in layers that may do so: a product that no function shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.methods: dict[nn.Module, list[str]] = {}
+        self._product: Tensor | None = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func in _MULTIPLY:
+            self._product = out
+        elif func in _SUM and args and args[0] is self._product:
+            self._note()
+        return out
+
+    def _note(self) -> None:
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            module, method = frame.f_locals.get("self"), frame.f_code.co_name
+            conversion = conversion_of(module) if isinstance(module, nn.Module) else None
+            if (
+                isinstance(module, nn.Module)
+                and conversion is not None
+                and method in conversion.mixin.elementwise_methods
+            ):
+                methods = self.methods.setdefault(module, [])
+                methods += [method] if method not in methods else []
+                return
+            frame = frame.f_back
+
+
+_MULTIPLY = {torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__}
+_SUM = {torch.sum, Tensor.sum}
+
+
+def _never_counted(model: nn.Module, sums: _ElementwiseSums) -> list[str]:
     """Name the multiplications of layers outside of matrix products."""
     uncounted = []
     for name, module in model.named_modules():
         conversion = conversion_of(module)
-        mixin = find(module)[0] if conversion is None else conversion.mixin
-        if mixin is None:
+        if conversion is None:
             continue
-        owner = f"{name or 'the model'} ({original_class(module).__name__})"
-        weights, methods = mixin.uncounted_weights(module), mixin.elementwise_products(module)
+        owner = f"{name or 'the model'} ({conversion.original.__name__})"
+        weights = conversion.mixin.uncounted_weights(module)
         if weights:
             uncounted.append(f"message weights {', '.join(weights)} of {owner}")
-        if methods:
-            uncounted.append(f"elementwise products in {', '.join(methods)} of {owner}")
+        elif module in sums.methods:
+            uncounted.append(f"elementwise products in {', '.join(sums.methods[module])} of {owner}")
     return uncounted

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bitcycle._cost.cost import Cost
 from bitcycle._cost.counting import cost
+from bitcycle._cost.model_cost import Cost
 from bitcycle.arithmetic.control import EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.site import Site
+from bitcycle.conversion.running import CallArguments
 from bitcycle.conversion.sites import named_sites
-from bitcycle.conversion.tracing import CallArguments
-from bitcycle.schedules import StepBits
+from bitcycle.schedules.operands import StepBits
 
 MOST_SHAPES = 256
 """How many shapes of inputs a meter remembers; the one that was counted first goes."""

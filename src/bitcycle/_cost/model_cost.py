@@ -23,10 +23,10 @@ from bitcycle.arithmetic.site import UNCHANGED, Unchanged
 from bitcycle.grids import grid_family
 from bitcycle.grids.family import DEFAULT
 from bitcycle.nn.site_names import matches
-from bitcycle.schedules import Bits, Constant, OperandSchedules, Schedule
+from bitcycle.schedules import Bits, Schedule
 from bitcycle.schedules import schedule as as_schedule
-from bitcycle.schedules.base import FULL_WIDTH, checked_bits, width_of
-from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits
+from bitcycle.schedules.base import FULL_WIDTH, validate_bits, width_of
+from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits, OperandSchedules, step_cost
 
 EFFECTIVE = FULL_WIDTH**2
 """BitOps of one effective MAC: a multiply-accumulate in full precision."""
@@ -200,7 +200,7 @@ class Cost:
         w, a = (forward if own is UNCHANGED else own for own in (weights, activations))
         if isinstance(w, Unchanged) or isinstance(a, Unchanged):
             raise ValueError("give forward, or the bits of weights and of activations")
-        widths = [width_of(checked_bits(bits, most=FULL_WIDTH)) for bits in (w, a, backward)]
+        widths = [width_of(validate_bits(bits, maximum=FULL_WIDTH)) for bits in (w, a, backward)]
         return sum(row.bitops(widths[0], widths[2], widths[1]) for row in self.rows)
 
     def training(
@@ -238,18 +238,18 @@ class Cost:
             >>> c.training("static:4", steps=100, backward_bits=8)
             80000
         """
-        moves = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
-        return self._spent(moves, steps, _convention_named(convention))
+        schedules = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
+        return self._spent(schedules, steps, _convention_named(convention))
 
-    def _checked(self, moves: OperandSchedules, steps: int) -> OperandSchedules:
+    def _checked(self, schedules: OperandSchedules, steps: int) -> OperandSchedules:
         """Return schedules whose widths the grid has. A baseline is not checked: its width is derived from theirs."""
         if self.grid != DEFAULT:
-            moves.check(steps, grid_family(self.grid).check_schedule)
-        return moves
+            schedules.check(steps, grid_family(self.grid).check_schedule)
+        return schedules
 
-    def _histogram(self, moves: OperandSchedules, steps: int) -> dict[tuple[int, int, int], int]:
+    def _histogram(self, schedules: OperandSchedules, steps: int) -> dict[tuple[int, int, int], int]:
         """Count the steps at each combination of widths of weights, activations and gradients that the grid has."""
-        scheduled = moves.histogram(steps)
+        scheduled = schedules.histogram(steps)
         if self.grid == DEFAULT:
             return dict(scheduled)
         grid = grid_family(self.grid)
@@ -262,12 +262,12 @@ class Cost:
             counts[used(weights), used(activations), used(backward)] += n
         return dict(counts)
 
-    def _spent(self, moves: OperandSchedules, steps: int, convention: Convention) -> int:
-        histogram = self._histogram(moves, steps)
+    def _spent(self, schedules: OperandSchedules, steps: int, convention: Convention) -> int:
+        histogram = self._histogram(schedules, steps)
         if convention is Convention.EXACT:
             return sum(n * row.bitops(w, g, a) for (w, a, g), n in histogram.items() for row in self.rows)
         operations = self.layer_macs if convention is Convention.PAPER else self.authors_operations
-        return sum(n * operations * (w * a + g * w + g * a) for (w, a, g), n in histogram.items())
+        return sum(n * operations * step_cost(*widths) for widths, n in histogram.items())
 
     def saving(
         self,
@@ -309,14 +309,11 @@ class Cost:
             >>> round(c.saving("CR:3-8", steps=64_000), 3), c.saving("static:8", steps=10, against="full")
             (0.367, 0.9375)
         """
-        moves = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
-        baseline, counting = moves.baseline(steps), _convention_named(convention)
-        if against != "max":
-            other = as_schedule(against)
-            backward = baseline.backward or Constant(moves.largest(steps))
-            baseline = OperandSchedules(other, other, Constant(None) if other == Constant(None) else backward)
+        schedules = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
+        baseline = schedules.baseline(steps, None if against == "max" else as_schedule(against))
+        counting = _convention_named(convention)
         total = self._spent(baseline, steps, counting)
-        return 1 - self._spent(moves, steps, counting) / total if total else 0.0
+        return 1 - self._spent(schedules, steps, counting) / total if total else 0.0
 
     def time_ratio(
         self,
@@ -356,15 +353,15 @@ class Cost:
             >>> c.time_ratio("static:4", steps=10, device="a100"), c.time_ratio("CR:5-8", steps=10, device="a100")
             (1.0, 1.0)
         """
-        moves = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
+        schedules = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
         chosen = (device_named(device) if isinstance(device, str) else device).on(self.grid)
 
         def seconds(plan: OperandSchedules) -> float:
             counted = self._histogram(plan, steps).items()
             return sum(n * row.price(widths, chosen.time) for widths, n in counted for row in self.rows)
 
-        total = seconds(moves.baseline(steps))
-        return seconds(moves) / total if total else 1.0
+        total = seconds(schedules.baseline(steps))
+        return seconds(schedules) / total if total else 1.0
 
     @property
     def layer_macs(self) -> int:

@@ -21,7 +21,7 @@ from bitcycle._export.placement import Deviation
 from bitcycle._export.recording import evaluating
 from bitcycle._support.extras import need
 from bitcycle.conversion.convert import restore
-from bitcycle.conversion.tracing import CallArguments, run_model
+from bitcycle.conversion.running import CallArguments, run_model
 
 INTEGER_KERNELS = (
     *("QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger", "QGemm"),

@@ -13,8 +13,7 @@ from bitcycle._export.recording import Recording, evaluating, is_symmetric, reco
 from bitcycle.arithmetic import Site
 from bitcycle.conversion.sites import conversions
 from bitcycle.kernels.rounding import round_to_grid
-from bitcycle.nn.code_scan import scan_for_names
-from bitcycle.nn.layer import conversion_of
+from bitcycle.nn.layer import Conversion, conversion_of
 
 
 def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
@@ -108,25 +107,25 @@ def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[
             if bits is not None:
                 values = round_to_grid(tensor.detach(), bits, dims, symmetric=is_symmetric(site))
                 yield RoundedWeight(site, tensor.detach(), values)
-        if conversion.template is None:
+        if conversion.discovery is None:
             continue
-        own = _parameters_in_code(module, conversion.original) if recording is None else []
-        if own:
+        if recording is None and _may_multiply_weights(module, conversion):
             raise ValueError(
-                f"the forward of {name or 'the model'} multiplies, and it has the parameters {', '.join(own)}: "
-                "pass example_inputs, with which a run shows how they are rounded"
+                f"the code of {name or 'the model'} multiplies parameters, or may do so: pass example_inputs, with "
+                "which a run shows how they are rounded"
             )
         if recording is not None:
             for site in conversion.sites.values():
                 yield from (RoundedWeight(site, *found) for found in recording.weights_of(site))
 
 
-def _parameters_in_code(module: nn.Module, original: type[nn.Module]) -> list[str]:
-    """Return the parameters of a module, and matrices of its children that its code names, as ``self.child.weight``."""
-    own = [name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 0]
-    inner = [name for name, parameter in module.named_parameters() if "." in name and parameter.dim() > 1]
-    named = scan_for_names(original, {name.rpartition(".")[2] for name in inner})
-    return own + [name for name in inner if name.rpartition(".")[2] in named]
+def _may_multiply_weights(module: nn.Module, conversion: Conversion) -> bool:
+    """Return whether functional calls of a module multiply parameters; if it has not run, whether it has any."""
+    assert conversion.discovery is not None
+    if conversion.has_run or conversion.discovery.multiplies_weights:
+        return conversion.discovery.multiplies_weights
+    embeddings = any(isinstance(child, nn.Embedding) for child in module.children())
+    return embeddings or any(parameter.dim() > 0 for parameter in module.parameters(recurse=False))
 
 
 def _without_repetition(weight: RoundedWeight) -> RoundedWeight:

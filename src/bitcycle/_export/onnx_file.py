@@ -22,7 +22,7 @@ from bitcycle._export.recording import Recording, evaluating, record
 from bitcycle._support.extras import need
 from bitcycle.arithmetic.placement import placing
 from bitcycle.conversion.convert import restore
-from bitcycle.conversion.tracing import preserve_state, run_model
+from bitcycle.conversion.running import preserve_state, run_model
 
 _PURPOSE = "the export to ONNX"
 

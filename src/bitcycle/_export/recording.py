@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import Observer, Site, observing
+from bitcycle.conversion.running import preserve_state, run_on_copies
 from bitcycle.conversion.sites import sites
-from bitcycle.conversion.tracing import preserve_state, run_on_copies
 from bitcycle.grids.integer import IntegerGrid
 
 

@@ -21,13 +21,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from statistics import NormalDist, fmean, median, stdev
+from statistics import NormalDist, fmean, median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._range_test.trials import Curve
+from bitcycle._support.judging import Effect, Judgement, mean_with_bounds
 from bitcycle.schedules.base import Bits
 
 Floats = NDArray[np.float64]
@@ -38,8 +39,8 @@ LEVEL = 0.05
 CLEAR = 3.0
 """Full precision clearly learns if its progress exceeds the scatter of its loss by this factor."""
 
-# Student's t for a two-sided interval of 95 %, for 1 to 9 degrees of freedom; for more the last is slightly too wide.
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+INTERVAL = 0.975
+"""Confidence of each bound of a two-sided interval of 95 %."""
 
 
 class LevelVerdict(StrEnum):
@@ -121,15 +122,16 @@ def judge(
     reference_losses = _losses(reference.curves, higher_is_better)
     gaps = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(losses, reference_losses, strict=True)]
     kept_by_seed = [1 - median(_end(gap)) / reference.progress for gap in gaps]
-    kept, interval = fmean(kept_by_seed), _interval(kept_by_seed)
+    kept, lower, upper = mean_with_bounds(kept_by_seed, INTERVAL)
+    surplus = Effect(kept - share, lower - share, upper - share, seeds=len(kept_by_seed))
     p = _p_of_slope(losses)
     falls = p < LEVEL
     verdict = LevelVerdict.WORKS if kept >= share else LevelVerdict.LEARNS_TOO_LITTLE
     if not falls:
         verdict = LevelVerdict.DOES_NOT_LEARN
-    narrow = falls and interval[0] < share <= interval[1]
+    narrow = falls and surplus.judge(margin=0.0, min_seeds=2) is Judgement.UNCLEAR
     progress, scatter = kept * reference.progress, fmean(_scatter(_end(loss)) for loss in losses)
-    return LevelResult(bits, tuple(curves), progress, p, kept, interval, scatter, 0, verdict, narrow)
+    return LevelResult(bits, tuple(curves), progress, p, kept, (lower, upper), scatter, 0, verdict, narrow)
 
 
 def _diverging(bits: Bits, curves: Sequence[Curve], diverged: int) -> LevelResult:
@@ -174,15 +176,6 @@ def _mann_whitney_z(before: Floats, after: Floats) -> float:
     ties = sum(int(t) ** 3 - int(t) for t in np.unique(np.concatenate([before, after]), return_counts=True)[1])
     variance = len(before) * len(after) / 3 * (n + 1 - ties / (n * (n - 1)))
     return s / math.sqrt(variance) if variance > 0 else 0.0
-
-
-def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % confidence interval of the mean; NaN for a single value."""
-    if len(values) < 2:
-        return math.nan, math.nan
-    t = _T[min(len(values) - 1, len(_T)) - 1]
-    half = t * stdev(values) / math.sqrt(len(values))
-    return fmean(values) - half, fmean(values) + half
 
 
 def _plain(value: Any) -> Any:

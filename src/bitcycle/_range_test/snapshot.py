@@ -42,7 +42,7 @@ class Snapshot:
         others = list(others)
         self.optimizers = [other for other in others if isinstance(other, Optimizer)]
         self._parts: list[Any] = [_Module(module) for module in model.modules()]
-        self._parts += [_Template(c.template) for _, c in conversions(model) if c.template is not None]
+        self._parts += [_Template(c.discovery.template) for _, c in conversions(model) if c.discovery is not None]
         for site in named_sites(model).values():
             self._parts += [_Tensor(site.control), _Baseline(site)]
         self._parts += [_Optimizer(other) if isinstance(other, Optimizer) else _Stateful(other) for other in others]

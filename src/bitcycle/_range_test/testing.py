@@ -15,7 +15,7 @@ from bitcycle._range_test.trials import Curve, Step, Trials
 from bitcycle.conversion.convert import quantize, restore
 from bitcycle.conversion.sites import conversions
 from bitcycle.grids import INTEGERS, GridFamily
-from bitcycle.schedules.base import Bits, positive
+from bitcycle.schedules.base import Bits, validate_positive
 
 FEWEST = 10
 """The fewest iterations in which there is a trend to test."""
@@ -92,7 +92,7 @@ def range_test(
     grid = _grid(model)
     widths = _checked_levels(levels, grid)
     backward = widths[-1] if backward_bits == "max" else grid.check_width(backward_bits, "backward_bits")
-    seeds, iterations = positive(seeds, "seeds"), positive(iterations, "iterations")
+    seeds, iterations = validate_positive(seeds, "seeds"), validate_positive(iterations, "iterations")
     if iterations < FEWEST:
         raise ValueError(f"iterations must be {FEWEST} or more to show a trend, got {iterations}")
     if not 0 < share <= 1:
@@ -143,7 +143,7 @@ def _grid(model: nn.Module) -> GridFamily:
 
 
 def _checked_levels(levels: Iterable[int], grid: GridFamily) -> list[int]:
-    widths = sorted({positive(level, "a level") for level in levels})
+    widths = sorted({validate_positive(level, "a level") for level in levels})
     if not widths:
         raise ValueError("levels must contain at least one width, as in range(2, 9)")
     for width in widths:

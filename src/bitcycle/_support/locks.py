@@ -2,75 +2,59 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import TYPE_CHECKING
 
-try:
-    import fcntl
-except ImportError:  # not on this system: locks then exclude nobody
-    fcntl = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+# filelock is imported where it is needed, so that `bitcycle --help` stays fast.
 
 
-class FileLock:
-    """An exclusive lock, held by the process that took it until it is released or the process ends.
+def try_lock(path: Path) -> BaseFileLock | None:
+    """Lock a file, or return None if another process, or another lock of this one, holds it.
 
-    The file is removed on release, so that no lock files are left behind. A process that waited for the removed file
-    would hold a lock that nobody else sees, so :meth:`take` checks that the file it locked is still in its place.
+    The folder of the file must exist.
 
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
-        ...     lock = FileLock.take(Path(folder) / "lock")
-        ...     print(FileLock.take(Path(folder) / "lock"))
-        ...     lock.release()
-        ...     FileLock.take(Path(folder) / "lock").release()
+        ...     lock = try_lock(Path(folder) / "lock")
+        ...     print(try_lock(Path(folder) / "lock"))
+        ...     unlock(lock)
+        ...     unlock(try_lock(Path(folder) / "lock"))
         None
     """
+    from filelock import FileLock, Timeout
 
-    def __init__(self, path: Path, file: IO[str]) -> None:
-        self.path, self._file = path, file
-
-    @classmethod
-    def take(cls, path: Path, wait: bool = False) -> FileLock | None:
-        """Take a lock.
-
-        Args:
-            path: The file to lock. Its folder must exist.
-            wait: Whether to wait while another process holds the lock.
-
-        Returns:
-            The lock, or None if another process holds it and ``wait`` is false.
-        """
-        while True:
-            file = path.open("a")
-            try:
-                if fcntl is not None:
-                    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                if _is_at(path, file):
-                    return cls(path, file)
-            except BlockingIOError:
-                file.close()
-                return None
-            except BaseException:
-                file.close()
-                raise
-            file.close()  # the holder before removed this file
-
-    def release(self) -> None:
-        """Release the lock and remove its file."""
-        self.path.unlink(missing_ok=True)
-        self._file.close()
-
-    def __enter__(self) -> FileLock:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-
-
-def _is_at(path: Path, file: IO[str]) -> bool:
+    lock = FileLock(path)
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    return lock
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file; wait for it as long as another process holds it."""
+    from filelock import FileLock
+
+    lock = FileLock(path)
+    lock.acquire()
+    try:
+        yield
+    finally:
+        unlock(lock)
+
+
+def unlock(lock: BaseFileLock) -> None:
+    """Remove the file of a lock, so that none is left behind, and release the lock.
+
+    A process that waits for the removed file finds out that it is not in its place, and locks the new one.
+    """
+    with suppress(PermissionError):  # an open file cannot be removed on Windows
+        Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()

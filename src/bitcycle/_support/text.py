@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
-MOST_SHOWN = 60
+MAX_REPR = 60
 """The most characters of a value that a message quotes."""
 
 
@@ -48,7 +48,7 @@ def short(number: int) -> str:
     return str(number)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return a value as a message quotes it: its ``repr`` on one line, cut if it is long.
 
     A message about a value from a file or a user must stay readable whatever the value is. Python itself refuses to
@@ -58,22 +58,22 @@ def shown(value: object) -> str:
         value: Any value.
 
     Returns:
-        At most about :data:`MOST_SHOWN` characters.
+        At most about :data:`MAX_REPR` characters.
 
     Example:
-        >>> shown("3@0..5"), len(shown("(" * 1000)), shown(10**5000), shown([1, [2, 3]])
+        >>> short_repr("3@0..5"), len(short_repr("(" * 1000)), short_repr(10**5000), short_repr([1, [2, 3]])
         ("'3@0..5'", 63, 'an integer of more than 60 digits', '[1, [2, 3]]')
     """
-    if isinstance(value, int) and abs(value) >= 10**MOST_SHOWN:
-        return f"an integer of more than {MOST_SHOWN} digits"
-    text = repr(value[: MOST_SHOWN + 1]) if isinstance(value, str) else " ".join(reprlib.repr(value).split())
-    return text if len(text) <= MOST_SHOWN + 2 else f"{text[:MOST_SHOWN]}..."  # 2 quotes
+    if isinstance(value, int) and abs(value) >= 10**MAX_REPR:
+        return f"an integer of more than {MAX_REPR} digits"
+    text = repr(value[: MAX_REPR + 1]) if isinstance(value, str) else " ".join(reprlib.repr(value).split())
+    return text if len(text) <= MAX_REPR + 2 else f"{text[:MAX_REPR]}..."  # 2 quotes
 
 
-def one_line(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return the type and the message of an error in one line.
 
-    >>> one_line(ValueError("two\\nlines"))
+    >>> format_error(ValueError("two\\nlines"))
     'ValueError: two lines'
     """
     return " ".join(f"{type(error).__name__}: {error}".split())

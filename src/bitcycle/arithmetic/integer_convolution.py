@@ -13,7 +13,14 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.execution import Execution, Means, Reason, why_simulated
+from bitcycle.arithmetic.execution import (
+    Execution,
+    Means,
+    Reason,
+    convolutions_are_right,
+    convolve_bytes,
+    why_simulated,
+)
 from bitcycle.arithmetic.integer_linear import multiply_codes
 from bitcycle.arithmetic.operands import Operand, OperandSpec
 from bitcycle.arithmetic.products import ConvolutionProduct
@@ -161,20 +168,15 @@ def _convolve(
     bias: Tensor | None,
     row_bias: Tensor | None,
 ) -> Tensor:
-    """Return a convolution of operands on their grids, by oneDNN's convolution of unsigned with signed bytes.
+    """Return a convolution of operands on their grids.
 
     The codes and the sums of pixels may have zeros between those of the operand.
     """
     assert pixel_sums is not None
     windows = taps.windows
     (images, channels), out_channels, (down, across) = codes.shape[:2], len(kernel), windows.output
-    ones, zeros = _ones_and_zeros(out_channels)
-    sums = torch.ops.onednn.qconv_pointwise(
-        codes.view(torch.uint8), 1.0, 0, kernel.contiguous().to_mkldnn(), ones, zeros, None,
-        windows.stride, windows.padding, windows.dilation, 1, 1.0, 0, torch.float32, "none", [], "",
-    )  # fmt: skip
+    rows = _sums_of_windows(codes, kernel, windows)
     by_column = (taps.inside @ kernel.sum(1, dtype=torch.float32).flatten(1).t()).to(torch.int32)
-    rows = sums.permute(0, 2, 3, 1).view(-1, out_channels)
     by_row, terms, pixels = (
         windows.sums(pixel_sums),
         taps.terms(channels),
@@ -186,9 +188,18 @@ def _convolve(
     return out.view(images, out_channels, down, across)
 
 
-@lru_cache(maxsize=64)
-def _ones_and_zeros(count: int) -> tuple[Tensor, Tensor]:
-    return torch.ones(count, dtype=torch.float32, device="cpu"), torch.zeros(count, dtype=torch.int32, device="cpu")
+def _sums_of_windows(codes: Tensor, kernel: Tensor, windows: Windows) -> Tensor:
+    """Return the sums of products of codes and kernel over each window (windows, output channels).
+
+    By oneDNN's convolution of unsigned with signed bytes, or by matrix products of unfolded codes where it saturates.
+    """
+    codes = codes.view(torch.uint8)
+    if convolutions_are_right():
+        sums = convolve_bytes(codes, kernel, windows.stride, windows.padding, windows.dilation)
+        return sums.permute(0, 2, 3, 1).view(-1, len(kernel))
+    columns = kernel.permute(0, 2, 3, 1).reshape(len(kernel), -1).t()
+    at_once = max(UNFOLDED // (windows.output[0] * windows.output[1] * len(columns)), 1)  # images
+    return torch.cat([multiply_codes(windows.unfold(part), columns) for part in codes.split(at_once)])
 
 
 Met = tuple[Tensor, Tensor]

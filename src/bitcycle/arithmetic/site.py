@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bitcycle._support.compiling import constant_while_tracing
 from bitcycle.arithmetic.control import (
     ACTIVATIONS,
     BACKWARD,
@@ -39,7 +40,7 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.kernels.noise import site_key
-from bitcycle.schedules import StepBits
+from bitcycle.schedules.operands import StepBits
 
 
 class Unchanged(Enum):
@@ -146,7 +147,7 @@ class Site:
         self.baseline: StepBits | None = None
         """The static training that its cost is compared with; None: its evaluation bits. A scheduler sets it."""
         self.followers: list[Site] = []
-        """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.discovered_sites`."""
+        """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.discovery`."""
         with torch.inference_mode(False):  # a site that is discovered in inference mode changes its bits outside it too
             self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
         self.control[ORIGIN] = Origin.NEVER_SET
@@ -374,7 +375,7 @@ def check_width(bits: object, sites: Iterable[Site], what: str = "bits") -> int 
     return width
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_while_tracing
 def _check_export(training: bool, strict: bool) -> bool:
     if training:
         raise ValueError(

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from bitcycle._study.exports import json_text
-from bitcycle.advice import advise as advice_for
-from bitcycle.advice.advisor import saving_of_model
-from bitcycle.cli.parameters import COSTED_MODELS, STORE, Margin, complete_task, completion, json_option
+from bitcycle.cli.parameters import STORE, Margin, complete_task, completion, json_option
+from bitcycle.lab.advice import advise as advice_for
+from bitcycle.lab.advice.advisor import saving_of_model
+from bitcycle.lab.models.catalogue import CATALOGUE
+from bitcycle.lab.studies.exports import json_text
 
 
 def advise(
@@ -66,7 +67,7 @@ def advise(
             metavar="MODULE:CALLABLE",
             help="What it saves on your model: a function of yours without arguments that returns a model and example "
             "inputs, or a built-in model such as cifar-resnet-20.",
-            autocompletion=completion(COSTED_MODELS),
+            autocompletion=completion(CATALOGUE),
         ),
     ] = None,
     as_json: Annotated[
@@ -83,7 +84,7 @@ def advise(
     q_min, high = bits if bits is not None else (None, 8 if q_max is None else q_max)
     records = None
     if store is not None or study:
-        from bitcycle._study.evidence import evidence_from
+        from bitcycle.lab.studies.evidence import evidence_from
 
         records, steps_of_runs = evidence_from(store or STORE, study, domain)
         steps = steps_of_runs if steps is None else steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the command line. A mistake of the user gives one line on stderr and exit code 2, not a traceback."""
+    """Run the command ``bitcycle``."""
+    run(application, "bitcycle")
+
+
+def run(build: Callable[[], typer.Typer], name: str) -> None:
+    """Run a command line. A mistake of the user gives one line on stderr and exit code 2, not a traceback.
+
+    Args:
+        build: Builds the application.
+        name: The command as the user writes it, for messages.
+    """
     try:
         need("typer", "cli", "the command line")
         import typer
@@ -24,9 +35,9 @@ def main() -> None:
         _end_as_with_ctrl_c("SIGTERM", "SIGHUP")
         usage_error: Any = typer.BadParameter.__mro__[2]  # ClickException, which typer does not export
         try:
-            code = application()(standalone_mode=False)
+            code = build()(prog_name=name, standalone_mode=False)
         except usage_error as error:
-            _print_usage_error(error)
+            _print_usage_error(error, name)
             code = error.exit_code
         except (typer.Abort, KeyboardInterrupt):  # in a command, or while it is being loaded
             print("bitcycle: stopped", file=sys.stderr)
@@ -48,12 +59,11 @@ def _end_as_with_ctrl_c(*names: str) -> None:
             signal.signal(number, signal.default_int_handler)
 
 
-def _print_usage_error(error: Any) -> None:
+def _print_usage_error(error: Any, name: str) -> None:
     message = error.format_message().rstrip(".").replace(": Value error, ", ": ")  # how typer shows a ValueError
     if not message:  # no arguments were given, and the help has been printed
         return
-    path = error.ctx.command_path.split() if error.ctx else []
-    command = " ".join(["bitcycle", *path[path.index("bitcycle") + 1 :]] if "bitcycle" in path else ["bitcycle"])
+    command = error.ctx.command_path if error.ctx else name
     print(f"bitcycle: {message[0].lower()}{message[1:]}; see '{command} --help'", file=sys.stderr)
 
 
@@ -63,11 +73,9 @@ def application() -> typer.Typer:
     import typer.core
 
     from bitcycle.cli.advise import advise
-    from bitcycle.cli.bench import bench
     from bitcycle.cli.cost import cost
     from bitcycle.cli.data import data
     from bitcycle.cli.deficit import deficit
-    from bitcycle.cli.evidence import evidence
     from bitcycle.cli.export import deploy_check, export
     from bitcycle.cli.range_test import range_test
     from bitcycle.cli.report import report
@@ -112,17 +120,21 @@ def application() -> typer.Typer:
     ) -> None:
         """Schedules for numerical precision during training."""
 
-    for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise, bench):
+    for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise):
         app.command()(command)
     app.command()(export)
     app.command()(deploy_check)
     app.add_typer(data, name="data")
-    app.add_typer(evidence, name="evidence")
     app.add_typer(task, name="task")
-    for group in (app, data, evidence, task):
-        for each in group.registered_commands:
-            each.help = _unwrapped(each.callback.__doc__ or "") if each.callback else None
+    for group in (app, data, task):
+        wrap_help_at_the_terminal(group)
     return app
+
+
+def wrap_help_at_the_terminal(group: typer.Typer) -> None:
+    """Let the help of each command wrap at the width of the terminal, not at the line breaks of its source."""
+    for each in group.registered_commands:
+        each.help = _unwrapped(each.callback.__doc__ or "") if each.callback else None
 
 
 def _unwrapped(doc: str) -> str:

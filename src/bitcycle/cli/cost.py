@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._study.exports import json_text
-from bitcycle._support.text import one_line, short
+from bitcycle._support.text import format_error, short
 from bitcycle.cli.parameters import (
-    COSTED_MODELS,
     Activations,
     BackwardBits,
     GridName,
@@ -24,14 +22,19 @@ from bitcycle.cli.parameters import (
     operand_of,
     strength_of,
 )
-from bitcycle.schedules import DEFAULT_CYCLES, TEN, OperandSchedules, Schedule, complete
-from bitcycle.schedules.base import positive
+from bitcycle.lab.models.catalogue import CATALOGUE
+from bitcycle.lab.studies.exports import json_text
+from bitcycle.schedules import TEN, Schedule
+from bitcycle.schedules.base import validate_positive
+from bitcycle.schedules.operands import OperandSchedules
+from bitcycle.schedules.registry import DEFAULT_CYCLES
+from bitcycle.schedules.spec import complete
 
 if TYPE_CHECKING:
     from torch import nn
 
     from bitcycle._cost import Cost
-    from bitcycle.experiments.tasks import Training
+    from bitcycle.lab.tasks import Training
 
 
 def cost(
@@ -40,7 +43,7 @@ def cost(
         typer.Argument(
             help="A built-in model such as cifar-resnet-20, or your own as FILE.py:NAME or module:NAME: a task, "
             "or a function without arguments that returns a model and example inputs.",
-            autocompletion=completion(COSTED_MODELS),
+            autocompletion=completion(CATALOGUE),
         ),
     ],
     schedule: Annotated[
@@ -96,7 +99,7 @@ def cost(
         raise ValueError(f"--schedules must be 'ten', got {schedules!r}; use --schedule for individual schedules")
     specs = [*(schedule or []), *(TEN if schedules else [])] or ["CR"]
     chosen = [complete(spec, bits, cycles) for spec in specs]
-    counted = count_model(model, positive(batch_size, "--batch-size"), keep, policy, aggregation, grid)
+    counted = count_model(model, validate_positive(batch_size, "--batch-size"), keep, policy, aggregation, grid)
     moves: dict[str, Any] = {
         "weights": operand_of(weights) or None,
         "activations": operand_of(activations) or None,
@@ -121,9 +124,9 @@ def count_model(
 ) -> Cost:
     """Count the cost of a built-in model, or of the model of a user's function or task, after conversion."""
     import bitcycle as bc
-    from bitcycle.experiments.models.catalogue import build
-    from bitcycle.experiments.tasks import Task
-    from bitcycle.experiments.user_code import is_reference, read_code
+    from bitcycle.lab.models.catalogue import build
+    from bitcycle.lab.runs.user_code import is_reference, read_code
+    from bitcycle.lab.tasks import Task
 
     own = is_reference(name)
     loaded = read_code(name).load() if own and ":" in name else None
@@ -141,14 +144,14 @@ def count_model(
     except (RuntimeError, TypeError) as error:
         if not own:
             raise
-        raise ValueError(f"the model of {name} failed on its example inputs: {one_line(error)}") from error
+        raise ValueError(f"the model of {name} failed on its example inputs: {format_error(error)}") from error
 
 
 def _training(name: str) -> Training:
     """Prepare a run of a user's task."""
-    from bitcycle.experiments.run_config import RunConfig
-    from bitcycle.experiments.tasks import task_named
-    from bitcycle.experiments.tasks.own_tasks import run_identity
+    from bitcycle.lab.runs.run_config import RunConfig
+    from bitcycle.lab.tasks import task_named
+    from bitcycle.lab.tasks.user_tasks import run_identity
 
     task = task_named(name)
     return task.prepare(RunConfig(schedule="full", steps=task.steps, **run_identity(task, "")))
@@ -172,7 +175,7 @@ def _called(name: str, function: Any) -> tuple[nn.Module, Any]:
     try:
         returned = function()
     except Exception as error:
-        raise ValueError(f"{name} raised {one_line(error)}") from error
+        raise ValueError(f"{name} raised {format_error(error)}") from error
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], nn.Module)):
         kinds = [type(each).__name__ for each in (returned if isinstance(returned, tuple) else [returned])]
         raise ValueError(f"{name} must return a model and example inputs, got {', '.join(kinds)}")
@@ -201,8 +204,8 @@ def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: 
     from rich.console import Console
     from rich.table import Table
 
-    from bitcycle._cost.cost import EFFECTIVE
     from bitcycle._cost.devices import device_named
+    from bitcycle._cost.model_cost import EFFECTIVE
 
     console = Console()
     layers = Table(title="Products of one training step", title_justify="left")

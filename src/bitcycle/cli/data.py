@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from bitcycle.cli.parameters import completion
-from bitcycle.experiments.data.official import OFFICIAL, cache_folder, fetch, find_official, official_named
-from bitcycle.experiments.data.official.cache import is_cached
+from bitcycle.cli.progress import ProgressBar
+from bitcycle.lab.data.official import OFFICIAL, cache_folder, fetch, find_official, official_named
+from bitcycle.lab.data.official.cache import is_cached
 
 data = typer.Typer(no_args_is_help=True, help="Download official data sets into a cache folder, and list them.")
 
@@ -39,7 +40,7 @@ def get(
     for official in wanted:
         print(f"{official.name}: {_megabytes(official.size)} for the task {official.task}; licence: {official.licence}")
         with _DownloadBar() as bar:
-            fetched = fetch(official, cache, mirror, bar.update)
+            fetched = fetch(official, cache, mirror, bar.follow)
         if fetched.recorded:
             print(f"no checksum to compare with ({official.checksum_source}); recorded for later downloads:")
             for file, checksum in fetched.recorded.items():
@@ -93,37 +94,16 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.1f} MB"
 
 
-class _DownloadBar:
-    """A progress bar of the current download, if stderr is a terminal."""
+class _DownloadBar(ProgressBar):
+    """The progress of the current download."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), DownloadColumn(), TransferSpeedColumn())
-        self.progress = Progress(
-            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-        )
+        super().__init__(description="connecting", in_bytes=True)
         self.file = ""
-        self.task = self.progress.add_task("connecting", total=None)
 
-    def __enter__(self) -> _DownloadBar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
-
-    def update(self, name: str, done: int, total: int | None) -> None:
+    def follow(self, name: str, done: int, total: int | None) -> None:
+        """Show the progress."""
         if name != self.file:
             self.file = name
-            self.progress.reset(self.task, description=name)  # so that the speed is that of this file
-        self.progress.update(self.task, completed=done, total=total)
+            self.restart(name)
+        self.update(done, total)

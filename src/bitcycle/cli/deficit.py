@@ -7,38 +7,35 @@ from typing import Annotated, Any
 
 import typer
 
-from bitcycle._study.deficits import Recovery
-from bitcycle._study.engines import EngineKind, engine_of
-from bitcycle._study.plan import MAX_SEEDS
 from bitcycle.cli.parameters import (
     STORE,
     STUDY_JSON,
     Address,
-    BatchSize,
     Bits,
-    Data,
     Device,
     DryRun,
     EngineName,
     Gpus,
-    Model,
     ReportFolder,
     RetryFailed,
     StorePath,
     TaskName,
-    TaskOptions,
     Workers,
     WorkerThreads,
     json_option,
-    options_of,
 )  # fmt: skip
+from bitcycle.cli.run_options import with_run_options
 from bitcycle.cli.study import print_estimate, run_and_report
+from bitcycle.lab.studies.deficits import FIXED, Recovery
+from bitcycle.lab.studies.engines import EngineKind, engine_of
+from bitcycle.lab.studies.plan import MAX_SEEDS
 
 
+@with_run_options(leave_out=FIXED)
 def deficit(
+    *,
     task: TaskName,
     bits: Bits = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of a normal run; default: set by the task.")] = None,
     lengths: Annotated[str, typer.Option(help="Lengths of the initial deficit, in units of a normal run.")] = (
         "0,0.25,0.5,1,2"
     ),
@@ -57,13 +54,7 @@ def deficit(
             "longer (the control without a deficit)."
         ),
     ] = "held,restarted,longer",
-    diagnostics: Annotated[
-        bool, typer.Option(help="Measure Fisher information, gradient noise and more during training.")
-    ] = True,
-    model: Model = "",
-    data: Data = "",
-    batch_size: BatchSize = 0,
-    option: TaskOptions = None,
+    fields: dict[str, Any],
     name: Annotated[str, typer.Option(help="Name of the study; default: 'TASK-deficit'.")] = "",
     store: StorePath = STORE,
     out: ReportFolder = None,
@@ -78,7 +69,7 @@ def deficit(
     as_json: Annotated[bool, json_option(STUDY_JSON)] = False,
 ) -> None:
     """Probe critical learning periods: low precision early or late in training, with the necessary controls."""
-    from bitcycle._study.plan_file import plan_of
+    from bitcycle.lab.studies.plan_file import plan_of
 
     values: dict[str, Any] = {
         "task": task,
@@ -88,16 +79,12 @@ def deficit(
         "recovery": recovery,
         "seeds": seeds,
         "arms": [arm.strip() for arm in arms.split(",")],
-        "diagnostics": diagnostics,
-        "model": model,
-        "data": data,
-        "batch_size": batch_size,
-        "options": options_of(option),
+        **fields,
     }
-    values |= {key: value for key, value in (("bits", bits), ("steps", steps)) if value is not None}
+    if bits is not None:
+        values["bits"] = bits
     plan = plan_of({"deficit": [values]}, name)
-    plan = plan if name else replace(plan, name=f"{plan.parts[0].task}-deficit")
-    plan.check()
+    plan = plan if name else replace(plan, name=f"{plan.name}-deficit")
     chosen = engine_of(engine, workers, threads, device, address, gpus)
     if dry_run:
         print_estimate(plan, store, chosen, as_json)

@@ -40,7 +40,7 @@ def export(
     import torch
 
     import bitcycle as bc
-    from bitcycle.experiments.deployment import any_shape, load_trained, test_inputs
+    from bitcycle.lab.runs.deployment import any_shape, load_trained, test_inputs
 
     if onnx is None and weights is None:
         raise ValueError("nothing to write: give --onnx FILE.onnx, --weights FILE.pt, or both")
@@ -68,9 +68,9 @@ def deploy_check(
     as_json: Annotated[bool, json_option("an object with the metric by width, full precision as 'full'")] = False,
 ) -> None:
     """Evaluate a trained run on the test data at the widths it could be deployed at."""
-    from bitcycle._study.exports import json_text
-    from bitcycle.experiments.deployment import WIDTHS, load_trained, metric_at
-    from bitcycle.experiments.tasks import task_of
+    from bitcycle.lab.runs.deployment import WIDTHS, load_trained, metric_at
+    from bitcycle.lab.studies.exports import json_text
+    from bitcycle.lab.tasks import task_of
 
     run, training = load_trained(folder, task)
     found = metric_at(training, (None, *bits) if bits else WIDTHS)

@@ -8,32 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from bitcycle._study.engines import EngineKind
-from bitcycle.experiments.data.official import OFFICIAL
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.studies.engines import EngineKind
 from bitcycle.schedules import TEN, schedule, strength
 
-# Completion must answer at once, but the registries of tasks and models load torch. A test compares these copies of
-# their names with the registries.
-MODELS: dict[str, tuple[str, ...]] = {
-    "detection": ("retinanet-small", "retinanet-18", "retinanet-34", "retinanet-50", "retinanet-101"),
-    "entailment": ("bert-tiny", "bert-mini"),
-    "graph": ("gcn", "sage", "gat"),
-    "image": (
-        *(f"resnet-{depth}" for depth in (8, 20, 38, 74, 110, 152)),
-        *(f"imagenet-resnet-{depth}" for depth in (18, 34, 50, 101)),
-        "mobilenet-v2",
-    ),
-    "language": ("lstm", "lstm-2", "transformer"),
-}
+MODELS = {name: task.models for name, task in BUILT_IN.items()}
 """The models of each task."""
-COSTED_MODELS = (
-    *(f"cifar-resnet-{depth}" for depth in (8, 20, 38, 74, 110, 152)),
-    *(f"imagenet-resnet-{depth}" for depth in (18, 34, 50, 101)),
-    *("mobilenet-v2-cifar", "mobilenet-v2-imagenet"),
-    *(f"retinanet-{depth}" for depth in (18, 34, 50, 101)),
-    *("gcn-arxiv", "lstm-ptb"),
-)
-"""The models that ``bitcycle cost`` knows by name."""
 
 
 def completion(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -77,16 +57,6 @@ TaskName = Annotated[
 Bits = Annotated[
     tuple[int, int] | None, typer.Option(metavar="Q_MIN Q_MAX", help="q_min and q_max; default: set by the task.")
 ]
-Model = Annotated[
-    str, typer.Option(help="A model of the task; default: its first model.", autocompletion=complete_model)
-]
-Data = Annotated[
-    str,
-    typer.Option(
-        help="A folder with official data, or a name from 'bitcycle data list'; default: the embedded data.",
-        autocompletion=completion(OFFICIAL),
-    ),
-]
 GridName = Annotated[
     str,
     typer.Option(
@@ -94,8 +64,6 @@ GridName = Annotated[
         autocompletion=completion(("integer", "symmetric", "float", "mx", "nvfp4")),
     ),
 ]
-BatchSize = Annotated[int, typer.Option(help="Samples per step; 0 = the task's default.")]
-TaskOptions = Annotated[list[str] | None, typer.Option(help="An option of the task as NAME=VALUE; repeatable.")]
 Device = Annotated[str, typer.Option(help="The device to train on: cpu, cuda, ...")]
 
 BackwardBits = Annotated[
@@ -158,18 +126,3 @@ def strength_of(text: str) -> str:
     ('0.5', '')
     """
     return str(strength(text)) if text else ""
-
-
-def options_of(pairs: list[str] | None) -> dict[str, str]:
-    """Return the options that NAME=VALUE pairs describe.
-
-    >>> options_of(["aggregation=quantized"])
-    {'aggregation': 'quantized'}
-    """
-    options = {}
-    for text in pairs or []:
-        name, sign, value = text.partition("=")
-        if not (name and sign):
-            raise ValueError(f"--option must be NAME=VALUE, got {text!r}")
-        options[name] = value
-    return options

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._study.exports import json_text
-from bitcycle.cli.parameters import BatchSize, Data, Model, TaskName, TaskOptions, json_option, options_of
+from bitcycle.cli.parameters import TaskName, json_option
+from bitcycle.cli.progress import ProgressBar
+from bitcycle.cli.run_options import with_run_options
+from bitcycle.lab.runs.run_config import KEYWORDS, RunConfig
+from bitcycle.lab.studies.exports import json_text
 
 if TYPE_CHECKING:
     from bitcycle._range_test import RangeTestResult
 
 
+@with_run_options(leave_out=KEYWORDS.keys() - {"data", "model", "batch_size", "options"})
 def range_test(
+    *,
     task: TaskName,
     levels: Annotated[
         tuple[int, int], typer.Option(metavar="LOW HIGH", help="The lowest and the highest bit-width to test.")
@@ -27,10 +32,7 @@ def range_test(
     share: Annotated[
         float, typer.Option(metavar="PERCENT", help="The share of full precision's progress that a width must reach.")
     ] = 50,
-    data: Data = "",
-    model: Model = "",
-    batch_size: BatchSize = 0,
-    option: TaskOptions = None,
+    fields: dict[str, Any],
     backward_bits: Annotated[
         int | None, typer.Option(help="Bit-width of the gradients; default: the highest width tested.")
     ] = None,
@@ -49,31 +51,21 @@ def range_test(
             f"--levels must be the lowest and the highest in this order, got {levels[0]} {levels[1]}: "
             f"use --levels {levels[1]} {levels[0]}"
         )
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from bitcycle.experiments.range_test import range_test_of_task
-    from bitcycle.experiments.run_config import RunConfig
-    from bitcycle.experiments.tasks import task_named
-    from bitcycle.experiments.tasks.own_tasks import run_identity
+    from bitcycle.lab.runs.range_test import range_test_of_task
+    from bitcycle.lab.tasks import task_named
+    from bitcycle.lab.tasks.user_tasks import run_identity
 
     chosen = task_named(task)
     run = RunConfig(
         schedule="full",
         steps=max(chosen.steps, iterations),
-        model=model,
-        batch_size=batch_size,
-        options=options_of(option),
-        **run_identity(chosen, data),
+        **run_identity(chosen, fields.pop("data", "")),
+        **fields,
     )
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("", total=None)
+    with ProgressBar() as bar:
 
         def report(bits: int | None, done: int, total: int) -> None:
-            text = "full precision" if bits is None else f"{bits} bits"
-            progress.update(bar, completed=done, total=total, description=text)
+            bar.update(done, total, "full precision" if bits is None else f"{bits} bits")
 
         test = range_test_of_task(
             run,
@@ -97,7 +89,7 @@ def range_test(
 
 
 def _next_step(test: RangeTestResult, task: str, q_max: int) -> str:
-    from bitcycle.experiments.user_code import is_reference
+    from bitcycle.lab.runs.user_code import is_reference
 
     if test.q_min is None:
         return "No bit-width works yet: train with more bits or more iterations."

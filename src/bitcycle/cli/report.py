@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._study.exports import json_text
 from bitcycle._support.text import table
 from bitcycle.cli.parameters import REPORT_JSON, STORE, Margin, ReportFolder, StorePath, json_option
+from bitcycle.lab.studies.exports import json_text
 
 if TYPE_CHECKING:
-    from bitcycle._study.analysis import DeficitAnalysis
-    from bitcycle._study.reporting import Reported
-    from bitcycle._study.store import Store
+    from bitcycle.lab.statistics.analysis import DeficitAnalysis
+    from bitcycle.lab.studies.reporting import Reported
+    from bitcycle.lab.studies.store import Store
 
 
 def report(
@@ -28,8 +28,8 @@ def report(
     as_json: Annotated[bool, json_option(REPORT_JSON)] = False,
 ) -> None:
     """Write the report of a study: an HTML page, figures, tables and a Markdown summary."""
-    from bitcycle._study.store import Store
-    from bitcycle.experiments.user_code import is_reference
+    from bitcycle.lab.runs.user_code import is_reference
+    from bitcycle.lab.studies.store import Store
 
     with Store(store, must_exist=True) as opened:
         names = opened.studies()
@@ -48,7 +48,7 @@ def report_folder(store: Path, name: str) -> Path:
 
 def write_and_print(store: Store, name: str, folder: Path, margin: float | None, as_json: bool) -> None:
     """Write the report of a study and print its main results."""
-    from bitcycle._study.reporting import report
+    from bitcycle.lab.studies.reporting import report
 
     options: dict[str, Any] = {} if margin is None else {"margin": margin}
     reported = report(store, name, folder, **options)
@@ -73,7 +73,7 @@ def _document(store: Store, name: str, folder: Path, reported: Reported) -> dict
 
 
 def _print(reported: Reported) -> None:
-    from bitcycle._study.analysis_text import analysis_text
+    from bitcycle.lab.report.analysis_text import analysis_text
 
     for analysis in reported.analyses:
         print(f"\n{analysis_text(analysis)}")
@@ -82,7 +82,7 @@ def _print(reported: Reported) -> None:
 
 
 def _print_deficit(analysis: DeficitAnalysis) -> None:
-    from bitcycle._study.wording import headline
+    from bitcycle.lab.report.wording import headline
 
     sign = "higher" if analysis.higher_is_better else "lower"
     print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._support.garbage import no_garbage_collection
 from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import STORE, StorePath, json_option
 
 if TYPE_CHECKING:
-    from bitcycle._study.deficits import Cell
-    from bitcycle.experiments.result import RunResult
-    from bitcycle.experiments.run_config import RunConfig
+    from bitcycle.lab.runs.result import RunResult
+    from bitcycle.lab.runs.run_config import RunConfig
+    from bitcycle.lab.studies.deficits import Cell, DeficitPart
 
 ALWAYS = ("task", "schedule", "seed")
 """Columns that identify a run, unless further ones are needed."""
@@ -37,49 +35,47 @@ def results(
     ] = False,
 ) -> None:
     """List the results in a store, or export them."""
-    from bitcycle._study.exports import export as write
-    from bitcycle._study.exports import export_json, json_text, row
-    from bitcycle._study.store import Store
+    from bitcycle.lab.runs.result import RunFailure, RunResult
+    from bitcycle.lab.studies.exports import export as write
+    from bitcycle.lab.studies.exports import json_text, row
+    from bitcycle.lab.studies.store import Store
 
-    with no_garbage_collection():
-        with Store(store, must_exist=True) as opened:
-            names = opened.studies()
-            failures = list(opened.all_failures(study))
-            if export is not None:
-                if export.suffix == ".json":
-                    count = export_json(opened.all_records_and_curves(study), export)
-                else:
-                    count = write(opened.all_records(study, with_curves=False), export)
-                print(f"written: {export} ({count} runs)")
-                return
-            found = [] if failed and not as_json else list(opened.all_records(study, with_curves=False))
-            purposes = _purposes(opened.deficit_plans([study] if study else names))
-        if as_json:
-            described = [
-                {**row(each), "deficit": [_cell(cell) for cell in purposes.get(each.run, [])]} for each in found
-            ]
-            broken = [{"run": each.run, "traceback": each.traceback} for each in failures]
-            print(json_text({"runs": described, "failures": broken, "studies": names}))
-        elif failed:
-            for failure in failures:
-                print(f"{failure.run.task} {failure.run.schedule} seed {failure.run.seed}\n{failure.traceback}")
-        else:
-            print(_table(found, purposes))
-            print(f"{len(found)} runs, {len(failures)} failed; studies: {', '.join(names) or 'none'}")
+    with Store(store, must_exist=True) as opened:
+        names = opened.studies()
+        studies = [opened.study(name) for name in ([study] if study else names)]
+        runs = studies[0].runs if study else None
+        if export is not None:
+            outcomes = opened.outcomes(runs, with_curves=export.suffix == ".json")
+            count = write((each for each in outcomes if isinstance(each, RunResult)), export)
+            print(f"written: {export} ({count} runs)")
+            return
+        outcomes = opened.outcomes(runs, with_curves=False)
+        found: list[RunResult] = []
+        failures: list[RunFailure] = []
+        for outcome in outcomes:
+            if isinstance(outcome, RunResult):
+                found.append(outcome)
+            else:
+                failures.append(outcome)
+    purposes = _purposes(part for each in studies for part in each.deficits)
+    if as_json:
+        described = [{**row(each), "deficit": [_cell(cell) for cell in purposes.get(each.run, [])]} for each in found]
+        broken = [{"run": each.run, "traceback": each.traceback} for each in failures]
+        print(json_text({"runs": described, "failures": broken, "studies": names}))
+    elif failed:
+        for failure in failures:
+            print(f"{failure.run.task} {failure.run.schedule} seed {failure.run.seed}\n{failure.traceback}")
+    else:
+        print(_table(found, purposes))
+        print(f"{len(found)} runs, {len(failures)} failed; studies: {', '.join(names) or 'none'}")
 
 
-def _purposes(plans: list[str]) -> dict[RunConfig, list[Cell]]:
-    """Return what the runs of deficit experiments in these plans are for."""
-    from bitcycle._study.deficits import DeficitPart
-    from bitcycle._study.plan_file import stored_parts
-
+def _purposes(parts: Iterable[DeficitPart]) -> dict[RunConfig, list[Cell]]:
+    """Return what the runs of deficit experiments are for."""
     purposes: dict[RunConfig, dict[Cell, None]] = defaultdict(dict)
-    for plan in plans:
-        with suppress(ValueError):  # results are shown even if the plan cannot be read
-            for part in stored_parts(plan):
-                if isinstance(part, DeficitPart):
-                    for cell, run in part.cells():
-                        purposes[run][cell] = None
+    for part in parts:
+        for cell, run in part.cells():
+            purposes[run][cell] = None
     return {run: list(cells) for run, cells in purposes.items()}
 
 
@@ -88,13 +84,15 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str:
-    from bitcycle.experiments.run_config import grouped_by_setting, operands_used
+    from bitcycle.lab.runs.run_config import grouped_by_condition, operands_used
 
     def flat(run: RunConfig) -> dict[str, Any]:
         return _flat(run, purposes.get(run, []))
 
-    settings = grouped_by_setting(each.run for each in found)
-    further = list(dict.fromkeys([*operands_used(runs[0] for runs in settings), *_distinguishing(settings, flat)]))
+    settings = grouped_by_condition(each.run for each in found)
+    further = list(
+        dict.fromkeys([*operands_used(runs[0].condition for runs in settings), *_distinguishing(settings, flat)])
+    )
     cells: dict[str, tuple[str, ...]] = {}  # by the name of the run
     if further:
         for alike in settings:
@@ -123,7 +121,7 @@ def _flat(run: RunConfig, cells: list[Cell]) -> dict[str, Any]:
     values = run.as_dict()
     return {
         **{key: value for key, value in values.items() if key != "options"},
-        **run.operands,
+        **run.condition.operands,
         "learning_rate": run.learning_rate or "default",
         **{f"option {key}": value for key, value in values["options"].items()},
         "experiment": ", ".join(cell.experiment for cell in cells),

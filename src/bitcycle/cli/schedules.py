@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from bitcycle._study.exports import json_text
 from bitcycle.cli.parameters import (
     Activations,
     BackwardBits,
@@ -19,8 +18,11 @@ from bitcycle.cli.parameters import (
     operand_of,
     strength_of,
 )
-from bitcycle.schedules import DEFAULT_CYCLES, TEN, complete
+from bitcycle.lab.studies.exports import json_text
+from bitcycle.schedules import TEN
 from bitcycle.schedules.comparison import ScheduleSummary, compare
+from bitcycle.schedules.registry import DEFAULT_CYCLES
+from bitcycle.schedules.spec import complete
 
 GROUP_STYLE = {"large": "green", "medium": "yellow", "small": "red", None: "dim"}
 
@@ -85,7 +87,7 @@ def _print_table(rows: list[ScheduleSummary], steps: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    plain = all(row.moves.is_plain and row.moves.backward is None for row in rows)
+    plain = all(row.operands.is_plain and row.operands.backward is None for row in rows)
     operands = "" if plain else "\nmean bits of weights (W), activations (A) and gradients (G)"
     title = f"{steps:,} steps; saving in BitOps relative to static q_max{operands}"
     table = Table(title=title, title_justify="left")
@@ -95,7 +97,7 @@ def _print_table(rows: list[ScheduleSummary], steps: int) -> None:
     table.add_column("group")
     for row in rows:
         style = GROUP_STYLE[row.group]
-        table.add_row(row.moves.label, *_figures(row, plain).values(), f"[{style}]{row.group or '-'}[/]")
+        table.add_row(row.operands.label, *_figures(row, plain).values(), f"[{style}]{row.group or '-'}[/]")
     Console().print(table)
 
 

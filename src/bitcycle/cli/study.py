@@ -4,57 +4,44 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._study.engines import EngineKind, engine_of
-from bitcycle._study.exports import json_text
-from bitcycle._study.plan import BASELINES, GROUPS, MAX_SEEDS
-from bitcycle._study.progress import EndedRuns, status
-from bitcycle._support.garbage import no_garbage_collection
 from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import (
     MODELS,
     STORE,
     STUDY_JSON,
-    Activations,
     Address,
-    BackwardBits,
-    BatchSize,
     Bits,
-    Data,
     Device,
     DryRun,
     EngineName,
     Gpus,
-    GridName,
     Margin,
-    Model,
     ReportFolder,
     RetryFailed,
     StorePath,
-    StrengthSpec,
-    TaskOptions,
-    Weights,
     Workers,
     WorkerThreads,
-    backward_of,
     completion,
     json_option,
-    operand_of,
-    options_of,
-    strength_of,
 )  # fmt: skip
+from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.report import report_folder, write_and_print
+from bitcycle.cli.run_options import with_run_options
+from bitcycle.lab.studies.engines import EngineKind, engine_of
+from bitcycle.lab.studies.exports import json_text
+from bitcycle.lab.studies.plan import BASELINES, GROUPS, MAX_SEEDS
+from bitcycle.lab.studies.progress import EndedRuns, status
 from bitcycle.schedules import TEN
 
 if TYPE_CHECKING:
-    from bitcycle._study.driver import Engine, StudyProgress
-    from bitcycle._study.plan import Plan
+    from bitcycle.lab.studies.driver import Engine, StudyProgress
+    from bitcycle.lab.studies.plan import Plan
 
 
 def _complete_subject(incomplete: str) -> list[str]:
@@ -63,7 +50,9 @@ def _complete_subject(incomplete: str) -> list[str]:
     return completion([*MODELS, *plans])(incomplete)
 
 
+@with_run_options(several=True)
 def study(
+    *,
     task: Annotated[
         str,
         typer.Argument(
@@ -84,16 +73,7 @@ def study(
         list[int] | None, typer.Option(help="Number of cycles; repeatable; default: set by the task.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 3.", max=MAX_SEEDS)] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of each run; default: set by the task.")] = None,
-    model: Model = "",
-    data: Data = "",
-    batch_size: BatchSize = 0,
-    option: TaskOptions = None,
-    backward_bits: BackwardBits = "",
-    weights: Weights = "",
-    activations: Activations = "",
-    strength: StrengthSpec = "",
-    grid: GridName = "",
+    fields: dict[str, Any],
     name: Annotated[str, typer.Option(help="Name of the study; default: the name of the task or plan.")] = "",
     store: StorePath = STORE,
     out: ReportFolder = None,
@@ -112,44 +92,23 @@ def study(
 
     To resume a study that was stopped, run the same command again.
     """
-    given = {
-        "schedules": schedules,
-        "bits": list(bits) if bits else None,
-        "cycles": cycles,
-        "seeds": seeds,
-        "steps": steps,
-        "model": model or None,
-        "data": data or None,
-        "batch_size": batch_size or None,
-        "options": options_of(option) or None,
-        "backward_bits": _in_plan(backward_of(backward_bits)) if backward_bits else None,
-        "weights": operand_of(weights) or None,
-        "activations": operand_of(activations) or None,
-        "strength": strength_of(strength) or None,
-        "grid": grid or None,
-    }
-    with no_garbage_collection() if dry_run else nullcontext():
-        plan = _plan(task, {key: value for key, value in given.items() if value is not None}, name)
-        plan.check()
-        chosen = engine_of(engine, workers, threads, device, address, gpus)
-        if dry_run:
-            print_estimate(plan, store, chosen, as_json)
-        else:
-            run_and_report(plan, store, chosen, retry_failed, out, margin, as_json)
-
-
-def _in_plan(backward: int | str | None) -> int | str:
-    return "full" if backward is None else backward
+    given = {"schedules": schedules, "bits": list(bits) if bits else None, "cycles": cycles, "seeds": seeds}
+    given = {key: value for key, value in given.items() if value is not None} | fields
+    plan = _plan(task, given, name)
+    chosen = engine_of(engine, workers, threads, device, address, gpus)
+    if dry_run:
+        print_estimate(plan, store, chosen, as_json)
+    else:
+        run_and_report(plan, store, chosen, retry_failed, out, margin, as_json)
 
 
 def _plan(subject: str, given: dict[str, Any], name: str) -> Plan:
     """Return the plan of a task or of a file; values from the command line apply to all its parts."""
-    from bitcycle._study.plan_file import plan_of, read_plan
+    from bitcycle.lab.studies.plan_file import plan_of, read_plan
 
     path = Path(subject)
     if path.suffix != ".toml":
-        plan = plan_of({"task": subject, **given}, name)
-        return plan if name else replace(plan, name=plan.parts[0].task)
+        return plan_of({"task": subject, **given}, name)
     if not path.exists():
         raise ValueError(f"there is no plan {subject}")
     plan = read_plan(path, given)
@@ -160,9 +119,9 @@ def run_and_report(
     plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: Path | None, margin: float | None, as_json: bool
 ) -> None:
     """Run a plan with a progress bar, write its report and print the results; exit with 1 if a run failed."""
-    from bitcycle._study.driver import run_study
-    from bitcycle._study.plan import check_data
-    from bitcycle._study.store import Store
+    from bitcycle.lab.studies.driver import run_study
+    from bitcycle.lab.studies.plan import check_data
+    from bitcycle.lab.studies.store import Store
 
     command = shlex.join(["bitcycle", *sys.argv[1:]])
     if not store.exists():  # nothing is done yet
@@ -170,7 +129,7 @@ def run_and_report(
     with Store(store) as opened:
         with StudyBar() as bar:
             try:
-                run_study(plan, opened, engine, command, retry_failed, bar.update)
+                run_study(plan, opened, engine, command, retry_failed, bar.follow)
             except KeyboardInterrupt:
                 bar.close()
                 print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
@@ -193,9 +152,9 @@ def print_estimate(plan: Plan, path: Path, engine: Engine, as_json: bool) -> Non
     """Print the runs of a plan, with the cost and duration of each."""
     import torch
 
-    from bitcycle._study.estimate import estimate
-    from bitcycle._study.format import count
-    from bitcycle._study.store import Store
+    from bitcycle.lab.format import count
+    from bitcycle.lab.studies.estimate import estimate
+    from bitcycle.lab.studies.store import Store
 
     workers = engine.worker_count or 1
     torch.set_num_threads(engine.thread_count)  # as in a worker
@@ -243,55 +202,19 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-class StudyBar:
-    """A progress bar on stderr; if that is not a terminal, one line for each run that ends."""
+class StudyBar(ProgressBar):
+    """The progress of a study; if stderr is not a terminal, one line for each run that ends."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        console = Console(stderr=True)
-        self.progress = Progress(
-            BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TextColumn("elapsed"),
-            TimeElapsedColumn(),
-            TextColumn("remaining"),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.task = self.progress.add_task("starting", total=None)
+        super().__init__(description="starting")
         self.status = "no run is done"
         self.ended = EndedRuns()
 
-    def __enter__(self) -> StudyBar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.progress.stop()
-
-    def update(self, now: StudyProgress) -> None:
+    def follow(self, now: StudyProgress) -> None:
+        """Show the progress."""
         self.status = status(now)
         # Runs that were done before take no time, so they do not count in the estimate of the remaining time.
-        self.progress.update(
-            self.task,
-            total=now.planned_steps - now.finished_steps_before,
-            completed=now.current_steps - now.finished_steps_before,
-            description=self.status,
-        )
+        before = now.finished_steps_before
+        self.update(now.current_steps - before, now.planned_steps - before, self.status)
         if (line := self.ended.line(now)) is not None:
-            self.progress.console.print(line, highlight=False, markup=False)
+            self.print(line)

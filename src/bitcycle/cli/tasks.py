@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from bitcycle._study.exports import json_text
 from bitcycle.cli.parameters import json_option
+from bitcycle.lab.studies.exports import json_text
 
 
 def tasks(
@@ -18,7 +18,7 @@ def tasks(
     ] = False,
 ) -> None:
     """List the tasks with their models, metric, options, presets and data."""
-    from bitcycle.experiments.tasks import TASKS
+    from bitcycle.lab.tasks import TASKS
 
     described = [_described(name) for name in sorted(TASKS)]
     if as_json:
@@ -29,9 +29,9 @@ def tasks(
 
 
 def _described(name: str) -> dict[str, Any]:
-    from bitcycle.experiments.data.official import OFFICIAL
-    from bitcycle.experiments.tasks import task_named
-    from bitcycle.experiments.tasks.presets import PRESETS
+    from bitcycle.lab.built_in_tasks import BUILT_IN
+    from bitcycle.lab.data.official import OFFICIAL
+    from bitcycle.lab.tasks import task_named
 
     task = task_named(name)
     return {
@@ -44,7 +44,7 @@ def _described(name: str) -> dict[str, Any]:
         "embedded_data": task.embedded,
         "official_data": task.official,
         "data_sets": [official.name for official in OFFICIAL.values() if official.task == name],
-        "presets": PRESETS.get(name, {}),
+        "presets": BUILT_IN[name].presets if name in BUILT_IN else {},
         "steps": task.steps,
         "bits": task.bits,
         "cycles": task.cycles,

@@ -7,45 +7,29 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._study.exports import json_text, replacing
-from bitcycle._study.queue import TRAINING_LOCK
-from bitcycle._support.locks import FileLock
+from bitcycle._support.locks import try_lock, unlock
 from bitcycle._support.text import short
-from bitcycle.cli.parameters import (
-    Activations,
-    BackwardBits,
-    BatchSize,
-    Data,
-    Device,
-    GridName,
-    Model,
-    StrengthSpec,
-    TaskName,
-    TaskOptions,
-    Weights,
-    backward_of,
-    complete_schedule,
-    completion,
-    json_option,
-    operand_of,
-    options_of,
-    strength_of,
-)
-from bitcycle.schedules import complete
-from bitcycle.schedules.base import positive
+from bitcycle.cli.parameters import Device, TaskName, complete_schedule, completion, json_option
+from bitcycle.cli.progress import ProgressBar
+from bitcycle.cli.run_options import with_run_options
+from bitcycle.lab.studies.exports import json_text, replacing
+from bitcycle.lab.studies.queue import TRAINING_LOCK
+from bitcycle.schedules.spec import complete
 
 if TYPE_CHECKING:
-    from bitcycle.experiments.result import RunResult
-    from bitcycle.experiments.training import TrainingProgress
+    from bitcycle.lab.runs.result import RunResult
+    from bitcycle.lab.runs.training import TrainingProgress
 
 ENOUGH = 5  # progress updates after which the remaining time can be estimated
 
 
+@with_run_options()
 def train(
+    *,
     task: TaskName,
     schedule: Annotated[
         str, typer.Option(help="A precision schedule, by name or as a spec.", autocompletion=complete_schedule)
@@ -59,28 +43,15 @@ def train(
     cycles: Annotated[
         int | None, typer.Option(help="Number of cycles, unless the schedule has its own; default: set by the task.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Training steps; default: set by the task.")] = None,
     preset: Annotated[str, typer.Option(help="Named settings, such as 'paper' (see 'bitcycle tasks').")] = "",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    data: Data = "",
-    model: Model = "",
-    backward_bits: BackwardBits = "",
-    weights: Weights = "",
-    activations: Activations = "",
-    strength: StrengthSpec = "",
-    batch_size: BatchSize = 0,
-    grid: GridName = "integer",
-    option: TaskOptions = None,
+    fields: dict[str, Any],
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for checkpoints and the result; the same command resumes from the last checkpoint."),
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     device: Device = "cpu",
-    autocast: Annotated[
-        bool, typer.Option("--autocast", help="Train with autocast: accumulation and all other operations in bfloat16.")
-    ] = False,
-    compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False,
     execute: Annotated[
         str,
         typer.Option(
@@ -107,51 +78,36 @@ def train(
     """Train a task with a precision schedule."""
     import torch
 
-    from bitcycle.experiments.run_config import RunConfig
-    from bitcycle.experiments.tasks import task_named
-    from bitcycle.experiments.tasks.own_tasks import run_identity
-    from bitcycle.experiments.tasks.presets import preset_named
-    from bitcycle.experiments.training import train as train_run
+    from bitcycle.lab.built_in_tasks import preset_named
+    from bitcycle.lab.runs.run_config import KEYWORDS, RunConfig
+    from bitcycle.lab.runs.training import train as train_run
+    from bitcycle.lab.tasks import task_named
+    from bitcycle.lab.tasks.user_tasks import run_identity
 
     if threads:
         torch.set_num_threads(threads)
-    kind, options = task_named(task), options_of(option)
-    identity = run_identity(kind, data)
+    kind = task_named(task)
+    identity = run_identity(kind, fields.pop("data", ""))
     if preset:
         chosen = preset_named(kind.name, preset)
         if not identity["data"]:
             print(f"the preset is for {chosen.about}; without --data the data is {kind.embedded}", file=sys.stderr)
         bits, cycles = bits or chosen.bits, chosen.cycles if cycles is None else cycles
-        options = {**chosen.options, **options}
-        model, batch_size = model or chosen.model, batch_size or chosen.batch_size
-        if steps is None and not chosen.steps:
-            one_step = RunConfig(
-                schedule="full", steps=1, model=model, batch_size=batch_size, options=options, **identity
-            )
-            steps = chosen.epochs * kind.prepare(one_step).steps_per_epoch
-        steps = chosen.steps if steps is None else steps
+        of_preset: dict[str, Any] = {"model": chosen.model, "batch_size": chosen.batch_size}
+        fields = of_preset | fields
+        fields["options"] = {**chosen.options, **fields.get("options", {})}
+    given = {name: KEYWORDS[name].parse(value, name) for name, value in fields.items() if name != "options"}
+    given["options"] = fields.get("options", {})
+    if preset and "steps" not in given:
+        one_step = RunConfig(schedule="full", **identity, **given, steps=1)
+        given["steps"] = chosen.steps or chosen.epochs * kind.prepare(one_step).steps_per_epoch
     spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
-    run = RunConfig(
-        schedule=spec,
-        steps=positive(kind.steps if steps is None else steps, "the number of steps"),
-        seed=seed,
-        backward_bits=backward_of(backward_bits),
-        model=model,
-        batch_size=batch_size,
-        autocast=autocast,
-        compiled=compiled,
-        weights=operand_of(weights),
-        activations=operand_of(activations),
-        strength=strength_of(strength),
-        grid=grid,
-        options=options,
-        **identity,
-    )
+    run = RunConfig(schedule=spec, seed=seed, **identity, **{"steps": kind.steps, **given})
     with _locked(out), _TrainingBar(run.steps, kind.metric) as bar:
         try:
-            result, _ = train_run(run, out, bar.update, checkpoint_every, device, log or (), execute)
+            result, _ = train_run(run, out, bar.follow, checkpoint_every, device, log or (), execute)
         except KeyboardInterrupt:
-            bar.progress.stop()
+            bar.close()
             hint = "run the same command again to resume" if out else "use --out FOLDER to be able to resume"
             print(f"stopped after step {bar.step} of {run.steps}; {hint}", file=sys.stderr)
             raise typer.Exit(130) from None
@@ -171,11 +127,13 @@ def _locked(folder: Path | None) -> Iterator[None]:
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock.take(folder / TRAINING_LOCK)
+    lock = try_lock(folder / TRAINING_LOCK)
     if lock is None:
         raise ValueError(f"another process is training in {folder}: wait for it, or choose another folder")
-    with lock:
+    try:
         yield
+    finally:
+        unlock(lock)
 
 
 def _line(result: RunResult) -> str:
@@ -186,42 +144,23 @@ def _line(result: RunResult) -> str:
     )
 
 
-class _TrainingBar:
-    """A progress bar with loss, metric, bits and cost, if stderr is a terminal."""
+class _TrainingBar(ProgressBar):
+    """The progress of a training, with loss, metric, bits and cost."""
 
     def __init__(self, steps: int, metric: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+        super().__init__(steps)
         self.metric = metric
         self.timed: list[tuple[float, int]] = []
         self.step = 0
-        console = Console(stderr=True)
-        self.progress = Progress(
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.task = self.progress.add_task("", total=steps)
-
-    def __enter__(self) -> _TrainingBar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
 
     def _estimate(self, steps: int) -> None:
         (start, first), (end, last) = self.timed[0], self.timed[-1]
         minutes = (end - start) / (last - first) * (steps - last) / 60
         if minutes >= 1:
-            self.progress.console.print(f"estimated time: {minutes / 60:.1f} hours ({steps:,} steps)")
+            self.print(f"estimated time: {minutes / 60:.1f} hours ({steps:,} steps)")
 
-    def update(self, now: TrainingProgress) -> None:
+    def follow(self, now: TrainingProgress) -> None:
+        """Show the progress."""
         self.step = now.step
         if len(self.timed) < ENOUGH:
             self.timed.append((time.monotonic(), now.step))
@@ -230,4 +169,4 @@ class _TrainingBar:
         metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
         bits = "full" if now.bits is None else f"{now.bits} bits"
         cost = f"{short(int(now.bitops / 32**2))} MACs"
-        self.progress.update(self.task, completed=now.step, description=f"loss {now.loss:.4f}{metric}  {bits}  {cost}")
+        self.update(now.step, description=f"loss {now.loss:.4f}{metric}  {bits}  {cost}")

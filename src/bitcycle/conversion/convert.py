@@ -6,27 +6,30 @@ import warnings
 from collections.abc import Container, Iterable
 from typing import Any, TypeVar
 
+import torch
 from torch import nn
 
+from bitcycle.arithmetic import Observer, observing
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
-from bitcycle.conversion.discovery import discover_products
+from bitcycle.arithmetic.skip import explain, forget_skips, record_skips, recorded_skips
 from bitcycle.conversion.modules import (
     convert_module,
     hide_nested_layers,
     refuse_what_cannot_be_restored,
     restore_layer,
 )
-from bitcycle.conversion.recorded_skips import forget_skips, record_skips, recorded_skips
 from bitcycle.conversion.rules import Rules, as_rules, excluded_layers, ruled_out_modules
+from bitcycle.conversion.running import preserve_state, run_on_copies
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
-from bitcycle.conversion.skip_reasons import explain, mixin_for, skips_of_hooks
+from bitcycle.conversion.skip_reasons import mixin_for
 from bitcycle.nn.families import load_families
+from bitcycle.nn.functional_ops import search_run
 from bitcycle.nn.layer import conversion_of, original_class
 from bitcycle.nn.registry import owner_of
-from bitcycle.schedules.strengths import check_strength
+from bitcycle.schedules.base import validate_strength
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -104,20 +107,20 @@ def quantize(
             if owner_of(name, model) is None:
                 own = recipe_for(module, recipe, choice)
                 skips = (excluded[module],) if module in excluded else convert_module(name, module, own, keep_rules)
-                record_skips(module, skips + skips_of_hooks(module))
+                record_skips(module, skips)
         hide_nested_layers(model)
         set_execution(model, execution)
-        if example_inputs is not None:
-            discover_products(model, recipe_for(model, recipe, choice), keep_rules, ruled_out, example_inputs)
-            set_execution(model, execution)  # modules that were found by the run
         _join_sites(model)
+        if example_inputs is not None:
+            with search_run(model), preserve_state(model), observing(Observer()), torch.no_grad():
+                run_on_copies(model, example_inputs)
     except BaseException:  # such as example inputs that do not fit
         restore(model)
         raise
     unknown = [
-        f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(recorded_skips(module))})"
+        f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(recorded_skips(module) or ())})"
         for name, module in model.named_modules()
-        if any(skip.kind.is_unknown for skip in recorded_skips(module))
+        if any(skip.kind.is_unknown for skip in recorded_skips(module) or ())
     ]
     if unknown:
         warnings.warn(
@@ -215,7 +218,7 @@ def set_bits(
     if evaluate is not UNCHANGED:
         given["evaluate_weights"] = given["evaluate_activations"] = check_width(evaluate, chosen, "evaluate")
     if strength is not UNCHANGED:
-        given["strength"] = check_strength(strength)
+        given["strength"] = validate_strength(strength)
     write_bits(chosen, **given)
 
 

@@ -13,20 +13,20 @@ from torch import Tensor, nn
 from bitcycle._support.text import table
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.arithmetic.site import Evaluation, larger
-from bitcycle.arithmetic.skip import Skip, SkipKind
+from bitcycle.arithmetic.skip import Skip, SkipKind, explain
 from bitcycle.conversion.convert import activation_choice
-from bitcycle.conversion.recorded_skips import skips_of
+from bitcycle.conversion.running import preserve_state, run_on_copies
 from bitcycle.conversion.sequence_models import ActivationChoice
 from bitcycle.conversion.sites import conversions
-from bitcycle.conversion.skip_reasons import explain
-from bitcycle.conversion.tracing import ProductTracer, preserve_state, run_on_copies
+from bitcycle.conversion.skip_reasons import skips_of
 from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.nn.layer import original_class, show_forward, show_width
 from bitcycle.nn.site_names import join_names
+from bitcycle.nn.tracing import ProductTracer
 
 Bits = int | None
 
-ROUTINE = {SkipKind.NO_PRODUCT, SkipKind.NORMALISATION}
+ROUTINE = {SkipKind.NO_PRODUCT, SkipKind.NORMALISATION, SkipKind.NOT_RUN_YET}
 """The kinds that are printed once for all layers of a class."""
 
 

@@ -6,48 +6,47 @@ from torch import nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.arithmetic.skip import Skip
-from bitcycle.conversion.recorded_skips import recorded_skips
+from bitcycle.arithmetic.skip import Skip, recorded_skips
 from bitcycle.conversion.rules import Rule
 from bitcycle.conversion.skip_reasons import mixin_for
 from bitcycle.nn.activation import LightReLU
+from bitcycle.nn.discovery import Discovery
+from bitcycle.nn.functional_ops import KeptLayer, SearchedContainer, public_methods
 from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, quantized_class
-from bitcycle.nn.own_products import KeptLayer, OwnProducts, QuantizedForward
 from bitcycle.nn.registry import target_class
 from bitcycle.nn.site_names import join_names, skip_site
 from bitcycle.nn.transformer import FusedContainer
 
 
 def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> tuple[Skip, ...]:
-    """Convert a module if it multiplies. Return what of it stays in full precision."""
+    """Convert a module if it multiplies, or if its code may. Return what of it stays in full precision."""
     mixin, skip, _ = mixin_for(module)
     if mixin is None:
         if LightReLU.takes(module):
             convert_layer(module, LightReLU, recipe, {})
+        elif skip is None and not name:
+            convert_layer(module, SearchedContainer, recipe, {})
         return () if skip is None else (skip,)
-    skips = (*mixin.skips(module, recipe), *([] if skip is None else [skip]))
     local_names = mixin.site_names(module, recipe)
-    own_products = issubclass(mixin, QuantizedForward) or (
-        issubclass(mixin, OwnProducts) and bool(mixin.unknown_products(module))
-    )
-    if local_names or own_products or issubclass(mixin, FusedContainer):
+    has_calls = mixin.is_intercepted or bool(public_methods(target_class(module)))
+    if local_names or has_calls or issubclass(mixin, FusedContainer):
         full_names = {local: join_names(name, local) for local in local_names}
         layer_sites = {local: Site(full, recipe, skip_site(full, keep)) for local, full in full_names.items()}
-        convert_layer(module, mixin, recipe, layer_sites)
-        if own_products:
-            _prepare_discovery(name, module, recipe, keep)
-    return skips
+        rules = tuple(rule for rule in keep if isinstance(rule, str))
+        discovery = Discovery(Site(name, recipe), rules) if has_calls else None
+        convert_layer(module, mixin, recipe, layer_sites, discovery)
+    return mixin.skips(module, recipe)
 
 
-def convert_own_forward(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> None:
-    """Make the products of a module's own ``forward`` sites, which are created when it runs."""
-    convert_layer(module, QuantizedForward, recipe, {})
-    _prepare_discovery(name, module, recipe, keep)
-
-
-def convert_layer(module: nn.Module, mixin: type[QuantizedLayer], recipe: Recipe, sites: dict[str, Site]) -> None:
+def convert_layer(
+    module: nn.Module,
+    mixin: type[QuantizedLayer],
+    recipe: Recipe,
+    sites: dict[str, Site],
+    discovery: Discovery | None = None,
+) -> None:
     """Put a mixin in front of a layer's class, with sites by their local names."""
-    apply_conversion(module, Conversion(mixin, target_class(module), recipe, sites))
+    apply_conversion(module, Conversion(mixin, target_class(module), recipe, sites, discovery))
 
 
 def apply_conversion(module: nn.Module, conversion: Conversion) -> None:
@@ -86,29 +85,22 @@ def refuse_what_cannot_be_restored(module: nn.Module) -> None:
 
 
 def hide_nested_layers(model: nn.Module) -> list[nn.Module]:
-    """Hide the products of layers from the modules in whose own ``forward`` they run.
+    """Hide the products of layers from the modules of user code in whose ``forward`` they run.
 
     Return the layers in full precision that were converted for that.
     """
     kept = []
     for outer in model.modules():
         conversion = conversion_of(outer)
-        if conversion is None or conversion.template is None:
+        if conversion is None or conversion.discovery is None:
             continue
         for module in outer.modules():
             inner = conversion_of(module)
             if module is outer:
                 continue
             if inner is not None:
-                inner.nested = inner.template is None
-            elif any(skip.kind.is_chosen for skip in recorded_skips(module)):
+                inner.nested = not inner.mixin.is_intercepted
+            elif any(skip.kind.is_chosen for skip in recorded_skips(module) or ()):
                 convert_layer(module, KeptLayer, conversion.recipe, {})
                 kept.append(module)
     return kept
-
-
-def _prepare_discovery(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...]) -> None:
-    conversion = conversion_of(module)
-    assert conversion is not None
-    conversion.template = Site(name, recipe)
-    conversion.keep = tuple(rule for rule in keep if isinstance(rule, str))

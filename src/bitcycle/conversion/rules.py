@@ -11,7 +11,7 @@ from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.skip_reasons import mixin_for
-from bitcycle.nn.own_products import OwnProducts
+from bitcycle.nn.functional_ops import public_methods
 from bitcycle.nn.registry import find, owner_of
 from bitcycle.nn.site_names import join_names, matches
 from bitcycle.nn.transformer import FusedContainer
@@ -74,7 +74,7 @@ def excluded_layers(model: nn.Module, ruled_out: dict[nn.Module, Skip], policy: 
 
 
 def _is_layer(module: nn.Module) -> bool:
-    """Return whether a module multiplies, as far as its class and its code show."""
+    """Return whether a module multiplies, or has code that may."""
     mixin = mixin_for(module).mixin
     return mixin is not None and not issubclass(mixin, FusedContainer)
 
@@ -106,7 +106,7 @@ def _rules_for_sites(model: nn.Module, keep: tuple[Rule, ...]) -> set[Rule]:
         mixin = mixin_for(module).mixin
         for local in mixin.site_names(module, everything) if mixin is not None else []:
             matched |= {rule for rule in names if matches(join_names(name, local), rule)}
-        if mixin is not None and issubclass(mixin, OwnProducts):  # its sites are not known yet
+        if mixin is not None and (mixin.is_intercepted or public_methods(type(module))):  # its sites are not known yet
             matched |= {rule for rule in names if ":" in rule and matches(name, rule.partition(":")[0])}
     return matched
 

@@ -6,11 +6,15 @@ one grid per row (token), so that neither later tokens nor other samples change 
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -18,10 +22,9 @@ from torch import Tensor, nn
 
 from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
-from bitcycle.conversion.tracing import CallArguments, run_model
+from bitcycle.conversion.running import CallArguments, run_model
 from bitcycle.nn.attention import AttentionLayer
-from bitcycle.nn.code_scan import scan_for_names
-from bitcycle.nn.discovered_sites import DiscoveredSites
+from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.registry import find
 
 ATTENTION = {"scaled_dot_product_attention", "multi_head_attention_forward"}
@@ -130,9 +133,39 @@ def _attends(module: nn.Module, scan: bool) -> bool:
         return issubclass(mixin, AttentionLayer) and not issubclass(mixin, DiscoveredSites)
     if not scan or kind.__module__.startswith("torch.nn."):
         return False
-    names = scan_for_names(kind, ATTENTION | SOFTMAX | PAIR_PRODUCTS)
+    names = _names_in_source(kind)
     has_softmax = bool(names & SOFTMAX) or any(isinstance(child, nn.Softmax) for child in module.children())
     return bool(names & ATTENTION) or (has_softmax and bool(names & PAIR_PRODUCTS))
+
+
+def _names_in_source(kind: type[nn.Module]) -> set[str]:
+    """Return the names in the source of ``forward`` and of what it calls; ``@`` for the operator."""
+    user_classes = [base for base in kind.__mro__ if not base.__module__.startswith(("torch.", "builtins"))]
+    called = {method for base in user_classes if isinstance(method := vars(base).get("forward"), FunctionType)}
+    names: set[str] = set()
+    for _ in range(3):
+        found = {function: _names_of_function(function) for function in called}
+        names = names.union(*found.values())
+        called = {
+            helper
+            for function, used in found.items()
+            for name in used
+            for helper in (getattr(kind, name, None), function.__globals__.get(name))
+            if isinstance(helper, FunctionType) and not helper.__module__.startswith("torch.")
+        }
+    return names
+
+
+@cache
+def _names_of_function(function: FunctionType) -> set[str]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):  # there is no source
+        return set()
+    nodes = list(ast.walk(tree))
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | ({"@"} if any(isinstance(node, ast.MatMult) for node in nodes) else set())
 
 
 def _is_message_passing(kind: type) -> bool:

@@ -9,7 +9,7 @@ from torch import Tensor
 from bitcycle.grids.family import LAST, GridFamily, register_grid
 from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.rounding import Dims, Noise, Width, round_to_grid
-from bitcycle.schedules.base import MOST_BITS
+from bitcycle.schedules.base import MAX_BITS
 
 
 @register_grid
@@ -22,7 +22,7 @@ class IntegerGrid(GridFamily):
     """
 
     name = "integer"
-    widths = tuple(range(1, MOST_BITS + 1))
+    widths = tuple(range(1, MAX_BITS + 1))
     has_codes = True
     has_zero = False
     symmetric: ClassVar[bool] = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bitcycle.grids.family import register_grid
 from bitcycle.grids.integer import IntegerGrid
-from bitcycle.schedules.base import MOST_BITS
+from bitcycle.schedules.base import MAX_BITS
 
 
 @register_grid
@@ -17,7 +17,7 @@ class SymmetricGrid(IntegerGrid):
     """
 
     name = "symmetric"
-    widths = tuple(range(2, MOST_BITS + 1))
+    widths = tuple(range(2, MAX_BITS + 1))
     has_zero = True
     symmetric = True
 

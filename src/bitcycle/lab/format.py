@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from bitcycle._study.analysis import Estimate
 from bitcycle._support.charts.scale import MINUS
+from bitcycle.lab.statistics.analysis import Estimate
 
 NONE = "\N{EN DASH}"
 """Shown where there is no number."""

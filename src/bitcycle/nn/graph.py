@@ -27,9 +27,9 @@ from bitcycle.arithmetic import (
 )
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import methods_that_multiply, scan_for_products, sums_of_products
-from bitcycle.nn.layer import ConvertedModule, QuantizedLayer, feature_dims, original_class, weight_dims
-from bitcycle.nn.own_products import OwnProducts, run_at_sites
+from bitcycle.nn.functional_ops import run_at_sites
+from bitcycle.nn.interception import hide_products
+from bitcycle.nn.layer import ConvertedModule, QuantizedLayer, conversion_of, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 
 METHODS = ("forward", "message", "edge_update", "update")
@@ -55,17 +55,15 @@ class MessagePassingAtSites(ConvertedModule):
     """Message passing whose own products, and whose aggregation, are computed at sites."""
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        forward = super().forward  # type: ignore[misc]
-        if self.bitcycle.template is None:
-            return forward(*arguments, **keywords)
-        return run_at_sites(self, forward, arguments, keywords)
+        return run_at_sites(self, super().forward, arguments, keywords)  # type: ignore[misc]
 
     def aggregate(self, inputs: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
         """Round the messages, then run the layer's own aggregation."""
         site = self.bitcycle.sites.get("aggregate")
         if site is None:
-            return super().aggregate(inputs, *arguments, **keywords)  # type: ignore[misc]
-        with computing(site):
+            with hide_products():
+                return super().aggregate(inputs, *arguments, **keywords)  # type: ignore[misc]
+        with computing(site), hide_products():
             out = super().aggregate(_round(self, inputs), *arguments, **keywords)  # type: ignore[misc]
         return round_grad_output(site, report_product(site, AggregationProduct(len(inputs)), inputs, None, out))
 
@@ -73,20 +71,23 @@ class MessagePassingAtSites(ConvertedModule):
         """Do the same where messages and aggregation are one sparse product."""
         site = self.bitcycle.sites.get("aggregate")
         if site is None:
-            return super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
+            with hide_products():
+                return super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
         arguments = tuple(_round(self, argument) for argument in arguments)
         keywords = {name: _round(self, argument) for name, argument in keywords.items()}
-        with computing(site):
+        with computing(site), hide_products():
             out = super().message_and_aggregate(edge_index, *arguments, **keywords)  # type: ignore[misc]
         edges = edge_index.nnz() if hasattr(edge_index, "nnz") else edge_index._nnz()
         return round_grad_output(site, report_product(site, AggregationProduct(edges), out, None, out))
 
 
 @register(MessagePassing)
-class QuantizedMessagePassing(OwnProducts):
+class QuantizedMessagePassing(QuantizedLayer):
     """Any message passing: products in its own code, and quantised aggregation (Q-Agg)."""
 
     replaces = ()
+    elementwise_methods = METHODS
+    is_intercepted = True
     front = MessagePassingAtSites
 
     @classmethod
@@ -95,13 +96,7 @@ class QuantizedMessagePassing(OwnProducts):
 
     @classmethod
     def skips(cls, module: nn.Module, recipe: Recipe) -> tuple[Skip, ...]:
-        skips = []
-        if recipe.aggregation == "full":
-            skips.append(Skip(SkipKind.FULL_PRECISION_AGGREGATION))
-        weights = cls.uncounted_weights(module)
-        if weights:
-            skips.append(Skip(SkipKind.MESSAGE_WEIGHTS, weights))
-        return tuple(skips)
+        return (Skip(SkipKind.FULL_PRECISION_AGGREGATION),) if recipe.aggregation == "full" else ()
 
     @classmethod
     def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
@@ -110,20 +105,11 @@ class QuantizedMessagePassing(OwnProducts):
         return "aggregation sums over edges, which have no order for blocks: leave aggregation='full'"
 
     @classmethod
-    def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
-        kind = original_class(module)
-        methods = (*METHODS, *methods_that_multiply(kind))
-        return scan_for_products(kind, methods, skip=("propagate", "aggregate", "message_and_aggregate"))
-
-    @classmethod
     def uncounted_weights(cls, module: nn.Module) -> tuple[str, ...]:
-        if cls.unknown_products(module):  # they are operands of its matrix products, which are sites
-            return ()
+        conversion = conversion_of(module)
+        if conversion is not None and any(local.startswith(":") for local in conversion.sites):
+            return ()  # they are operands of its matrix products, which are sites
         return tuple(name for name, parameter in module.named_parameters(recurse=False) if parameter.dim() > 1)
-
-    @classmethod
-    def elementwise_products(cls, module: nn.Module) -> tuple[str, ...]:
-        return () if cls.uncounted_weights(module) else sums_of_products(original_class(module), METHODS)
 
 
 def _round(module: ConvertedModule, features: Any) -> Any:

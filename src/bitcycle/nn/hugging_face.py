@@ -1,4 +1,4 @@
-"""transformers: its Conv1D, attention in every model that uses its registry, and models that multiply themselves.
+"""transformers: its Conv1D, and attention in every model that uses its registry.
 
 A converted attention module names bitcycle's function in a copy of its configuration. The model still makes masks for
 the implementation it had, which also runs whenever the sites are in full precision.
@@ -15,17 +15,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface, PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 from transformers.pytorch_utils import Conv1D
 
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
-from bitcycle.nn.code_scan import products_of_module
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.linear import LinearLayer
-from bitcycle.nn.own_products import OwnForward, QuantizedForward
 from bitcycle.nn.registry import register, register_where, skip_where
 
 IMPLEMENTATION = "bitcycle"
@@ -135,31 +133,6 @@ def quantized_attention(
     sinks = others.get("s_aux")
     context, weights = module.attend(query, key, value, mask, scale, dropout, softcap, sinks, fused)
     return context.transpose(1, 2).contiguous(), None if fused else weights
-
-
-def is_multiplying_model(layer: type[nn.Module]) -> bool:
-    """Return whether a class is a whole model of transformers whose own code multiplies."""
-    return issubclass(layer, PreTrainedModel) and bool(products_of_module(layer))
-
-
-class OwnForwardOfModel(OwnForward):
-    """A whole model whose ``forward`` computes its products at sites."""
-
-    def save_pretrained(self, *arguments: Any, **keywords: Any) -> Any:
-        # The name of the class is written to config.json, from which the model is loaded without bitcycle.
-        model: Any = self
-        converted, model.__class__ = type(self), self.bitcycle.original
-        try:
-            return model.save_pretrained(*arguments, **keywords)
-        finally:
-            model.__class__ = converted
-
-
-@register_where(is_multiplying_model)
-class QuantizedModel(QuantizedForward):
-    """A whole model that multiplies in its own ``forward``, such as the scores between images and texts of CLIP."""
-
-    front = OwnForwardOfModel
 
 
 AttentionInterface.register(IMPLEMENTATION, quantized_attention)

@@ -1,15 +1,18 @@
-"""Modes that see the torch functions in a module's own ``forward``, and how layers inside it are hidden from them."""
+"""Modes that see the torch functions in a module's ``forward``, and how layers inside it are hidden from them."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
+from bitcycle.nn.tracing import current_search
+
 
 class Interceptor(TorchFunctionMode):
-    """Base of modes that compute products of a module's own ``forward`` at its sites."""
+    """Base of modes that compute the products of a module's ``forward`` at its sites."""
 
 
 class HiddenFromInterceptors:
@@ -26,3 +29,9 @@ class HiddenFromInterceptors:
             _pop_mode()
         for mode in reversed(self.modes):
             _push_mode(mode)
+
+
+def hide_products() -> AbstractContextManager[Any]:
+    """Return a context whose products neither interceptors nor the search of a first run see."""
+    search = current_search()
+    return HiddenFromInterceptors() if search is None else search.at_site(HiddenFromInterceptors())

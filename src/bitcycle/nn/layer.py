@@ -6,21 +6,20 @@ import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from bitcycle.arithmetic import OperandSpec, Product, Role, Site, multiply, round_operand
-from bitcycle.arithmetic.control import KEY
 from bitcycle.arithmetic.recipe import ActivationGranularity, Granularity, Recipe
 from bitcycle.arithmetic.site import Evaluation
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.interception import HiddenFromInterceptors
-from bitcycle.nn.site_names import join_names, skip_site
+from bitcycle.nn.discovery import Discovery
+from bitcycle.nn.interception import hide_products
+from bitcycle.nn.tracing import current_search
 
 METADATA = "bitcycle"
 """The entry of a module's metadata in a ``state_dict`` that holds the evaluation bits of its sites."""
@@ -40,58 +39,36 @@ class Conversion:
     original: type[nn.Module]
     recipe: Recipe
     sites: dict[str, Site]
-    template: Site | None = None
-    """For modules whose products are discovered when they run: the bits that a new site starts with."""
-    keep: tuple[str, ...] = ()
-    """For such modules: rules that name sites to keep in full precision."""
-    has_run: bool = False
-    """For such modules: whether they have run since conversion."""
-    products_without_grids: set[str] = field(default_factory=set)
-    """For such modules: functions that were called with sparse or complex tensors, which are not quantised."""
-    products_with_output_options: set[str] = field(default_factory=set)
-    """For such modules: functions that were called with ``out`` or ``out_dtype``, which are not quantised."""
+    discovery: Discovery | None = None
+    """For modules whose functional calls become sites when they run."""
     nested: bool = False
     """Whether the module runs inside the ``forward`` of such a module, which must not see its products."""
-    discovered: SimpleNamespace = field(default_factory=SimpleNamespace)
-    """The discovered sites as attributes: a compiler that is tracing sees a new attribute, but no new key of a dict."""
+    has_run: bool = False
+    """Whether a run of the module was searched for products that stay in full precision."""
 
     def site(self, local: str) -> Site:
         """Return a site by its local name."""
         if not local.startswith(":"):
             return self.sites[local]
-        site: Site = getattr(self.discovered, local.replace(".", " "))  # a compiler allows no dot in an attribute
-        return site
+        assert self.discovery is not None
+        return self.discovery.site(local)
 
     def all_sites(self) -> list[Site]:
         """Return the sites, and the template of those that are yet to be discovered."""
-        return [*self.sites.values(), *([] if self.template is None else [self.template])]
+        return [*self.sites.values(), *([] if self.discovery is None else [self.discovery.template])]
 
     def discover(self, local: str) -> None:
         """Create the site of a product that is computed for the first time, with the bits of the template."""
-        if local in self.sites:
-            return
-        template = self.template
-        assert template is not None
-        name = join_names(template.name, local)
-        site = Site(name, self.recipe, skip_site(name, self.keep))
-        site.execution = template.execution
-        if site.skip is None:
-            key = site.key
-            site.control.copy_(template.control)
-            site.control[KEY] = key
-            site.baseline = template.baseline
-            site.join(template.group)
-            template.followers.append(site)
-        self.sites[local] = site
-        setattr(self.discovered, local.replace(".", " "), site)
+        assert self.discovery is not None
+        self.sites[local] = self.discovery.create_site(local)
 
     def hidden(self) -> AbstractContextManager[Any]:
         """Return a context that hides what runs inside from the ``forward`` of enclosing modules."""
-        return HiddenFromInterceptors() if self.nested else _NOTHING
+        return hide_products() if self.nested or current_search() is not None else _NOTHING
 
     def evaluation_bits(self) -> dict[str, Any]:
         """Return the evaluation bits that were set, by local names, for the metadata of a checkpoint."""
-        named = self.sites if self.template is None else {TEMPLATE: self.template, **self.sites}
+        named = self.sites if self.discovery is None else {TEMPLATE: self.discovery.template, **self.sites}
         return {
             local: site.evaluation.saved()
             for local, site in named.items()
@@ -100,18 +77,21 @@ class Conversion:
 
     def load_evaluation_bits(self, saved: dict[str, Any]) -> None:
         """Take the evaluation bits of a checkpoint, by local names, unless bits of the model were set."""
-        if self.template is not None:
+        if self.discovery is not None:
             for local, bits in saved.items():
-                if local.startswith(":") and local != TEMPLATE and bits != saved.get(TEMPLATE):
+                is_new = local.startswith(":") and local not in self.sites
+                if is_new and local != TEMPLATE and bits != saved.get(TEMPLATE):
                     self.discover(local)  # a product that was not computed yet
             if TEMPLATE in saved:
-                self.template.load_evaluation(Evaluation.loaded(saved[TEMPLATE]))
+                self.discovery.template.load_evaluation(Evaluation.loaded(saved[TEMPLATE]))
         for local, site in self.sites.items():
             if local in saved and site.skip is None:
                 site.load_evaluation(Evaluation.loaded(saved[local]))
 
     def describe(self) -> str:
         """Return the bits (forward/backward) and the recipe, as the ``repr`` of a converted layer shows them."""
+        if not self.sites:
+            return ""
         changes = self.recipe.changes()
         if self.recipe.activations == "tensor":  # what "auto" means for most layers
             del changes["activations"]
@@ -178,6 +158,10 @@ class QuantizedLayer(ConvertedModule):
     """Whether the float layer computes its products inside one function, in which they cannot be seen."""
     owns: tuple[str, ...] = ()
     """Names of child modules whose parameters the layer multiplies itself, without calling the child."""
+    elementwise_methods: ClassVar[tuple[str, ...]] = ()
+    """Methods in which the layer may multiply activations elementwise and sum, which no count of products includes."""
+    is_intercepted: ClassVar[bool] = False
+    """Whether products among the functional calls in ``forward`` become sites when they run."""
     front: ClassVar[type[ConvertedModule] | None] = None
     """What is put in front of a module's class; None for the mixin itself."""
 
@@ -200,24 +184,19 @@ class QuantizedLayer(ConvertedModule):
         return None
 
     @classmethod
-    def unknown_products(cls, module: nn.Module) -> tuple[str, ...]:
-        """Return the products in the module's code that are not among its sites."""
-        return ()
-
-    @classmethod
     def uncounted_weights(cls, module: nn.Module) -> tuple[str, ...]:
         """Return the names of parameters that multiply activations elementwise, which no count of products includes."""
         return ()
 
     @classmethod
-    def elementwise_products(cls, module: nn.Module) -> tuple[str, ...]:
-        """Return the methods that multiply activations elementwise and sum, which no count of products includes."""
-        return ()
-
-    @classmethod
     def wrapped_methods(cls, original: type[nn.Module]) -> dict[str, Callable[..., Any]]:
-        """Return further methods of the converted class, by name, which run methods of the layer's class."""
-        return {}
+        """Return further methods of the converted class, by name, which run methods of the layer's class.
+
+        By default these are the public methods that a subclass adds to a registered layer: products in them are sites.
+        """
+        from bitcycle.nn.functional_ops import intercepted_methods  # it needs the layers
+
+        return intercepted_methods(original)
 
     @classmethod
     def attach(cls, module: nn.Module) -> None:

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.attention import compute_attention
 from bitcycle.nn.functions.matrices import compute_matmul
+from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.functions.sums import compute_einsum
 from bitcycle.nn.registry import register
 

@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 from torch import nn
 
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.nn.code_scan import methods_that_multiply, scan_for_products
 from bitcycle.nn.layer import QuantizedLayer
 
 LAYERS: dict[type[nn.Module], type[QuantizedLayer]] = {}
@@ -33,8 +32,8 @@ class Match(NamedTuple):
 def register(*layers: type[nn.Module]) -> Callable[[Q], Q]:
     """Register the decorated mixin as the quantised form of one or more layers.
 
-    Subclasses of these layers are included unless they override a method that the mixin replaces, have a name that the
-    mixin uses, or add a method that multiplies.
+    Subclasses of these layers are included unless they override a method that the mixin replaces or have a name that
+    the mixin uses.
 
     Args:
         layers: One or more :class:`torch.nn.Module` subclasses.
@@ -94,7 +93,7 @@ def register_where(condition: Condition) -> Callable[[Q], Q]:
 
 
 def skip_where(condition: Condition, skip: Skip) -> None:
-    """Leave classes that satisfy a condition in full precision although their code contains a product."""
+    """Leave classes that satisfy a condition in full precision although their code multiplies."""
     SKIPPED.append((condition, skip))
 
 
@@ -113,11 +112,6 @@ def find(module: nn.Module) -> Match:
             return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *overridden)), mixin.is_fused)
         if patched:
             return Match(None, Skip(SkipKind.PATCHED_METHOD, tuple(patched)))
-        added = methods_that_multiply(kind, base)
-        if added and mixin.is_fused:
-            return Match(mixin, Skip(SkipKind.PRODUCTS_OUTSIDE_SITES, scan_for_products(kind, added)))
-        if added and mixin.front is None:  # else the mixin is made for code of any kind
-            return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *added)))
         return Match(mixin)
     return Match(next((mixin for condition, mixin in CONDITIONS if condition(kind)), None))
 

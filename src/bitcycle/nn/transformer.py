@@ -30,7 +30,8 @@ class FusedContainer(QuantizedLayer):
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         if all(site.in_full_precision(self.training) for site in self._inner_sites()):
-            return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
+            with self.bitcycle.hidden():  # a mode would turn the fused path off
+                return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
         return self.quantized_forward(*arguments, **keywords)
 
     def _inner_sites(self) -> list[Site]:

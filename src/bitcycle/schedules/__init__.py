@@ -2,10 +2,11 @@
 
 :func:`schedule` makes a schedule from a spec; the grammar of specs is in :mod:`bitcycle.schedules.spec`.
 
-To extend the schedules, register a growth curve with :func:`profile`, or pass a function to :func:`schedule`:
+To extend the schedules, register a growth curve with :func:`profile`, or pass a function to :func:`schedule`. A new
+kind of schedule is a subclass of :class:`Schedule` with the decorator :func:`register`.
 
 >>> from bitcycle.schedules import profile, schedule
->>> @profile("quadratic", monotone=True)  # makes quadratic-repeated, quadratic-triangular-h, quadratic-fall, ...
+>>> @profile("quadratic")  # makes quadratic-repeated, quadratic-triangular-h, quadratic-fall, ...
 ... def quadratic(z):
 ...     return z**2
 >>> s = schedule("quadratic-repeated", bits=(3, 8), cycles=2)
@@ -21,45 +22,37 @@ To extend the schedules, register a growth curve with :func:`profile`, or pass a
 
 from __future__ import annotations
 
-from bitcycle.schedules.base import Bits, Group, Schedule
+from bitcycle.schedules.base import Bits
 from bitcycle.schedules.combinators import Deficit, Delay, Join, Moment, Window
 from bitcycle.schedules.constant import Constant, Mixed
-from bitcycle.schedules.custom import Custom
-from bitcycle.schedules.cyclic import SHAPES, TEN, Cyclic
+from bitcycle.schedules.cyclic import TEN, Cyclic
+from bitcycle.schedules.interface import Group, Schedule
 from bitcycle.schedules.matching import Control, match
-from bitcycle.schedules.operands import OperandSchedules, StepBits
-from bitcycle.schedules.profiles import PROFILES, Profile, profile
-from bitcycle.schedules.spec import DEFAULT_CYCLES, complete, schedule
+from bitcycle.schedules.profiles import PROFILES, profile
+from bitcycle.schedules.registry import register
+from bitcycle.schedules.spec import schedule
 from bitcycle.schedules.strengths import StrengthSchedule, strength
 
 __all__ = [
-    "DEFAULT_CYCLES",
     "PROFILES",
-    "SHAPES",
     "TEN",
     "Bits",
     "Constant",
     "Control",
-    "Custom",
     "Cyclic",
     "Deficit",
     "Delay",
     "Group",
     "Join",
     "Mixed",
-    "Moment",
-    "OperandSchedules",
-    "Profile",
     "Schedule",
-    "StepBits",
     "StrengthSchedule",
-    "Window",
-    "complete",
     "deficit",
     "delay",
     "join",
     "match",
     "profile",
+    "register",
     "schedule",
     "strength",
 ]

@@ -5,20 +5,85 @@ A moment of training is a step (``int``) or a fraction of training (``float``): 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from random import Random
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bitcycle._support.text import shown
-from bitcycle.schedules.base import MOST_STEPS, Bits, Schedule, array_width, check_extent, checked_bits, whole, width_of
+from bitcycle._support.text import short_repr
+from bitcycle.schedules.base import (
+    FULL_SPEC,
+    MAX_STEPS,
+    Bits,
+    Integers,
+    Quantity,
+    Values,
+    as_int,
+    validate_bits,
+    validate_step,
+    width_of,
+    write_bits,
+)
+from bitcycle.schedules.constant import Constant
+from bitcycle.schedules.grammar import Node, parse_int, parse_moment, plain_text
+from bitcycle.schedules.interface import Schedule, validate_extent
+from bitcycle.schedules.registry import Reader, register
 
 Moment = int | float
 """A step, or a fraction of training."""
-Part = TypeVar("Part")
+
+
+class Piece(NamedTuple):
+    """A part of training that follows one schedule."""
+
+    schedule: Schedule
+    start: int
+    """The first step."""
+    stop: int
+    """The first step after it."""
+    offset: int
+    """The step that is step 0 of the schedule."""
+    total: int
+    """The number of steps that the schedule is stretched over."""
+
+
+class Combinator(Schedule):
+    """Schedules in consecutive pieces of training. Subclasses implement :meth:`pieces`."""
+
+    is_combinator = True
+
+    @abstractmethod
+    def pieces(self, total: int) -> list[Piece]:
+        """Return the pieces that training consists of. Some may be empty.
+
+        Args:
+            total: Total number of training steps.
+        """
+
+    def values(self, steps: Integers, total: int) -> Values:
+        values = np.empty(steps.shape, self.quantity.dtype)
+        for piece in self.pieces(total):
+            inside = (steps >= piece.start) & (steps < piece.stop)
+            if inside.any():
+                values[inside] = piece.schedule.values(steps[inside] - piece.offset, piece.total)
+        return values
+
+    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
+        counts: Counter[int] = Counter()
+        for piece in self.pieces(total):
+            begin, end = max(start, piece.start) - piece.offset, min(stop, piece.stop) - piece.offset
+            if begin < end:
+                counts.update(piece.schedule.count_widths(begin, end, piece.total))
+        return counts
+
+    def limits(self, total: int) -> tuple[Bits, Bits]:
+        followed = [piece for piece in self.pieces(total) if piece.start < piece.stop]
+        return _range_of(*(bits for piece in followed for bits in piece.schedule.limits(piece.total)))
 
 
 @dataclass(frozen=True)
@@ -43,12 +108,25 @@ class Window:
     bits: Bits
 
     def __post_init__(self) -> None:
-        start, stop = alike((self.start, self.stop), "the two ends of a window")
+        start, stop = _validate_moments((self.start, self.stop), "the two ends of a window")
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "stop", stop)
-        object.__setattr__(self, "bits", checked_bits(self.bits))
+        object.__setattr__(self, "bits", validate_bits(self.bits))
         if start >= stop:
             raise ValueError(f"the window {self.span} is empty: its end must be after its start")
+
+    @classmethod
+    def parse(cls, argument: str | Node) -> Window:
+        """Return the window of an argument of a spec."""
+        text = plain_text(argument)
+        width, at, span = (part.strip() for part in text.partition("@"))
+        start, dots, stop = (part.strip() for part in span.partition(".."))
+        if not (at and dots and width and start and stop):
+            raise ValueError(
+                f"a window is written bits@start..stop, as in 3@0.0..0.25 or 3@0..16000, got {short_repr(text)}"
+            )
+        bits = None if width == FULL_SPEC else parse_int(width, "bits")
+        return cls(parse_moment(start), parse_moment(stop), bits)
 
     @property
     def span(self) -> str:
@@ -56,7 +134,7 @@ class Window:
         return f"{self.start!r}..{self.stop!r}"
 
     def __str__(self) -> str:
-        return f"{'full' if self.bits is None else self.bits}@{self.span}"
+        return f"{write_bits(self.bits)}@{self.span}"
 
     def steps(self, total: int) -> tuple[int, int]:
         """Return the first step, and the first one after the window.
@@ -64,19 +142,15 @@ class Window:
         Raises:
             ValueError: If the window ends after step ``total``.
         """
-        start, stop = (step_of(moment, total) for moment in (self.start, self.stop))
+        start, stop = (_step_of(moment, total) for moment in (self.start, self.stop))
         if stop > total:
             raise ValueError(f"the window {self.span} is outside a run of {total} steps")
         return start, stop
 
-    @property
-    def width(self) -> int:
-        """The bits as an array of widths writes them."""
-        return array_width(self.bits)
 
-
+@register
 @dataclass(frozen=True)
-class Deficit(Schedule):
+class Deficit(Combinator):
     """Windows of training held at given bits; another schedule applies elsewhere.
 
     Args:
@@ -87,7 +161,6 @@ class Deficit(Schedule):
         ValueError: If there is no window, if windows overlap, or if they mix steps and fractions.
 
     Example:
-        >>> from bitcycle.schedules import Constant
         >>> s = Deficit((Window(0.0, 0.25, 3),), Constant(8))
         >>> s(24, 100), s(25, 100), str(s)
         (3, 8, 'deficit(3@0.0..0.25, static:8)')
@@ -99,49 +172,57 @@ class Deficit(Schedule):
     def __post_init__(self) -> None:
         if not self.windows:
             raise ValueError("a deficit needs at least one window, as in deficit(3@0.0..0.25, static:8)")
-        kinds = {type(window.start) for window in self.windows}
-        if len(kinds) > 1:
+        if len({type(window.start) for window in self.windows}) > 1:
             raise ValueError("the windows of a deficit must be all in steps or all in fractions, got a mixture")
         ordered = tuple(sorted(self.windows, key=lambda window: window.start))
         for earlier, later in pairwise(ordered):
             if later.start < earlier.stop:
                 raise ValueError(f"the windows {earlier.span} and {later.span} overlap")
         object.__setattr__(self, "windows", ordered)
-        check_extent(self)
+        validate_extent(self)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return ("deficit",)
+
+    @classmethod
+    def parse(cls, node: Node, reader: Reader) -> Schedule:
+        if len(node.arguments) < 2:
+            raise ValueError("a deficit takes windows and a schedule, as in deficit(3@0.0..0.25, static:8)")
+        *windows, rest = node.arguments
+        return cls(tuple(Window.parse(window) for window in windows), reader.schedule(rest))
+
+    @classmethod
+    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
+        ends = pairwise(_random_moments(rng, rng.choice((2, 3, 5))))
+        windows = [Window(start, stop, quantity.random(rng)) for start, stop in list(ends)[::2]]
+        return cls(tuple(windows), part())
 
     @property
-    def depth(self) -> int:
-        return 1 + self.rest.depth
+    def components(self) -> tuple[Schedule, ...]:
+        return (self.rest,)
 
-    def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-        widths = self.rest.widths(steps, total)
+    def pieces(self, total: int) -> list[Piece]:
+        pieces, position = [], 0
         for window in self.windows:
             start, stop = window.steps(total)
-            widths[(steps >= start) & (steps < stop)] = window.width
-        return widths
-
-    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        counts: Counter[int] = Counter()
-        position = start
-        for window in self.windows:
-            begin, end = (min(max(step, position), stop) for step in window.steps(total))
-            if position < begin:  # else nested deficits would count an exponential number of empty gaps
-                counts.update(self.rest.count_widths(position, begin, total))
-            counts[window.width] += end - begin
-            position = end
-        if position < stop:
-            counts.update(self.rest.count_widths(position, stop, total))
-        return counts
+            pieces.append(Piece(self.rest, position, start, 0, total))
+            pieces.append(Piece(Constant(window.bits), start, stop, 0, total))
+            position = stop
+        return [*pieces, Piece(self.rest, position, total, 0, total)]
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        return _span(*self.rest.limits(total), *(window.bits for window in self.windows))
+        for window in self.windows:
+            window.steps(total)  # raises if it is outside of training, before training gets there
+        return _range_of(*self.rest.limits(total), *(window.bits for window in self.windows))
 
     def __str__(self) -> str:
         return f"deficit({', '.join(map(str, self.windows))}, {self.rest})"
 
 
+@register
 @dataclass(frozen=True)
-class Delay(Schedule):
+class Delay(Combinator):
     """The q_max of a schedule for the first part of training, then the schedule over the rest.
 
     Args:
@@ -159,48 +240,53 @@ class Delay(Schedule):
     then: Schedule
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hold", _moment(self.hold))
+        object.__setattr__(self, "hold", _validate_moment(self.hold))
         if self.hold == 1.0 and isinstance(self.hold, float):
             raise ValueError("a delay of 1.0 leaves no steps for the schedule: it must be below 1.0")
-        check_extent(self)
+        validate_extent(self)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return ("delay",)
+
+    @classmethod
+    def parse(cls, node: Node, reader: Reader) -> Schedule:
+        if len(node.arguments) != 2:
+            raise ValueError("a delay takes a moment and a schedule, as in delay(0.25, CR:3-8)")
+        hold, then = node.arguments
+        return cls(parse_moment(hold), reader.schedule(then))
+
+    @classmethod
+    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
+        return cls(rng.choice((0.0, 0.25, rng.uniform(0, 0.99))), part())
 
     @property
-    def depth(self) -> int:
-        return 1 + self.then.depth
+    def components(self) -> tuple[Schedule, ...]:
+        return (self.then,)
 
-    def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    def pieces(self, total: int) -> list[Piece]:
         held = self._held(total)
-        before = steps < held
-        widths = np.empty_like(steps)
-        widths[before] = self._held_width(total - held)
-        widths[~before] = self.then.widths(steps[~before] - held, total - held)
-        return widths
-
-    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        held = self._held(total)
-        begin = min(max(start, held), stop)
-        counts = Counter({self._held_width(total - held): begin - start})
-        counts.update(self.then.count_widths(begin - held, stop - held, total - held) if begin < stop else {})
-        return counts
+        return [
+            Piece(Constant(self.limits(total)[1]), 0, held, 0, total),
+            Piece(self.then, held, total, held, total - held),
+        ]
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.then.limits(total - self._held(total))
 
     def _held(self, total: int) -> int:
-        held = step_of(self.hold, total)
+        held = _step_of(self.hold, total)
         if held >= total and isinstance(self.hold, int):
             raise ValueError(f"a delay of {held} steps leaves no steps for the schedule in a run of {total} steps")
         return min(held, total - 1)
-
-    def _held_width(self, rest: int) -> int:
-        return array_width(self.then.limits(rest)[1])
 
     def __str__(self) -> str:
         return f"delay({self.hold!r}, {self.then})"
 
 
+@register
 @dataclass(frozen=True)
-class Join(Schedule):
+class Join(Combinator):
     """Schedules one after the other, each stretched over its own part of training.
 
     Args:
@@ -220,94 +306,92 @@ class Join(Schedule):
     parts: tuple[Schedule, ...]
     at: tuple[Moment, ...]
 
+    quantities = (Quantity.BITS, Quantity.STRENGTH)
+
     def __post_init__(self) -> None:
         if len(self.parts) < 2 or len(self.at) != len(self.parts) - 1:
             raise ValueError(
                 "a join needs one boundary between every two schedules, as in join(static:8, 0.5, static:4), "
                 f"got {len(self.parts)} schedules and {len(self.at)} boundaries"
             )
-        object.__setattr__(self, "at", boundaries_of_join(self.at))
-        check_extent(self)
+        at = _validate_moments(self.at, "the boundaries of a join")
+        if any(later <= earlier for earlier, later in pairwise(at)):
+            raise ValueError(f"the boundaries of a join must be ascending, got {_listed(at)}")
+        object.__setattr__(self, "at", at)
+        validate_extent(self)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return ("join",)
+
+    @classmethod
+    def parse(cls, node: Node, reader: Reader) -> Schedule:
+        parts = tuple(reader.schedule(part) for part in node.arguments[::2])
+        return cls(parts, tuple(parse_moment(moment) for moment in node.arguments[1::2]))
+
+    @classmethod
+    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
+        at = _random_moments(rng, rng.choice((1, 2, 4)))
+        return cls(tuple(part() for _ in range(len(at) + 1)), at)
 
     @property
-    def depth(self) -> int:
-        return 1 + max(part.depth for part in self.parts)
+    def components(self) -> tuple[Schedule, ...]:
+        return self.parts
 
-    def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-        widths = np.empty_like(steps)
-        for part, start, stop in stretches(self.parts, self.at, total):
-            inside = (steps >= start) & (steps < stop)
-            if inside.any():
-                widths[inside] = part.widths(steps[inside] - start, stop - start)
-        return widths
+    @property
+    def quantity(self) -> Quantity:
+        return self.parts[0].quantity
 
-    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        counts: Counter[int] = Counter()
-        for part, first, last in stretches(self.parts, self.at, total):
-            begin, end = max(start, first), min(stop, last)
-            if begin < end:
-                counts.update(part.count_widths(begin - first, end - first, last - first))
-        return counts
-
-    def limits(self, total: int) -> tuple[Bits, Bits]:
-        followed = (stretch for stretch in stretches(self.parts, self.at, total) if stretch[2] > stretch[1])
-        return _span(*(bits for part, start, stop in followed for bits in part.limits(stop - start)))
+    def pieces(self, total: int) -> list[Piece]:
+        inner = [_step_of(moment, total) for moment in self.at]
+        if inner[-1] > total:
+            raise ValueError(f"the boundary {inner[-1]} of a join is outside a run of {total} steps")
+        ends = zip(self.parts, [0, *inner], [*inner, total], strict=True)
+        return [Piece(part, start, stop, start, stop - start) for part, start, stop in ends]
 
     def __str__(self) -> str:
         rest = "".join(f", {moment!r}, {part}" for moment, part in zip(self.at, self.parts[1:], strict=True))
         return f"join({self.parts[0]}{rest})"
 
 
-def _moment(value: object) -> Moment:
-    """Return a checked moment: a fraction from 0 to 1, or a step of 0 or more."""
+def _validate_moment(value: object) -> Moment:
+    """Return a moment: a fraction from 0 to 1, or a step of 0 or more."""
     if isinstance(value, (float, np.floating)):
         if not 0 <= value <= 1:
             raise ValueError(
                 f"a fraction of training must be from 0.0 to 1.0, got {value!r}; write a step without a decimal point"
             )
         return float(value) + 0.0  # -0.0 becomes 0.0, so that equal schedules have equal specs
-    step = whole(value, "a moment of training (a step, or a float from 0.0 to 1.0)")
-    if step < 0:
-        raise ValueError(f"a step of training must be 0 or more, got {shown(step)}")
-    if step > MOST_STEPS:
-        raise ValueError(f"a step of training must be {MOST_STEPS} or less, got {shown(step)}")
+    number = as_int(value, "a moment of training (a step, or a float from 0.0 to 1.0)")
+    step = validate_step(number, "a step of training")
+    if step > MAX_STEPS:
+        raise ValueError(f"a step of training must be {MAX_STEPS} or less, got {short_repr(step)}")
     return step
 
 
-def alike(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:
+def _validate_moments(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:
     """Return moments of one kind, all steps or all fractions; a bare 0 or 1 among fractions is a fraction."""
-    checked = tuple(_moment(moment) for moment in moments)
-    if not any(isinstance(moment, float) for moment in checked):
-        return checked
-    if any(isinstance(moment, int) and moment > 1 for moment in checked):
-        raise ValueError(f"{what} must be all steps or all fractions, got {_listed(checked)}")
-    return tuple(float(moment) for moment in checked)
+    valid = tuple(_validate_moment(moment) for moment in moments)
+    if not any(isinstance(moment, float) for moment in valid):
+        return valid
+    if any(isinstance(moment, int) and moment > 1 for moment in valid):
+        raise ValueError(f"{what} must be all steps or all fractions, got {_listed(valid)}")
+    return tuple(float(moment) for moment in valid)
 
 
-def boundaries_of_join(at: tuple[Moment, ...]) -> tuple[Moment, ...]:
-    """Return the moments between the parts of a join, which must be alike and ascending."""
-    checked = alike(at, "the boundaries of a join")
-    if any(later <= earlier for earlier, later in pairwise(checked)):
-        raise ValueError(f"the boundaries of a join must be ascending, got {_listed(checked)}")
-    return checked
-
-
-def stretches(parts: tuple[Part, ...], at: tuple[Moment, ...], total: int) -> list[tuple[Part, int, int]]:
-    """Return each part of a join with its first step and the first step after it."""
-    inner = [step_of(moment, total) for moment in at]
-    if inner[-1] > total:
-        raise ValueError(f"the boundary {inner[-1]} of a join is outside a run of {total} steps")
-    return list(zip(parts, [0, *inner], [*inner, total], strict=True))
+def _random_moments(rng: Random, number: int) -> tuple[Moment, ...]:
+    fractions = {0.0, 5e-324, 0.1, 0.25, 1 / 3, 0.5, 0.75, *(rng.random() for _ in range(number))}
+    return tuple(sorted(rng.sample(sorted(fractions), number)))
 
 
 def _listed(moments: tuple[Moment, ...]) -> str:
-    return shown(moments)[1:-1]
+    return short_repr(moments)[1:-1]
 
 
-def step_of(moment: Moment, total: int) -> int:
+def _step_of(moment: Moment, total: int) -> int:
     """Return the step of a moment in a run of ``total`` steps."""
     return moment if isinstance(moment, int) else round(moment * total)
 
 
-def _span(*bits: Bits) -> tuple[Bits, Bits]:
+def _range_of(*bits: Bits) -> tuple[Bits, Bits]:
     return min(bits, key=width_of), max(bits, key=width_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bitcycle.schedules.base import Group, Schedule
+from bitcycle.schedules.interface import Group, Schedule
 from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits, OperandSchedules
 
 EARLY = 0.1
@@ -16,7 +16,7 @@ EARLY = 0.1
 class ScheduleSummary:
     """The numbers of one schedule over a whole training."""
 
-    moves: OperandSchedules
+    operands: OperandSchedules
     mean_bits: float
     """Of weights and activations; full precision counts as 32."""
     saving: float
@@ -33,7 +33,7 @@ class ScheduleSummary:
     def as_dict(self) -> dict[str, object]:
         """Return everything as plain values, for JSON."""
         return {
-            "schedule": self.moves.label,
+            "schedule": self.operands.label,
             "mean_bits": self.mean_bits,
             "saving": self.saving,
             "mean_bits_first_tenth": self.early_bits,
@@ -77,14 +77,21 @@ def compare(
         True
     """
     combinations = (OperandSchedules.of(s, backward_bits, weights, activations, strength) for s in schedules)
-    return [_summary(moves, total) for moves in combinations]
+    return [_summary(operands, total) for operands in combinations]
 
 
-def _summary(moves: OperandSchedules, total: int) -> ScheduleSummary:
-    w, a = moves.weights.mean_bits(total), moves.activations.mean_bits(total)
-    early = (moves.weights.mean_bits(total, EARLY) + moves.activations.mean_bits(total, EARLY)) / 2
-    gradients = sum(g * n for (_, _, g), n in moves.histogram(total).items()) / total
-    mean_strength = moves.mean_strength(total)
+def _summary(operands: OperandSchedules, total: int) -> ScheduleSummary:
+    w, a = operands.weights.mean_bits(total), operands.activations.mean_bits(total)
+    early = (operands.weights.mean_bits(total, EARLY) + operands.activations.mean_bits(total, EARLY)) / 2
+    gradients = sum(g * n for (_, _, g), n in operands.histogram(total).items()) / total
     return ScheduleSummary(
-        moves, (w + a) / 2, moves.saving(total), early, moves.group(total), w, a, gradients, mean_strength
+        operands,
+        mean_bits=(w + a) / 2,
+        saving=operands.saving(total),
+        early_bits=early,
+        group=operands.group(total),
+        mean_weights=w,
+        mean_activations=a,
+        mean_gradients=gradients,
+        mean_strength=operands.mean_strength(total),
     )

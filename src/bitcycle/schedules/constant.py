@@ -1,46 +1,102 @@
-"""Schedules without a shape: one width, full precision, or two neighbouring widths in a constant mixture."""
+"""Schedules without a shape: one value, full precision, or two neighbouring widths in a constant mixture."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bitcycle._support.text import shown
-from bitcycle.schedules.base import MOST_BITS, Bits, Schedule, array_width, checked_bits
+from bitcycle._support.text import short_repr
+from bitcycle.schedules.base import (
+    FULL_SPEC,
+    MAX_BITS,
+    Bits,
+    Integers,
+    Quantity,
+    Values,
+)
+from bitcycle.schedules.grammar import Node, is_number, parse_float, parse_int
+from bitcycle.schedules.interface import Schedule, ShortName
+from bitcycle.schedules.registry import Reader, register
+
+STATIC = "static"
 
 
+@register
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """One width for all of training: ``static:8`` is eight bits, ``full`` is full precision.
+    """One value for all of training: ``static:8`` is eight bits, ``full`` is full precision; ``0.5`` is a strength.
 
     Args:
-        bits: The width, or ``None`` for full precision.
+        value: The width, or ``None`` for full precision; or the strength.
+        quantity: What the value is.
 
     Example:
         >>> Constant(8)(0, 100), Constant(None)(0, 100)
         (8, None)
     """
 
-    bits: Bits
+    value: Bits | float
+    quantity: Quantity = Quantity.BITS
+
+    quantities = (Quantity.BITS, Quantity.STRENGTH)
+    is_static = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bits", checked_bits(self.bits))
+        object.__setattr__(self, "value", self.quantity.validate(self.value))
 
-    def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-        return np.full(steps.shape, array_width(self.bits), dtype=np.int64)
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return FULL_SPEC, STATIC
+
+    @classmethod
+    def reads(cls, name: str, quantity: Quantity) -> bool:
+        return is_number(name) if quantity is Quantity.STRENGTH else name in cls.names()
+
+    @classmethod
+    def parse(cls, node: Node, reader: Reader) -> Schedule:
+        if node.name != STATIC:
+            if node.arguments:
+                raise ValueError(f"{short_repr(node.text)}: nothing may follow {node.name}")
+            return cls(None if node.name == FULL_SPEC else float(node.name), reader.quantity)
+        if len(node.arguments) != 1:
+            raise ValueError(f"{short_repr(node.text)}: a static schedule takes one width, as in static:8")
+        [text] = node.texts()
+        if "." not in text:
+            return cls(parse_int(text, "bits"))
+        bits = parse_float(text, "bits")
+        return cls(int(bits)) if bits.is_integer() else Mixed(bits)
+
+    @classmethod
+    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
+        return cls(quantity.random(rng), quantity)
+
+    def values(self, steps: Integers, total: int) -> Values:
+        return np.full(steps.shape, self.quantity.encode(self.value), self.quantity.dtype)
 
     def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        return Counter({array_width(self.bits): max(0, stop - start)})
+        return Counter({self.quantity.encode(self.value): max(0, stop - start)})
+
+    @property
+    def bits(self) -> Bits:
+        """The width, or ``None`` for full precision."""
+        assert not isinstance(self.value, float), "a strength has no bits"
+        return self.value
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.bits, self.bits
 
+    def short_name(self) -> ShortName:
+        return ShortName(str(self).replace(":", " "))
+
     def __str__(self) -> str:
-        return "full" if self.bits is None else f"static:{self.bits}"
+        if self.quantity is Quantity.STRENGTH:
+            return str(int(self.value)) if self.value in (0, 1) else repr(self.value)
+        return FULL_SPEC if self.value is None else f"{STATIC}:{self.value}"
 
 
 DECIMALS = 6
@@ -49,6 +105,7 @@ DECIMALS = 6
 _PARTS = 10**DECIMALS
 
 
+@register
 @dataclass(frozen=True)
 class Mixed(Schedule):
     """Two neighbouring widths in turn, spread evenly over training so that their mean is a given number of bits.
@@ -75,17 +132,23 @@ class Mixed(Schedule):
 
     bits: float
 
+    is_static = True
+
     def __post_init__(self) -> None:
-        if isinstance(self.bits, bool) or not isinstance(self.bits, (int, float)) or not 1 <= self.bits <= MOST_BITS:
-            raise ValueError(f"a mean width must be a number from 1 to {MOST_BITS}, got {shown(self.bits)}")
+        if isinstance(self.bits, bool) or not isinstance(self.bits, (int, float)) or not 1 <= self.bits <= MAX_BITS:
+            raise ValueError(f"a mean width must be a number from 1 to {MAX_BITS}, got {short_repr(self.bits)}")
         rounded = round(float(self.bits), DECIMALS)
         if rounded == int(rounded):
             raise ValueError(
-                f"a mean width must lie between two integers, got {shown(self.bits)}: use static:{int(rounded)}"
+                f"a mean width must lie between two integers, got {short_repr(self.bits)}: use static:{int(rounded)}"
             )
         object.__setattr__(self, "bits", rounded)
 
-    def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    @classmethod
+    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
+        return cls(rng.randrange(1, MAX_BITS) + rng.randrange(1, _PARTS) / _PARTS)
+
+    def values(self, steps: Integers, total: int) -> Values:
         return self._low + self._high_before(steps + 1) - self._high_before(steps)
 
     def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
@@ -101,10 +164,13 @@ class Mixed(Schedule):
     def _low(self) -> int:
         return math.floor(self.bits)
 
-    def _high_before(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _high_before(self, steps: Integers) -> Integers:
         """Return the number of steps at the higher width among the first ``steps``."""
         parts = round((self.bits - self._low) * _PARTS)
         return (steps * parts + _PARTS // 2) // _PARTS
 
+    def short_name(self) -> ShortName:
+        return ShortName(f"{STATIC} {self.bits}")
+
     def __str__(self) -> str:
-        return f"static:{self.bits:.{DECIMALS}f}".rstrip("0")
+        return f"{STATIC}:{self.bits:.{DECIMALS}f}".rstrip("0")

@@ -1,38 +1,43 @@
-"""Schedules from functions ``(step, total) -> bits``."""
+"""Schedules from functions ``(step, total) -> bits``, or ``(step, total) -> strength``."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import pickle
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from random import Random
+from types import FunctionType
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
-from bitcycle._support.text import shown
-from bitcycle.schedules.base import Bits, Schedule, array_width, checked_bits
+from bitcycle._support.text import short_repr
+from bitcycle.schedules.base import Bits, Integers, Quantity, Values
+from bitcycle.schedules.grammar import Node
+from bitcycle.schedules.interface import Schedule
+from bitcycle.schedules.registry import Reader, register
 
 Function = Callable[[int, int], Bits]
+StrengthFunction = Callable[[int, int], float]
 
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, Callable[[int, int], Any]] = {}
 """The user's functions by name. A spec refers to a function by its name and never imports anything."""
 
-MOST_LETTERS = 100
-"""The most letters of a function's name that its name in specs has."""
+MAX_NAME = 100
+"""The most letters of a function's name."""
+
+CALL = "call"
 
 
+@register
 @dataclass(frozen=True)
 class Custom(Schedule):
-    """A user's function, named in specs as ``call:name``. Functions of the same name have the same content.
+    """A user's function, named in specs as ``call:name``.
 
     Args:
         name: The name in specs.
-        function: Returns the bits, or ``None`` for full precision, at ``(step, total)``.
+        function: Returns the bits, or ``None`` for full precision, at ``(step, total)``; or the strength.
+        quantity: Bits or strength.
 
     Example:
         >>> def gentle(step, total):
@@ -43,50 +48,72 @@ class Custom(Schedule):
     """
 
     name: str
-    function: Function = field(repr=False, compare=False)
+    function: Callable[[int, int], Any] = field(repr=False, compare=False)
+    quantity: Quantity = Quantity.BITS
+
+    quantities = (Quantity.BITS, Quantity.STRENGTH)
 
     @classmethod
-    def of(cls, function: Function) -> Custom:
+    def of(
+        cls,
+        function: Callable[[int, int], Any],
+        name: str | None = None,
+        quantity: Quantity = Quantity.BITS,
+    ) -> Custom:
         """Return the schedule of a function and make it known to specs.
 
-        The schedule has the function's name. A digest of the function's content is added if that is not a proper name
-        (a lambda, a partial), or if another function already has it.
-
         Args:
-            function: The function ``(step, total) -> bits``.
-
-        Returns:
-            The schedule.
-        """
-        name = str(getattr(function, "__name__", type(function).__name__))
-        proper = name.isidentifier() and len(name) <= MOST_LETTERS
-        if not proper or isinstance(function, functools.partial) or _differ(FUNCTIONS.get(name), function):
-            letters = re.sub(r"\W", "", name)[:MOST_LETTERS]
-            name = f"{letters}_{_digest(function)}"
-        FUNCTIONS[name] = function
-        return cls(name, function)
-
-    @classmethod
-    def named(cls, name: str) -> Custom:
-        """Return the schedule of a function that is already known.
-
-        Args:
-            name: The name that ``str`` of its schedule shows after ``call:``.
-
-        Returns:
-            The schedule.
+            function: The function ``(step, total) -> value``.
+            name: Its name in specs: letters, digits and underscores; by default the function's own name.
+            quantity: What it returns.
 
         Raises:
-            ValueError: If no function of that name is known.
+            ValueError: If the function has no name that a spec can hold, or another function has that name.
         """
-        if name not in FUNCTIONS:
-            hint = nearest(name, FUNCTIONS, "no function is known yet" if not FUNCTIONS else "")
-            function = name if name.isidentifier() and len(name) <= MOST_LETTERS else "..."
-            raise ValueError(f"unknown function {shown(name)}: call bc.schedule({function}) once first; {hint}")
-        return cls(name, FUNCTIONS[name])
+        chosen = name if name is not None else getattr(function, "__name__", None)
+        if not (isinstance(chosen, str) and chosen.isidentifier() and len(chosen) <= MAX_NAME):
+            raise ValueError(
+                f"a function needs a name of letters, digits and _ in specs, got {short_repr(chosen)}: "
+                'give one, as in bc.schedule(function, name="warm")'
+            )
+        known = FUNCTIONS.setdefault(chosen, function)
+        if not _are_same(known, function):
+            raise ValueError(
+                f"another function is already named {short_repr(chosen)}: "
+                f'give this one its own name, as in bc.schedule(function, name="{chosen}_2")'
+            )
+        return cls(chosen, function, quantity)
 
-    def widths(self, steps: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-        return np.array([self._width(int(step), total) for step in steps], dtype=np.int64)
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return (CALL,)
+
+    @classmethod
+    def parse(cls, node: Node, reader: Reader) -> Schedule:
+        if len(node.arguments) != 1:
+            raise ValueError(f"{short_repr(node.text)}: call takes the name of a function, as in call:warm")
+        [name] = node.texts()
+        if name not in FUNCTIONS:
+            hint = nearest(name, FUNCTIONS, "" if FUNCTIONS else "no function is known yet")
+            function = name if name.isidentifier() and len(name) <= MAX_NAME else "..."
+            raise ValueError(f"unknown function {short_repr(name)}: call bc.schedule({function}) once first; {hint}")
+        return cls(name, FUNCTIONS[name], reader.quantity)
+
+    @classmethod
+    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
+        seed = rng.randrange(8)  # of few functions, so that few are registered
+        levels = [quantity.random(Random(3 * seed + i)) for i in range(3)]
+        name = f"random_{quantity.value}_{seed}"
+        return cls.of(FUNCTIONS.get(name, lambda step, total: levels[3 * step // total]), name, quantity)
+
+    def values(self, steps: Integers, total: int) -> Values:
+        return np.array([self._value(int(step), total) for step in steps], self.quantity.dtype)
+
+    def _value(self, step: int, total: int) -> Any:
+        value = self.function(step, total)
+        return self.quantity.encode(
+            self.quantity.validate(value, f"the value of {self.name} at step {step} of {total}")
+        )
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         histogram = self.histogram(total)
@@ -95,72 +122,22 @@ class Custom(Schedule):
             ascending.append(None)
         return ascending[0], ascending[-1]
 
-    def _width(self, step: int, total: int) -> int:
-        what = f"the value of {self.name} at step {step} of {total}"
-        return array_width(checked_bits(self.function(step, total), what))
-
     def __str__(self) -> str:
-        return f"call:{self.name}"
+        return f"{CALL}:{self.name}"
 
 
-def _differ(one: Function | None, other: Function) -> bool:
-    """Return whether two functions differ in content; a notebook may define the same function again."""
-    return one is not None and one is not other and _digest(one) != _digest(other)
+def _are_same(one: object, other: object) -> bool:
+    """Return whether two functions are the same: one object or method, or one definition that was executed twice.
 
-
-def _digest(function: object) -> str:
-    return hashlib.sha256(repr(_content(function, ())).encode()).hexdigest()[:12]
-
-
-def _content(value: object, inside: tuple[object, ...]) -> object:
-    """Return what a function computes with, as something with a complete ``repr``: its code, its defaults, and the
-    variables of its closure, of its module and of the object it is a method of.
-
-    ``inside`` are the values that this one was found in. One that contains itself ends there, and functions of other
-    modules are taken by their name.
+    A notebook executes a definition again with its cell. A closure can make one definition several functions.
     """
-    if any(value is outer for outer in inside):
-        return "itself"
-    path = (*inside, value)
-    match value:
-        case None | bool() | int() | float() | complex() | str() | bytes():
-            return value
-        case list() | tuple():
-            return [_content(each, path) for each in value]
-        case dict():
-            return [(_content(name, path), _content(each, path)) for name, each in value.items()]
-        case CodeType():
-            return (value.co_code, value.co_names, [_content(constant, path) for constant in value.co_consts])
-        case functools.partial():
-            return [_content(each, path) for each in (value.func, value.args, value.keywords)]
-        case MethodType():
-            return [_content(each, path) for each in (value.__func__, value.__self__)]
-        case FunctionType():
-            first = next((each for each in path if isinstance(each, FunctionType)), value)
-            if value.__module__ != first.__module__:
-                return (value.__module__, value.__qualname__)
-            used = {name: value.__globals__[name] for name in sorted(_names(value.__code__) & value.__globals__.keys())}
-            cells = [_content_of_cell(cell, path) for cell in value.__closure__ or ()]
-            parts = (value.__code__, value.__defaults__, value.__kwdefaults__, used)
-            return [*(_content(each, path) for each in parts), cells]
-        case ModuleType() | type():
-            return value.__name__
-    if callable(value) and hasattr(value, "__dict__"):
-        return (type(value).__qualname__, _content(type(value).__call__, path), _content(vars(value), path))
-    try:
-        return pickle.dumps(value)  # only compared, never loaded
-    except Exception:  # whatever it is, it is then known by its address at least
-        return repr(value)
-
-
-def _content_of_cell(cell: CellType, path: tuple[object, ...]) -> object:
-    try:
-        return _content(cell.cell_contents, path)
-    except ValueError:  # a variable that has no value yet
-        return "empty"
-
-
-def _names(code: CodeType) -> set[str]:
-    """Return the names that a function's code, and functions that are defined in it, may look up in its module."""
-    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*inner)
+    if one is other or one == other:
+        return True
+    if not (isinstance(one, FunctionType) and isinstance(other, FunctionType)):
+        return False
+    plain = one.__closure__ is None and other.__closure__ is None
+    return plain and (one.__code__, one.__defaults__, one.__kwdefaults__) == (
+        other.__code__,
+        other.__defaults__,
+        other.__kwdefaults__,
+    )

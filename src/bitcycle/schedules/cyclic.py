@@ -4,26 +4,37 @@ With ``k`` the cycle of a step and ``z`` the position in it, from integer arithm
 
     k = (step * cycles) // total        z = ((step * cycles) % total) / total
 
-a shape turns the profile ``g`` into ``f(k, z)``, and ``bits = rint(q_min + (q_max - q_min) * f)``, half to even.
+a shape turns the profile ``g`` into ``f(k, z)``, and ``bits = rint(q_min + (q_max - q_min) * f)``, half to even. A
+strength is not rounded: ``strength = low + (high - low) * f``.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
-from bitcycle.schedules.base import BLOCK, MOST_BITS, MOST_CYCLES, Bits, Schedule, positive
-from bitcycle.schedules.profiles import Profile
+from bitcycle._support.text import short_repr
+from bitcycle.schedules.base import MAX_CYCLES, Bits, Floats, Integers, Quantity, Values, validate_positive
+from bitcycle.schedules.grammar import (
+    Node,
+    parse_bit_range,
+    parse_float,
+    parse_int,
+    parse_settings,
+    parse_strength_range,
+)
+from bitcycle.schedules.interface import Schedule, ShortName
+from bitcycle.schedules.profiles import PROFILES, Profile, defaults
+from bitcycle.schedules.registry import Reader, register
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
@@ -95,9 +106,8 @@ TEN: dict[str, tuple[str, str]] = {
 
 _NAME_OF = {parts: name for name, parts in TEN.items()}
 
-_GUARD = 1e-10  # far above the errors of float arithmetic, relative to q_max; far below the change over one step
 
-
+@register
 @dataclass(frozen=True)
 class Cyclic(Schedule):
     """A profile between q_min and q_max, repeated or triangular, or a single fall.
@@ -105,9 +115,10 @@ class Cyclic(Schedule):
     Args:
         profile: The growth curve.
         shape: A name of :data:`SHAPES`.
-        q_min: Lowest width.
-        q_max: Highest width.
+        q_min: Lowest width, or lowest strength.
+        q_max: Highest width, or highest strength.
         cycles: Number of cycles over the whole run: even for triangular shapes, 1 for a fall.
+        quantity: Bits or strength.
 
     Raises:
         ValueError: If the shape is unknown, q_min is above q_max, or the number of cycles does not fit the shape.
@@ -120,105 +131,115 @@ class Cyclic(Schedule):
 
     profile: Profile
     shape: str
-    q_min: int
-    q_max: int
+    q_min: int | float
+    q_max: int | float
     cycles: int = 8
+    quantity: Quantity = Quantity.BITS
+
+    quantities = (Quantity.BITS, Quantity.STRENGTH)
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
             raise ValueError(f"unknown shape {self.shape!r}; {nearest(self.shape, SHAPES)}")
-        object.__setattr__(self, "q_min", positive(self.q_min, "q_min", MOST_BITS))
-        object.__setattr__(self, "q_max", positive(self.q_max, "q_max", MOST_BITS))
-        object.__setattr__(self, "cycles", positive(self.cycles, "cycles", MOST_CYCLES))
-        if self.q_min > self.q_max:
-            raise ValueError(
-                f"q_min {self.q_min} is above q_max {self.q_max}: give the smaller first, "
-                f"as in bits=({self.q_max}, {self.q_min})"
-            )
+        low, high = self.quantity.validate_limits(self.q_min, self.q_max)
+        object.__setattr__(self, "q_min", low)
+        object.__setattr__(self, "q_max", high)
+        object.__setattr__(self, "cycles", validate_positive(self.cycles, "cycles", MAX_CYCLES))
         rising = SHAPES[self.shape].rising
         if rising is Rising.ODD and self.cycles % 2:
             raise ValueError(
-                f"a triangular schedule needs an even number of cycles, got {self.cycles}: it would end at q_min. "
+                f"a triangular schedule needs an even number of cycles, got {self.cycles}: it would end at {low}. "
                 f"Use {self.cycles + 1} cycles, or "
-                f"'{self.profile.name}-fall:{self.q_min}-{self.q_max}' for a single fall over the whole run"
+                f"'{self.profile.name}-fall:{low}-{high}' for a single fall over the whole run"
             )
         if rising is Rising.NONE and self.cycles != 1:
             raise ValueError(f"a single fall has 1 cycle, got {self.cycles}; for several use a triangular schedule")
 
-    def widths(self, steps: Integers, total: int) -> Integers:
-        return np.rint(self._unrounded(steps, total)).astype(np.int64)
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return *TEN, *(f"{profile}-{shape}" for profile in PROFILES for shape in (*SHAPES, *SHORT_SHAPES))
+
+    @classmethod
+    def reads(cls, name: str, quantity: Quantity) -> bool:
+        profile, _, shape = name.partition("-")
+        return name in TEN or (profile in PROFILES and (shape in SHAPES or shape in SHORT_SHAPES))
+
+    @classmethod
+    def parse(cls, node: Node, reader: Reader) -> Schedule:
+        profile, shape = TEN[node.name] if node.name in TEN else node.name.split("-", 1)
+        fields, bits = node.texts(), reader.quantity is Quantity.BITS
+        if fields and "=" not in fields[0]:
+            low, high = (parse_bit_range if bits else parse_strength_range)(fields.pop(0), node.text)
+        else:
+            low, high = reader.open_limits(node.name)
+        settings = parse_settings(fields, node.text)
+        if shape.startswith(("rise", "fall")):
+            if "cycles" in settings:
+                raise ValueError(f"{short_repr(node.text)}: a single rise or fall has no cycles to set")
+            cycles = 1
+        elif "cycles" in settings:
+            cycles = parse_int(settings.pop("cycles"), "cycles")
+        else:
+            cycles = reader.open_cycles()
+        known = ("cycles", *defaults(profile))
+        for key in settings:
+            if key not in known:
+                raise ValueError(
+                    f"{short_repr(node.text)}: profile {profile} has no parameter {short_repr(key)}; "
+                    f"{nearest(key, known)}"
+                )
+        parameters = {key: parse_float(value, key) for key, value in settings.items()}
+        shape = SHORT_SHAPES.get(shape, shape)
+        return cls(Profile.of(profile, **parameters), shape, low, high, cycles, reader.quantity)
+
+    @classmethod
+    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
+        shape = rng.choice(list(SHAPES))
+        cycles = 1 if SHAPES[shape].rising is Rising.NONE else 2 * rng.choice((1, 2, 4, 10, rng.randint(1, 1000)))
+        values = [value for value in (quantity.random(rng), quantity.random(rng)) if value is not None] or [8]
+        return cls(Profile.random(rng), shape, min(values), max(values), cycles, quantity)
+
+    def values(self, steps: Integers, total: int) -> Values:
+        f = SHAPES[self.shape](self.profile, self.cycles, steps, total)
+        return self.quantity.fit(self.q_min + (self.q_max - self.q_min) * f, self.q_min, self.q_max)
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        return self.q_min, self.q_max
+        return self.q_min, self.q_max  # type: ignore[return-value]  # asked of bits alone
 
     def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        """Count the steps at each width; bisection finds the steps at which the width changes.
+        """Count the steps at each width: those of one period, as often as it fits, and those of the rest.
 
-        Cycles are counted in blocks, so that the memory does not grow with their number. With ``above[i]`` the number
-        of steps at more than ``q_min + i`` bits, the number of steps at a width is the difference of two neighbours.
+        After ``total / gcd(cycles, total)`` steps the position ``z`` is the same again. A triangular schedule needs
+        twice as many steps if an odd number of cycles is then over.
         """
-        changes = self.q_max - self.q_min
-        if not self.profile.monotone or 2 * self.cycles * changes * total.bit_length() >= stop - start:
-            return super().count_widths(start, stop, total)
-        counts: Counter[int] = Counter()
-        cycles_at_once = max(1, BLOCK // max(1, changes))
-        while start < stop:
-            next_cycle = start * self.cycles // total + cycles_at_once
-            end = min(stop, -(-next_cycle * total // self.cycles))
-            above = self._steps_above(start, end, total)
-            if above is None:
-                counts.update(super().count_widths(start, end, total))
-            else:
-                numbers = [more - fewer for more, fewer in pairwise([end - start, *above, 0])]
-                counts.update({self.q_min + i: n for i, n in enumerate(numbers)})
-            start = end
+        common = math.gcd(self.cycles, total)
+        period = total // common
+        if SHAPES[self.shape].rising is Rising.ODD and self.cycles // common % 2:
+            period *= 2
+        periods, rest = divmod(max(0, stop - start), period)
+        counts = super().count_widths(start, start + rest, total)
+        if periods:
+            one = super().count_widths(start, start + period, total)
+            counts.update({width: periods * n for width, n in one.items()})
         return counts
 
-    def _steps_above(self, start: int, stop: int, total: int) -> list[int] | None:
-        """Count the steps at more than q_min, q_min + 1, ... q_max - 1 bits.
-
-        Two widths meet at ``q + 1/2``. Within a cycle the unrounded values are monotone up to the errors of float
-        arithmetic, so a step whose value is further from that boundary than a guard is on the side on which bisection
-        puts it. The few steps within the guard are evaluated; the result is None if they are too many for that.
-        """
-        first, last = (step * self.cycles // total for step in (start, stop - 1))
-        cycle, index = np.divmod(np.arange((last - first + 1) * (self.q_max - self.q_min)), self.q_max - self.q_min)
-        cycle += first
-        begin = np.maximum(-(-cycle * total // self.cycles), start)
-        end = np.minimum(-(-(cycle + 1) * total // self.cycles), stop)
-        rising = SHAPES[self.shape].rises(cycle)
-        boundary = self.q_min + index + 0.5
-        guard = _GUARD * self.q_max
-
-        def first_position(level: Floats) -> Integers:
-            """Return the first position of a cycle with at least the level, counted in the direction of growth."""
-            low, high = np.zeros_like(begin), end - begin
-            while (searching := low < high).any():
-                middle = (low + high) // 2
-                steps = np.where(rising, begin + middle, end - 1 - middle)
-                reached = self._unrounded(steps, total) >= level
-                high = np.where(searching & reached, middle, high)
-                low = np.where(searching & ~reached, middle + 1, low)
-            return low
-
-        near, above = first_position(boundary - guard), first_position(boundary + guard)
-        close = above - near
-        if close.sum() > BLOCK:
-            return None
-        counts = np.bincount(index, end - begin - above).astype(np.int64)
-        pair = np.repeat(np.arange(len(close)), close)
-        position = near[pair] + np.arange(len(pair)) - np.repeat(np.cumsum(close) - close, close)
-        steps = np.where(rising[pair], begin[pair] + position, end[pair] - 1 - position)
-        np.add.at(counts, index[pair], self.widths(steps, total) > boundary[pair])
-        return counts.tolist()
-
-    def _unrounded(self, steps: Integers, total: int) -> Floats:
-        f = SHAPES[self.shape](self.profile, self.cycles, steps, total)
-        return self.q_min + (self.q_max - self.q_min) * f
+    def short_name(self) -> ShortName:
+        return ShortName(
+            str(self).partition(":")[0],
+            f"{self.q_min}-{self.q_max}",
+            "" if SHAPES[self.shape].rising is Rising.NONE else f"n={self.cycles}",
+            tuple(f"{key}={value:g}" for key, value in self.profile.changed().items()),
+        )
 
     def __str__(self) -> str:
-        name = _NAME_OF.get((self.profile.name, self.shape), f"{self.profile.name}-{self.shape}")
-        spec = f"{name}:{self.q_min}-{self.q_max}"
-        if SHAPES[self.shape].rising is not Rising.NONE:
-            spec += f":cycles={self.cycles}"
-        return spec + "".join(f":{key}={value!r}" for key, value in self.profile.changed().items())
+        single = SHAPES[self.shape].rising is Rising.NONE
+        if self.quantity is Quantity.BITS:
+            name = _NAME_OF.get((self.profile.name, self.shape), f"{self.profile.name}-{self.shape}")
+            limits = f":{self.q_min}-{self.q_max}"
+        else:
+            rise = self.shape == "repeated" and self.cycles == 1
+            single |= rise
+            name = f"{self.profile.name}-{'rise' if rise else self.shape}"
+            limits = "" if (self.q_min, self.q_max) == (0, 1) else f":{self.q_min!r}-{self.q_max!r}"
+        cycles = "" if single else f":cycles={self.cycles}"
+        return name + limits + cycles + "".join(f":{key}={value!r}" for key, value in self.profile.changed().items())

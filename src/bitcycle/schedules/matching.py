@@ -19,15 +19,17 @@ from collections.abc import Callable
 from enum import StrEnum
 from itertools import combinations_with_replacement
 
-from bitcycle._support.text import shown
-from bitcycle.schedules.base import Bits, Schedule, positive, step_cost, width_of
+from bitcycle._support.text import short_repr
+from bitcycle.schedules.base import Bits, validate_positive
 from bitcycle.schedules.combinators import Deficit, Window
 from bitcycle.schedules.constant import DECIMALS, Constant, Mixed
+from bitcycle.schedules.interface import Schedule
+from bitcycle.schedules.operands import OperandSchedules
 
 TOLERANCE = 1e-3
 """The largest relative difference of cost between a schedule and its control."""
 
-BETWEEN = 3
+MAX_BETWEEN = 3
 """The most steps at widths between q_min and q_max."""
 
 CostOf = Callable[[Schedule], float]
@@ -74,14 +76,15 @@ def match(
         >>> [str(match(schedule("CR:3-8"), control, 64_000)) for control in ("mixed", "low-high")]
         ['static:5.615117', 'deficit(3@0..33371, static:8)']
     """
-    total = positive(total, "total")
-    kind = _control_named(control)
+    total = validate_positive(total, "total")
+    kind = _validate_control(control)
     q_min, q_max = reference.limits(total)
     if q_min is None or q_max is None or q_min == q_max:
         raise ValueError(
-            f"{shown(str(reference))} does not move between two widths, so it has no control at equal cost"
+            f"{short_repr(str(reference))} does not move between two widths, so it has no control at equal cost"
         )
-    price = cost or _step_costs(total, q_max if backward_bits == "max" else backward_bits)
+    gradients = q_max if backward_bits == "max" else backward_bits
+    price = cost or (lambda s: OperandSchedules.of(s, gradients).cost(total))
     target = price(reference)
     if kind is Control.MIXED:
         found = _solved_mixture(q_min, q_max, target, price)
@@ -89,7 +92,7 @@ def match(
         found = _solved_window(kind, q_min, q_max, total, target, price)
     if abs(price(found) / target - 1) > TOLERANCE:
         raise ValueError(
-            f"no control of the kind {kind} costs as much as {shown(str(reference))} in {total} steps, "
+            f"no control of the kind {kind} costs as much as {short_repr(str(reference))} in {total} steps, "
             f"to {100 * TOLERANCE:g} %: use more steps"
         )
     return found
@@ -101,8 +104,8 @@ def _solved_mixture(q_min: int, q_max: int, target: float, price: CostOf) -> Sch
     def static(parts: int) -> Schedule:
         return Constant(parts // scale) if parts % scale == 0 else Mixed(parts / scale)
 
-    dearer = _first(q_min * scale, q_max * scale, lambda parts: price(static(parts)) >= target)
-    candidates = [static(parts) for parts in (dearer - 1, dearer) if q_min * scale <= parts]
+    first_costlier = _first(q_min * scale, q_max * scale, lambda parts: price(static(parts)) >= target)
+    candidates = [static(parts) for parts in (first_costlier - 1, first_costlier) if q_min * scale <= parts]
     return _closest(candidates, target, price)
 
 
@@ -120,7 +123,7 @@ def _solved_window(kind: Control, q_min: int, q_max: int, total: int, target: fl
 
     longest = _first(1, total + 1, lambda low: low > total or price(with_window(low)) < target) - 1
     low = max(0, longest - 1)  # one step less at q_min leaves more ways to fill up the cost
-    fillings = combinations_with_replacement(range(q_min, q_max + 1), min(BETWEEN, total - low))
+    fillings = combinations_with_replacement(range(q_min, q_max + 1), min(MAX_BETWEEN, total - low))
     return _closest([with_window(low, widths) for widths in fillings], target, price)
 
 
@@ -133,15 +136,9 @@ def _closest(candidates: list[Schedule], target: float, price: CostOf) -> Schedu
     return min(candidates, key=lambda each: abs(price(each) - target))
 
 
-def _step_costs(total: int, backward_bits: Bits | str) -> CostOf:
-    assert not isinstance(backward_bits, str)
-    backward = width_of(backward_bits)
-    return lambda s: sum(n * step_cost(width_of(bits), backward) for bits, n in s.histogram(total).items())
-
-
-def _control_named(name: Control | str) -> Control:
+def _validate_control(name: Control | str) -> Control:
     try:
         return Control(name)
     except ValueError:
         known = ", ".join(Control)
-        raise ValueError(f"unknown control {shown(name)}: it must be one of {known}") from None
+        raise ValueError(f"unknown control {short_repr(name)}: it must be one of {known}") from None

@@ -169,14 +169,14 @@ def draw_schedules(rows: Sequence[ScheduleSummary], total: int, path: Path) -> N
         ValueError: If the path ends in neither ``.png`` nor ``.svg``.
     """
     checked(path)
-    known = [tracks(row.moves, total) for row in rows]
+    known = [tracks(row.operands, total) for row in rows]
     scale = scale_of(known)
     drawn = []
     for group, words, class_ in GROUPS:
         for row, some in zip(rows, known, strict=True):
             if row.group == group:
                 saving = f"{words}: {100 * row.saving:.1f} %" if group else words
-                captions = [(row.moves.label, saving)]
+                captions = [(row.operands.label, saving)]
                 if len(some) > 1:
                     captions = [
                         (f"{each.name} ({saving})" if each is some[0] else each.name, each.spec) for each in some

@@ -10,21 +10,20 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
-from bitcycle._support.text import shown
+from bitcycle._support.text import short_repr
 
 GrowthCurve = Callable[..., NDArray[np.float64]]
 F = TypeVar("F", bound=Callable[..., object])
 
 PROFILES: dict[str, GrowthCurve] = {}
 """The registered curves by name."""
-
-_MONOTONE: set[str] = set()  # names of the profiles that are declared never to fall
 
 _TOLERANCE = 1e-9
 
@@ -65,14 +64,14 @@ class Profile:
             (('rate', 5.0),)
         """
         if name not in PROFILES:
-            raise ValueError(f"unknown profile {shown(name)}; {nearest(name, PROFILES)}")
+            raise ValueError(f"unknown profile {short_repr(name)}; {nearest(name, PROFILES)}")
         known = defaults(name)
         for key, value in parameters.items():
             if key not in known:
                 expected = f"expected {', '.join(known)}" if known else "it has no parameters"
-                raise ValueError(f"profile {name} has no parameter {shown(key)}; {expected}")
+                raise ValueError(f"profile {name} has no parameter {short_repr(key)}; {expected}")
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
-                raise ValueError(f"{key} of profile {name} must be a finite number, got {shown(value)}")
+                raise ValueError(f"{key} of profile {name} must be a finite number, got {short_repr(value)}")
         # -0.0 becomes 0.0, so that equal profiles have equal specs
         complete = {key: float(parameters.get(key, default)) + 0.0 for key, default in known.items()}
         profile = cls(name, tuple(complete.items()))
@@ -83,10 +82,12 @@ class Profile:
         """Return g(z), element by element."""
         return PROFILES[self.name](z, **dict(self.parameters))
 
-    @property
-    def monotone(self) -> bool:
-        """Whether the curve is declared never to fall."""
-        return self.name in _MONOTONE
+    @classmethod
+    def random(cls, rng: Random) -> Profile:
+        """Return a random profile, for tests: any registered one with its defaults, or one with other parameters."""
+        other = {"exponential": {"rate": rng.uniform(3.5, 50)}, "rex": {"constant": rng.uniform(0, 0.99)}}
+        name = rng.choice(list(PROFILES))
+        return cls.of(name, **(other.get(name, {}) if rng.random() < 0.5 else {}))
 
     def changed(self) -> dict[str, float]:
         """Return the parameters that differ from their defaults, which a spec has to name."""
@@ -94,7 +95,7 @@ class Profile:
         return {key: value for key, value in self.parameters if value != known[key]}
 
 
-def profile(name: str, *, monotone: bool = False) -> Callable[[F], F]:
+def profile(name: str) -> Callable[[F], F]:
     """Register a growth curve, as a decorator. It is then available in specs in every shape.
 
     A growth curve takes an array ``z`` of values in [0, 1] and returns an array of the same shape, with g(0) = 0 and
@@ -102,8 +103,6 @@ def profile(name: str, *, monotone: bool = False) -> Callable[[F], F]:
 
     Args:
         name: The name in specs: one word of letters, digits and underscores.
-        monotone: Declare that the curve never falls. Steps are then counted by bisection, so the saving over a billion
-            steps takes milliseconds; otherwise every step is evaluated.
 
     Returns:
         A decorator that returns the function unchanged.
@@ -113,7 +112,7 @@ def profile(name: str, *, monotone: bool = False) -> Callable[[F], F]:
 
     Example:
         >>> from bitcycle.schedules import schedule
-        >>> @profile("power", monotone=True)
+        >>> @profile("power")
         ... def power(z, exponent=2.0):
         ...     return z**exponent
         >>> schedule("power-repeated:3-8:cycles=1")(500, 1000)
@@ -122,27 +121,20 @@ def profile(name: str, *, monotone: bool = False) -> Callable[[F], F]:
         'power-fall-h:3-8:exponent=3.0'
     """
     if not name.isidentifier():
-        raise ValueError(f"the name of a profile must be one word of letters, digits and _, got {shown(name)}")
+        raise ValueError(f"the name of a profile must be one word of letters, digits and _, got {short_repr(name)}")
 
     def register(curve: F) -> F:
-        before = PROFILES.get(name), name in _MONOTONE
-        _set(name, curve, monotone)  # type: ignore[arg-type]
+        before = dict(PROFILES)
+        PROFILES[name] = curve  # type: ignore[assignment]
         try:
             Profile.of(name)
         except Exception:
-            _set(name, *before)
+            PROFILES.clear()
+            PROFILES.update(before)
             raise
         return curve
 
     return register
-
-
-def _set(name: str, curve: GrowthCurve | None, monotone: bool) -> None:
-    if curve is None:
-        del PROFILES[name]
-    else:
-        PROFILES[name] = curve
-    (_MONOTONE.add if monotone else _MONOTONE.discard)(name)
 
 
 def defaults(name: str) -> dict[str, float]:
@@ -169,29 +161,27 @@ def _check_curve(profile: Profile) -> None:
         raise ValueError(f"{label} leaves [0, 1]: a growth curve starts at g(0) = 0 and stays between 0 and 1")
     if abs(values[0]) > _TOLERANCE or values[-1] <= values[0]:
         raise ValueError(f"{label} does not grow from 0: g(0) = {values[0]:g}, g(1) = {values[-1]:g}")
-    if profile.monotone and np.diff(values).min() < -_TOLERANCE:
-        raise ValueError(f"{label} falls, although it is registered with monotone=True")
 
 
-@profile("cosine", monotone=True)
+@profile("cosine")
 def cosine(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """g(z) = (1 - cos(pi z)) / 2, with mean 0.5."""
     return (1 - np.cos(np.pi * z)) / 2
 
 
-@profile("linear", monotone=True)
+@profile("linear")
 def linear(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """g(z) = z, with mean 0.5."""
     return z
 
 
-@profile("exponential", monotone=True)
+@profile("exponential")
 def exponential(z: NDArray[np.float64], rate: float = 4.0) -> NDArray[np.float64]:
     """g(z) = 1 - exp(-rate z). At the default rate the mean is 0.755 and g(1) = 0.98."""
     return 1 - np.exp(-rate * z)
 
 
-@profile("rex", monotone=True)
+@profile("rex")
 def rex(z: NDArray[np.float64], constant: float = 0.9) -> NDArray[np.float64]:
     """g(z) = 1 - u / ((1 - c) + c u) with u = 1 - z.
 

@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic import integer_convolution
+from bitcycle.arithmetic import execution, integer_convolution
 from bitcycle.arithmetic.execution import Means, Reason
 from bitcycle.conversion.sites import sites
-from tests.arithmetic.execution.executions import (
+from tests.kernels.layouts import DEFAULTS, default
+from tests.support.executions import (
     NEEDS_INTEGERS,
     TENSOR,
     assert_agree,
@@ -22,7 +23,6 @@ from tests.arithmetic.execution.executions import (
     run,
     seeded,
 )
-from tests.kernels.layouts import DEFAULTS, default
 
 pytestmark = NEEDS_INTEGERS
 
@@ -78,7 +78,7 @@ def test_the_defaults_of_torch_do_not_matter(name, execute, value):
     grad_output = torch.randn_like(layer(x))
 
     def step():
-        for cached in (integer_convolution._taps, integer_convolution._ones_and_zeros):
+        for cached in (integer_convolution._taps, execution._ones_and_zeros):
             cached.cache_clear()
         converted = bc.quantize(copy.deepcopy(layer), execute=execute)
         bc.set_bits(converted, forward=4, backward=8)
@@ -223,3 +223,21 @@ def test_stochastic_gradients_repeat_and_follow_the_step(name):
 
     assert torch.equal(gradient(3), gradient(3))
     assert not torch.equal(gradient(3), gradient(4))
+
+
+@pytest.mark.slow
+@every_layer
+@pytest.mark.parametrize("fold", [False, True])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_graph_computes_what_eager_simulation_does(name, fold):
+    """With the same noise, in integer execution too: a compiled graph is simulated."""
+    layer, x = built(name)
+    recipe = bc.Recipe(fold_scales=fold)
+    expected, _ = executed(layer, (x,), recipe, 4, 5, "simulated")
+    for execute in ("simulated", "integer"):
+        converted = bc.quantize(copy.deepcopy(layer), recipe, execute=execute)
+        bc.set_bits(converted, forward=4, backward=5)
+        torch._dynamo.reset()
+        compiled = torch.compile(converted, backend="aot_eager", fullgraph=True)
+        outputs, gradients = run(compiled, (x,))
+        assert_close([*outputs, *gradients], expected)

@@ -13,7 +13,7 @@ from bitcycle.arithmetic import execution, integer_convolution, integer_linear
 from bitcycle.arithmetic.execution import Execution, Means, Reason
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels import native
-from tests.arithmetic.execution.executions import (
+from tests.support.executions import (
     NEEDS_INTEGERS,
     TENSOR,
     WHOLE,

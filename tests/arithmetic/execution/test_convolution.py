@@ -13,7 +13,8 @@ from bitcycle.arithmetic.operands import Operand
 from bitcycle.arithmetic.products import ConvolutionProduct
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels.images import Windows
-from tests.arithmetic.execution.executions import (
+from tests.kernels.layouts import in_layout
+from tests.support.executions import (
     NEEDS_INTEGERS,
     TENSOR,
     VALUES,
@@ -26,7 +27,6 @@ from tests.arithmetic.execution.executions import (
     seeded,
     widths,
 )
-from tests.kernels.layouts import in_layout
 
 pytestmark = NEEDS_INTEGERS
 

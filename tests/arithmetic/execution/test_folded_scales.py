@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import bitcycle as bc
-from tests.arithmetic.execution.executions import (
+from tests.nn.reference import grid
+from tests.support.executions import (
     NEEDS_INTEGERS,
     TENSOR,
     assert_close,
@@ -16,7 +17,6 @@ from tests.arithmetic.execution.executions import (
     run,
     seeded,
 )
-from tests.nn.reference import grid
 
 pytestmark = NEEDS_INTEGERS
 
@@ -86,6 +86,7 @@ def test_folded_scales_are_those_of_the_formula(name, execute, bits):
     assert_close([got.detach(), x.grad, layer.weight.grad], [t.float() for t in (out, grad_x, grad_w)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDED)
 @pytest.mark.parametrize("execute", ["simulated", "integer"])
 def test_folded_scales_are_right_in_the_mean(name, execute):

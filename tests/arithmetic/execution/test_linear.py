@@ -14,7 +14,8 @@ import bitcycle as bc
 from bitcycle.arithmetic import integer_convolution, integer_linear
 from bitcycle.arithmetic.execution import Means, Reason
 from bitcycle.conversion.sites import sites
-from tests.arithmetic.execution.executions import (
+from tests.kernels.layouts import in_layout
+from tests.support.executions import (
     NEEDS_INTEGERS,
     TENSOR,
     VALUES,
@@ -30,7 +31,6 @@ from tests.arithmetic.execution.executions import (
     seeded,
     widths,
 )
-from tests.kernels.layouts import in_layout
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -2,10 +2,8 @@
 
 import pytest
 
-from bitcycle.advice import verdicts
-from bitcycle.advice.rules import CHEAPER, LARGE_BEATS, MEDIUM_BEATS, PAPER
-
-CLAIMS = [*PAPER, CHEAPER, MEDIUM_BEATS, LARGE_BEATS]
+from bitcycle.lab.advice import verdicts
+from bitcycle.lab.advice.rules import RULES
 
 
 @pytest.fixture
@@ -14,7 +12,7 @@ def judged(monkeypatch):
 
     def replace_verdicts(mark="", claims=(), task="image"):
         domains = [{"domain": "d", "task": task, "bits": [3, 8], "mark": mark}]
-        made_up = {id: {"text": id, "domains": domains if id in claims else []} for id in CLAIMS}
+        made_up = {id: {"text": id, "domains": domains if id in claims else []} for id in RULES}
         monkeypatch.setattr(verdicts, "_read", lambda: made_up)
 
     return replace_verdicts

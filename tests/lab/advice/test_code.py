@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.advice import advise
+from bitcycle.lab.advice import advise
 
 
 def test_the_three_lines_run():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bitcycle.advice import advise
+from bitcycle.lab.advice import advise
 from bitcycle.schedules import schedule
 
 SPANS = st.tuples(st.integers(1, 9), st.integers(1, 4)).map(lambda pair: (pair[0], pair[0] + pair[1]))
@@ -19,7 +19,7 @@ def saving(s, advice):
 def check(advice, steps):
     assert schedule(advice.spec) == advice.schedule
     assert advice.saving == pytest.approx(saving(advice.schedule, advice))
-    assert all(": " in reason and reason.endswith((".", ".)")) for reason in advice.reasons)
+    assert all(reason.source and reason.rule for reason in advice.reasons)
     assert advice.spec in str(advice)
     if advice.cheaper is not None:
         assert advice.cheaper.saving > advice.saving
@@ -62,7 +62,7 @@ def test_a_budget_is_met_within_a_point_or_refused_with_the_nearest(save, span, 
 def test_without_a_q_min_every_budget_up_to_that_of_two_bits_is_met(save, domain):
     advice = advise(save=save, domain=domain)
     assert save <= advice.saving <= save + 0.01
-    warned = any(reason.startswith("warning: q_min") for reason in advice.reasons)
+    warned = any(reason.source == "warning" for reason in advice.reasons)
     assert warned == (advice.schedule.limits(64_000)[0] < advise(domain=domain).schedule.q_min)
 
 
@@ -73,4 +73,4 @@ def test_in_a_short_training_a_budget_is_still_a_minimum(save, steps):
     advice = advise(save=save, q_min=3, steps=steps)
     assert advice.saving >= save
     overshoots = advice.saving > save + 0.01
-    assert overshoots == any("no schedule comes closer to the budget" in reason for reason in advice.reasons)
+    assert overshoots == any("no schedule comes closer to the budget" in reason.rule for reason in advice.reasons)

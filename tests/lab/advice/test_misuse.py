@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bitcycle.advice import advise
+from bitcycle.lab.advice import advise
 
 
 @pytest.mark.parametrize(

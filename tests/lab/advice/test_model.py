@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.advice import Evidence, Settings, advise
+from bitcycle.lab.advice import RunRecord, TrainingSettings, advise
 
 
 def model():
@@ -26,9 +26,9 @@ def test_the_saving_is_that_of_the_model():
 
 
 def test_the_saving_of_runs_with_settings_of_their_own():
-    settings = Settings(6, activations="static:8", grid="mx")
+    settings = TrainingSettings(6, activations="static:8", grid="mx")
     runs = [
-        Evidence(spec, seed, 0.9 + 0.001 * seed, cost, settings)
+        RunRecord(spec, seed, 0.9 + 0.001 * seed, cost, settings)
         for spec, cost in (("static:8", 100.0), ("CR:3-8", 60.0))
         for seed in range(5)
     ]

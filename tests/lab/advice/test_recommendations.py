@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bitcycle.advice import advise
+from bitcycle.lab.advice import advise
 from bitcycle.schedules import schedule
 
 DOMAINS = ["image", "detection", "graph", "language", "entailment"]
@@ -12,7 +12,7 @@ ANY_DOMAIN = pytest.mark.parametrize("domain", [None, *DOMAINS])
 
 
 def said(advice, *words):
-    return any(all(word in reason for word in words) for reason in advice.reasons)
+    return any(all(word in str(reason) for word in words) for reason in advice.reasons)
 
 
 @ANY_DOMAIN
@@ -20,7 +20,7 @@ def said(advice, *words):
 def test_the_goal_decides_the_group(goal, group, domain):
     advice = advise(goal, domain)
     assert advice.schedule.group(64_000) == group
-    assert said(advice, "paper, ", f"{group} group")
+    assert said(advice, "paper: ", f"{group} group")
 
 
 def test_graph_networks_tolerate_the_large_group():
@@ -42,8 +42,7 @@ def test_where_the_large_group_may_hurt_it_is_delayed(domain):
 def test_no_long_low_precision_at_the_start(goal, domain, fine_tuning):
     advice = advise(goal, domain, fine_tuning=fine_tuning)
     assert advice.schedule(0, 64_000) == 8
-    assert said(advice, "a long period of low precision at the start")
-    assert said(advice, "delay(0.1, ...)")
+    assert said(advice, "no long period of low precision at the start")
 
 
 def test_the_lowest_cost_has_a_delay_on_the_side_of_quality():

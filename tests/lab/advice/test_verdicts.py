@@ -5,27 +5,25 @@ from importlib.resources import files
 
 import pytest
 
-from bitcycle.advice import advise
-from bitcycle.advice.rules import CHEAPER, DOMAINS, GOALS, LARGE_BEATS, MEDIUM_BEATS, PAPER, told
-from bitcycle.advice.verdicts import FILE, verdict
+from bitcycle.lab.advice import advise
+from bitcycle.lab.advice.rules import CHEAPER_STATIC, DOMAINS, GOALS, LARGE_MIXTURE, MEDIUM_MIXTURE, RULES, cite
+from bitcycle.lab.advice.verdicts import FILE, verdict
 from bitcycle.schedules import Constant, Mixed, schedule
 
 EVERY_QUESTION = [(goal, domain, tuning) for goal in GOALS for domain in (None, *DOMAINS) for tuning in (False, True)]
 
 
 def test_every_claim_that_advice_quotes_is_in_the_file():
-    assert {*PAPER, CHEAPER, MEDIUM_BEATS, LARGE_BEATS} <= json.loads(
-        (files("bitcycle.advice") / FILE).read_text(encoding="utf-8")
-    ).keys()
+    assert RULES.keys() <= json.loads((files("bitcycle.lab.advice") / FILE).read_text(encoding="utf-8")).keys()
 
 
 @pytest.mark.parametrize("question", EVERY_QUESTION)
 def test_nothing_of_the_paper_is_said_without_the_evidence(question):
     goal, domain, fine_tuning = question
     reasons = advise(goal, domain, fine_tuning=fine_tuning).reasons
-    known = {told(claim, domain) for claim in PAPER}
-    assert all(reason in known for reason in reasons if reason.startswith("paper"))
-    assert any(reason.startswith("paper") for reason in reasons)
+    known = {cite(claim, domain) for claim in RULES}
+    assert all(reason in known or reason.rule.startswith("q_min is") for reason in reasons if reason.source == "paper")
+    assert any(reason.verdict for reason in reasons if reason.source == "paper")
 
 
 def groups_with_cycles(advice):
@@ -39,8 +37,8 @@ def test_no_recommendation_is_contradicted_by_the_evidence(question):
     goal, domain, fine_tuning = question
     advice = advise(goal, domain, fine_tuning=fine_tuning)
     groups = groups_with_cycles(advice)
-    assert "medium" not in groups or not verdict(CHEAPER, domain).is_contradicted
-    assert "large" not in groups or not verdict(LARGE_BEATS, domain).is_contradicted
+    assert "medium" not in groups or not verdict(CHEAPER_STATIC, domain).is_contradicted
+    assert "large" not in groups or not verdict(LARGE_MIXTURE, domain).is_contradicted
     if verdict("small-matches-static", domain).is_contradicted:
         assert goal != "quality" or advice.spec == "static:8"
 
@@ -49,34 +47,34 @@ def test_no_recommendation_is_contradicted_by_the_evidence(question):
 @pytest.mark.parametrize("domain", [None, *DOMAINS])
 def test_no_budget_is_met_by_cycles_that_a_mixture_matches(save, domain):
     advice = advise(save=save, domain=domain, q_min=3)
-    if all(verdict(claim, domain).is_contradicted for claim in (MEDIUM_BEATS, LARGE_BEATS)):
+    if all(verdict(claim, domain).is_contradicted for claim in (MEDIUM_MIXTURE, LARGE_MIXTURE)):
         assert isinstance(advice.schedule, Mixed)
-    assert sum("a constant mixture of two widths" in reason for reason in advice.reasons) >= 2
+    assert sum("a mixture of two widths of equal cost" in reason.rule for reason in advice.reasons) == 2
 
 
 def test_a_cheaper_static_width_that_is_as_good_is_recommended(judged):
-    judged("contradicted", [CHEAPER])
+    judged("contradicted", [CHEAPER_STATIC])
     advice = advise("balance", "image")
     assert advice.spec == "static:5"
     assert advice.saving == pytest.approx(1 - (5 * 5 + 2 * 5 * 8) / (3 * 8 * 8))
     assert advice.better.spec == "ETH:3-8:cycles=8"  # CT costs more and is shown not to be better
-    assert any("contradicted on 1 of 1 domain (d)" in reason for reason in advice.reasons)
-    assert not any("cycles are consistently good" in reason for reason in advice.reasons)
-    judged("supported", [CHEAPER])
+    assert any(reason.verdict == "contradicted on 1 of 1 domain (d)" for reason in advice.reasons)
+    assert not any(reason.rule == "8 cycles" for reason in advice.reasons)
+    judged("supported", [CHEAPER_STATIC])
     assert advise("balance", "image").spec == "CT:3-8:cycles=8"
 
 
 def test_where_no_static_width_is_in_between_a_mixture_is(judged):
-    judged("contradicted", [CHEAPER])
+    judged("contradicted", [CHEAPER_STATIC])
     assert advise("balance", "image", q_min=7).spec == "CT:7-8:cycles=8"
-    judged("contradicted", [CHEAPER, MEDIUM_BEATS])
+    judged("contradicted", [CHEAPER_STATIC, MEDIUM_MIXTURE])
     advice = advise("balance", "image", q_min=7)
     assert advice.spec == "static:7.5"
     assert advice.saving == pytest.approx(schedule("CT:7-8").saving(64_000), abs=1e-3)
 
 
 def test_the_lowest_cost_is_a_mixture_where_cycles_do_not_beat_it(judged):
-    judged("contradicted", [LARGE_BEATS])
+    judged("contradicted", [LARGE_MIXTURE])
     advice = advise("cost", "image")
     assert isinstance(advice.schedule, Mixed)
     assert advice.saving == pytest.approx(schedule("RTH:3-8").saving(64_000), abs=1e-3)
@@ -96,9 +94,11 @@ def test_a_delay_is_not_recommended_where_it_is_shown_not_to_help(judged):
     assert advise("cost", "image").spec.startswith("RTH")
 
 
-def test_a_reason_quotes_the_claim_that_was_tested():
-    reason = told("small-matches-static", None)
-    assert verdict("small-matches-static").claim.removesuffix(".") in reason
+def test_a_rule_is_cited_with_the_verdict_on_its_claim(judged):
+    judged("supported", ["small-matches-static"])
+    assert cite("small-matches-static", "image").verdict == "supported on 1 of 1 domain (d)"
+    assert cite("small-matches-static", None).verdict == "supported on 1 of 1 domain"
+    assert cite("high-start", None).verdict == "not tested yet"
 
 
 def test_the_large_group_is_delayed_where_it_is_shown_to_hurt(judged):
@@ -109,8 +109,8 @@ def test_the_large_group_is_delayed_where_it_is_shown_to_hurt(judged):
 
 
 def test_a_domain_that_was_tested_counts_before_the_others(judged):
-    judged("contradicted", [CHEAPER], task="image")
-    assert verdict(CHEAPER, "image").contradicted == ("d",)
-    assert verdict(CHEAPER, "graph") == verdict(CHEAPER)  # not tested: all others count
-    assert verdict("high-start").finding == "not tested yet"
+    judged("contradicted", [CHEAPER_STATIC], task="image")
+    assert verdict(CHEAPER_STATIC, "image").contradicted == ("d",)
+    assert verdict(CHEAPER_STATIC, "graph") == verdict(CHEAPER_STATIC)  # not tested: all others count
+    assert verdict("high-start").describe() == "not tested yet"
     assert not verdict("high-start").is_supported

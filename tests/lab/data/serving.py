@@ -7,14 +7,10 @@ import threading
 
 
 class LocalServer:
-    """Serves `files` (name: content); `cut` names files of which half is sent, with the length of the whole.
-
-    `unstated` leaves out the length, `encoding` states one for the content, and `sent` is the bytes that were taken.
-    """
+    """Serves `files` (name: content); `cut` names files of which only half is sent."""
 
     def __init__(self):
         self.files, self.cut, self.asked = {}, set(), []
-        self.unstated, self.encoding, self.sent = False, "", 0
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -26,18 +22,10 @@ class LocalServer:
                     return
                 content = outer.files[name]
                 self.send_response(200)
-                if not outer.unstated:
-                    self.send_header("Content-Length", str(len(content)))
-                if outer.encoding:
-                    self.send_header("Content-Encoding", outer.encoding)
+                self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                content = content[: len(content) // 2] if name in outer.cut else content
-                for start in range(0, len(content), 1 << 16):
-                    try:
-                        self.wfile.write(content[start : start + (1 << 16)])
-                    except OSError:  # whoever asked has heard enough
-                        break
-                    outer.sent += 1 << 16
+                with contextlib.suppress(OSError):  # the client has closed the connection
+                    self.wfile.write(content[: len(content) // 2] if name in outer.cut else content)
 
             def log_message(self, *arguments):
                 pass

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from bitcycle.experiments.data.files import DataError
-from bitcycle.experiments.data.sentence_pairs import Pair, read_pairs
-from tests.experiments.data.official import official
+from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.sentence_pairs import Pair, read_pairs
+from tests.lab.data.official import official
 
 THREE = ("entailment", "neutral", "contradiction")
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.experiments.data import fingerprints
-from bitcycle.experiments.data.files import DataError
-from bitcycle.experiments.data.fingerprints import fingerprint
+from bitcycle.lab.data import fingerprints
+from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.fingerprints import fingerprint
 
 FILES = {"train/a.txt": "one", "train/b.txt": "two", "labels.csv": "a,1\nb,2\n"}
 
@@ -34,9 +34,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-@pytest.mark.parametrize("most_read", [10**9, 0], ids=["by content", "by times"])
-def test_a_change_is_noticed_and_another_place_is_not(tmp_path, monkeypatch, change, most_read):
-    monkeypatch.setattr(fingerprints, "MOST_READ", most_read)
+@pytest.mark.parametrize("max_bytes", [10**9, 0], ids=["by content", "by times"])
+def test_a_change_is_noticed_and_another_place_is_not(tmp_path, monkeypatch, change, max_bytes):
+    monkeypatch.setattr(fingerprints, "MAX_CONTENT_BYTES", max_bytes)
     folder = make(tmp_path / "data")
     before = fingerprint(str(folder))
     moved = shutil.copytree(folder, tmp_path / "elsewhere" / "copy")  # keeps the times

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.experiments.data.graph_batches import Adjacency, distinct_below, random_part, step_generator
-from bitcycle.experiments.data.graphs import digits_graph, undirected
-from bitcycle.experiments.models.graph_networks import GAT, SAGE
+from bitcycle.lab.data.graph_batches import Adjacency, distinct_below, random_part, step_generator
+from bitcycle.lab.data.graphs import digits_graph, undirected
+from bitcycle.lab.models.graph_networks import GAT, SAGE
 
 
 @st.composite
@@ -121,6 +121,7 @@ def test_every_choice_is_equally_likely():
 # What it is for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [SAGE, GAT])
 def test_with_all_neighbours_a_sample_says_what_the_whole_graph_says(network):
     torch.manual_seed(0)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, IterableDataset, WeightedRandomSampler
 
-from bitcycle.experiments.data.loader_batches import LoaderBatches
+from bitcycle.lab.data.loader_batches import LoaderBatches
 
 
 class Augmented(Dataset):

@@ -9,7 +9,7 @@ from scipy.sparse import hstack
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from bitcycle.experiments.data.natural_logic import (
+from bitcycle.lab.data.natural_logic import (
     CONTRADICTION,
     ENTAILMENT,
     NEUTRAL,
@@ -73,6 +73,7 @@ def label_by_models(premise, hypothesis):
     return {(True,): ENTAILMENT, (False,): CONTRADICTION}.get(tuple(outcomes), NEUTRAL)
 
 
+@pytest.mark.slow
 def test_labels_are_those_of_all_models():
     rng = random.Random(0)
     seen = Counter()

@@ -1,7 +1,6 @@
 """The catalogue of official data, and the way of a data set from a server into the cache."""
 
 import dataclasses
-import gzip
 import hashlib
 import io
 import json
@@ -11,16 +10,16 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from bitcycle.experiments.data import budgets
-from bitcycle.experiments.data.detection import DetectionData
-from bitcycle.experiments.data.files import DataError
-from bitcycle.experiments.data.graph_files import read_graph
-from bitcycle.experiments.data.image_files import read_images
-from bitcycle.experiments.data.official import (
+from bitcycle.lab.data.detection import DetectionData
+from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.graph_files import read_graph
+from bitcycle.lab.data.image_files import read_images
+from bitcycle.lab.data.official import (
     OFFICIAL,
     Official,
     RemoteFile,
@@ -29,15 +28,16 @@ from bitcycle.experiments.data.official import (
     fetching,
     find_official,
     official_named,
+    unpacking,
 )
-from bitcycle.experiments.data.official.fetching import DownloadError
-from bitcycle.experiments.data.sentence_pairs import read_pairs
-from bitcycle.experiments.data.text import read_words
-from bitcycle.experiments.data.voc import read_voc
-from bitcycle.experiments.tasks import TASKS
-from tests.experiments.data.official import official as real
-from tests.experiments.data.serving import closed_port, local_server
-from tests.experiments.data.tiny_sets import TINY, tar, zipped
+from bitcycle.lab.data.official.fetching import DownloadError
+from bitcycle.lab.data.sentence_pairs import read_pairs
+from bitcycle.lab.data.text import read_words
+from bitcycle.lab.data.voc import read_voc
+from bitcycle.lab.tasks import TASKS
+from tests.lab.data.official import official as real
+from tests.lab.data.serving import closed_port, local_server
+from tests.lab.data.tiny_sets import TINY, tar, zipped
 
 READERS = {
     "image": read_images,
@@ -80,7 +80,9 @@ def published_for(entry, files):
 
 
 def everything_in(folder):
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*")) if folder.exists() else []
+    if not folder.exists():
+        return []
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.name != ".lock")
 
 
 # The catalogue
@@ -165,6 +167,7 @@ def test_real_planetoid(name, nodes, server, cache):
     assert len(read_graph(find_official(name)).y) == nodes
 
 
+@pytest.mark.slow
 def test_real_batches_and_words(server, cache, monkeypatch):
     batches = real("cifar10") / "cifar-10-batches-py"
     words = {f"wikitext-2/wiki.{path.stem}.tokens": path.read_bytes() for path in real("wikitext-2").glob("*.txt")}
@@ -316,11 +319,11 @@ def tar_with(info):
         (member("/tmp/x"), "leads out of the folder"),
         (member("C:/x"), "leads out of the folder"),
         (member("..\\x"), "leads out of the folder"),
-        (member("link", tarfile.SYMTYPE, "/etc"), "is a link or a device"),
-        (member("link", tarfile.SYMTYPE, "folder/file"), "is a link or a device"),
-        (member("link", tarfile.LNKTYPE, "../../x"), "is a link or a device"),
-        (member("device", tarfile.CHRTYPE), "is a link or a device"),
-        (member("pipe", tarfile.FIFOTYPE), "is a link or a device"),
+        (member("link", tarfile.SYMTYPE, "/etc"), "is a link to an absolute path"),
+        (member("link", tarfile.SYMTYPE, "../x"), "outside the destination"),
+        (member("link", tarfile.LNKTYPE, "../../x"), "outside the destination"),
+        (member("device", tarfile.CHRTYPE), "is a special file"),
+        (member("pipe", tarfile.FIFOTYPE), "is a special file"),
     ],
 )
 def test_malicious_tar(info, told, server, cache, tmp_path):
@@ -342,19 +345,9 @@ def zip_with(name, mode=0):
     return packed.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("name", "mode", "told"),
-    [
-        ("../x", 0, "leads out of the folder"),
-        ("/tmp/x", 0, "leads out of the folder"),
-        ("a/../../x", 0, "leads out of the folder"),
-        ("c:\\x", 0, "leads out of the folder"),
-        ("link", stat.S_IFLNK | 0o777, "is a link or a device"),
-        ("device", stat.S_IFCHR | 0o777, "is a link or a device"),
-    ],
-)
-def test_malicious_zip(name, mode, told, server, cache, tmp_path):
-    content = zip_with(name, mode)
+@pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/../../x", "c:\\x"])
+def test_malicious_zip(name, server, cache, tmp_path):
+    content = zip_with(name)
     server.files = {"small.zip": content}
     cache.mkdir()
     for members in ("*", "folder/*"):
@@ -362,10 +355,17 @@ def test_malicious_zip(name, mode, told, server, cache, tmp_path):
             small(content, "small.zip", members=(members,)),
             cache,
             server.url,
-            f"small.zip: refused, .*{told}",
+            "small.zip: refused, .*leads out of the folder",
             DataError,
         )
     assert everything_in(tmp_path) == ["cache"]
+
+
+def test_a_link_in_a_zip_becomes_a_file(server, cache):
+    content = zip_with("link", stat.S_IFLNK | 0o777)
+    server.files = {"small.zip": content}
+    fetch(small(content, "small.zip"), cache, server.url)
+    assert not (cache / "small" / "link").is_symlink()
 
 
 def test_an_encrypted_zip(server, cache):
@@ -379,80 +379,23 @@ def test_an_encrypted_zip(server, cache):
 
 
 @pytest.mark.parametrize("name", ["small.tar.gz", "small.zip"])
-def test_bombs(name, server, cache, monkeypatch):
-    monkeypatch.setattr(budgets, "EXPANSION_ALLOWANCE", 100_000)
+def test_an_archive_that_unpacks_to_too_much(name, server, cache, monkeypatch):
+    monkeypatch.setattr(unpacking, "MAX_UNPACKED_BYTES", 2_000_000)
     files = {"folder/file": b"", "zeros": bytes(3_000_000)}
     content = zipped(files) if name.endswith("zip") else tar(files, "w:gz")
     server.files = {name: content}
     cache.mkdir()
-    fails(small(content, name), cache, server.url, "refused, it would unpack to more than 1[0-9][0-9] kB", DataError)
-    without = small(content, name, members=("folder/*",))
-    if name.endswith("zip"):
-        assert fetch(without, cache, server.url).new
-    else:  # what is skipped in a tar file is decompressed all the same
-        fails(without, cache, server.url, "refused, its content exceeds the limit of 1[0-9][0-9] kB", DataError)
-
-
-def empty_files(number, depth=1):
-    return {"folder/file": b"", **{"/".join(["d"] * (depth - 1) + [f"f{i}"]): b"" for i in range(number)}}
+    fails(small(content, name), cache, server.url, "refused, it would unpack to more than 2 MB", DataError)
+    assert fetch(small(content, name, members=("folder/*",)), cache, server.url).new
 
 
 @pytest.mark.parametrize("name", ["small.tar.gz", "small.zip"])
-@pytest.mark.parametrize(
-    ("files", "told"),
-    [
-        (empty_files(60_000), "refused, (it has more than 1,[0-9]{3} members|a header exceeds the limit)"),
-        (empty_files(1, depth=1000), "is in more than 20 folders"),
-        ({"folder/file": b"", "x" * 300: b""}, "has a name of more than 255 bytes"),
-    ],
-    ids=["members", "levels", "name"],
-)
-def test_absurd_archives(name, files, told, server, cache):
+def test_a_name_that_no_disk_can_hold(name, server, cache):
+    files = {"folder/file": b"", "x" * 300: b""}
     content = zipped(files) if name.endswith("zip") else tar(files, "w:gz")
     server.files = {name: content}
     cache.mkdir()
-    fails(small(content, name), cache, server.url, told, DataError)
-
-
-def test_a_member_that_occurs_twice(server, cache):
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name in ("folder/file", "folder/file"):
-            archive.addfile(tarfile.TarInfo(name))
-    server.files = {"small.tar": packed.getvalue()}
-    cache.mkdir()
-    fails(small(packed.getvalue(), "small.tar"), cache, server.url, "'folder/file' occurs twice", DataError)
-
-
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_zip_of_another_method(method, server, cache):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", method) as archive:
-        archive.writestr("folder/file", bytes(1000))
-    server.files = {"small.zip": packed.getvalue()}
-    cache.mkdir()
-    fails(small(packed.getvalue(), "small.zip"), cache, server.url, "is not compressed by deflate", DataError)
-
-
-@pytest.mark.parametrize("stated", [True, False], ids=["stated", "unstated"])
-@pytest.mark.parametrize("checksum", ["right", None], ids=["published", "unpublished"])
-def test_a_download_larger_than_stated(stated, checksum, server, cache):
-    content = tar({"folder/file": bytes(64_000_000)})
-    server.files = {"small.tar": content}
-    server.unstated = not stated
-    cache.mkdir()
-    entry = small(content, "small.tar", checksum)
-    entry = dataclasses.replace(entry, files=(dataclasses.replace(entry.files[0], size=10_000),))
-    fails(entry, cache, server.url, "small.tar: the file from .* exceeds the limit of 1.0 MB", DownloadError)
-    assert server.sent < 32_000_000  # what the buffers of the connection hold is sent in any case
-
-
-def test_a_download_that_is_compressed_on_its_way(server, cache):
-    content = tar({"folder/file": b"x"})
-    server.files = {"small.tar": gzip.compress(content)}
-    server.encoding = "gzip"
-    cache.mkdir()
-    fails(small(content, "small.tar"), cache, server.url, "sends small.tar compressed", DownloadError)
+    fails(small(content, name), cache, server.url, "is damaged or not an archive .*File name too long", DataError)
 
 
 @pytest.mark.parametrize(
@@ -509,7 +452,7 @@ def test_a_process_that_dies_while_unpacking(server, cache):
     server.files = TINY["cora"]()
     code = (
         "import os\n"
-        "from bitcycle.experiments.data.official import OFFICIAL, cache_folder, fetch, fetching\n"
+        "from bitcycle.lab.data.official import OFFICIAL, cache_folder, fetch, fetching\n"
         "unpack = fetching.unpack\n"
         "def dying(file, remote, folder):\n"
         "    unpack(file, remote, folder)\n"
@@ -526,32 +469,12 @@ def test_a_process_that_dies_while_unpacking(server, cache):
     assert len(server.asked) == asked
 
 
-def test_remnants_of_a_killed_process_are_removed_after_a_day(server, cache, monkeypatch):
-    content = tar({"folder/file": b"x"})
-    server.files = {"small.tar.gz": content}
-    remnant = cache / ".small.unfinished-1"
-    remnant.mkdir(parents=True)
-    entry = small(content)
-    fetch(entry, cache, server.url)
-    assert remnant.exists()
-    fetching.shutil.rmtree(cache / "small")
-    monkeypatch.setattr(fetching, "DAY", -1)
-    fetch(entry, cache, server.url)
-    assert not remnant.exists()
-
-
-def test_another_process_was_faster(server, cache, monkeypatch):
-    content = tar({"folder/file": b"x"})
-    server.files = {"small.tar.gz": content}
-
-    def meanwhile(file, remote, folder):
-        for place in (folder, cache / "small"):
-            (place / "folder").mkdir(parents=True)
-            (place / "folder/file").write_text("x")
-
-    monkeypatch.setattr(fetching, "unpack", meanwhile)
-    assert fetch(small(content), cache, server.url).new
-    assert everything_in(cache) == ["small", "small/folder", "small/folder/file"]
+def test_of_two_processes_one_downloads(server, cache):
+    server.files = TINY["cora"]()
+    with ThreadPoolExecutor() as pool:
+        fetched = list(pool.map(lambda _: fetch(OFFICIAL["cora"], cache, server.url).new, range(2)))
+    assert sorted(fetched) == [False, True]
+    assert len(server.asked) == len(server.files)
 
 
 # By name

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bitcycle.experiments.data.files import DataError
-from bitcycle.experiments.data.text import _paragraphs_by_split, python_reference, read_words
-from tests.experiments.data.official import official
+from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.text import _paragraphs_by_split, python_reference, read_words
+from tests.lab.data.official import official
 
 
 def parts(data):

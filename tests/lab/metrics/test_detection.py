@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitcycle._support.extras import MissingExtraError
-from bitcycle.experiments.data.detection import Target
-from bitcycle.experiments.metrics.detection import coco_map, voc_average_precisions, voc_map
-from bitcycle.experiments.models.boxes import Detections
+from bitcycle.lab.data.detection import Target
+from bitcycle.lab.metrics.detection import coco_map, voc_average_precisions, voc_map
+from bitcycle.lab.models.boxes import Detections
 
 A, B, C = (0, 0, 10, 10), (20, 0, 30, 10), (0, 20, 10, 30)
 FAR = (50, 50, 60, 60)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.experiments.data.detection import Target, collate
-from bitcycle.experiments.data.digit_scenes import digit_scenes
-from bitcycle.experiments.metrics.detection import voc_map
-from bitcycle.experiments.models.backbones import freeze_batch_norm, load_backbone
-from bitcycle.experiments.models.boxes import (
+from bitcycle.lab.data.detection import Target, collate
+from bitcycle.lab.data.digit_scenes import digit_scenes
+from bitcycle.lab.metrics.detection import voc_map
+from bitcycle.lab.models.backbones import freeze_batch_norm, load_backbone
+from bitcycle.lab.models.boxes import (
     BACKGROUND,
     IGNORED,
     Anchors,
@@ -28,8 +28,8 @@ from bitcycle.experiments.models.boxes import (
     suppress,
     suppress_by_class,
 )
-from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
-from bitcycle.experiments.models.retinanet import Outputs, RetinaNet, detect, focal_loss, retinanet_loss
+from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
+from bitcycle.lab.models.retinanet import Outputs, RetinaNet, detect, focal_loss, retinanet_loss
 
 
 @st.composite
@@ -432,6 +432,7 @@ def trained(data, steps, batch, rate, seed):
     return model.eval()
 
 
+@pytest.mark.slow
 def test_it_learns_to_find_digits():
     data = digit_scenes(train=4000, test=100)
     model = trained(data, steps=150, batch=12, rate=6e-3, seed=0)

@@ -7,30 +7,36 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle._study import format as fmt
-from bitcycle._study.deficits import ARMS, DeficitPart
-from bitcycle._study.report import write_report
-from bitcycle._study.report.curves import Curves
-from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_layout
-from bitcycle._study.report.deficit_section import Trainings, drawn_runs
-from bitcycle._study.report.glossary import DIAGNOSTICS
-from bitcycle._study.report.labels import experiments_of, places_of, point_lines, points_of
-from bitcycle._study.report.line_plot import value_scale
-from bitcycle._study.report.page import resource
-from bitcycle._study.report.style import ARM, SHADES
-from bitcycle._study.statistics.deficits import analyse_deficits
-from bitcycle._study.wording import details
 from bitcycle._support.charts.files import style as chart_style
-from bitcycle.experiments.result import Diagnostic
-from tests.study.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
-from tests.study.test_report import HOSTILE, page, read
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report import write_report
+from bitcycle.lab.report.curves import Curves
+from bitcycle.lab.report.deficit_plot import NARROW, WIDE, deficit_layout
+from bitcycle.lab.report.deficit_section import Trainings, drawn_conditions
+from bitcycle.lab.report.glossary import DIAGNOSTICS
+from bitcycle.lab.report.labels import experiments_of, places_of, point_lines, points_of
+from bitcycle.lab.report.line_plot import value_scale
+from bitcycle.lab.report.page import resource
+from bitcycle.lab.report.style import ARM, SHADES
+from bitcycle.lab.report.wording import details
+from bitcycle.lab.runs.result import Diagnostic
+from bitcycle.lab.statistics.deficits import analyse_deficits
+from bitcycle.lab.studies.deficits import ARMS, DeficitPart
+from tests.lab.report.test_report import HOSTILE, page, read
+from tests.lab.studies.examples import make_analysis, make_deficit_records, make_deficits, make_records, make_study
 
 PART = DeficitPart("image", (3, 8), 400, seeds=(0, 1, 2))
 LANGUAGE = DeficitPart("language", (5, 8), 200, seeds=(0, 1, 2))
 
 
 def change(**changes):
-    return dataclasses.replace(PART, **changes)
+    """Return the part with other values; those that it has no attribute for are fields of its runs."""
+    of_part = {name: changes.pop(name) for name in list(changes) if hasattr(PART, name)}
+    return dataclasses.replace(PART, **of_part, fields=changes)
+
+
+def is_measured(part):
+    return part.fields.get("diagnostics", True)
 
 
 def shown(analysis, records, **of_study):
@@ -128,7 +134,7 @@ def test_measurements_are_explained(reader):
 
 
 def trainings(analysis, records):
-    curves = Curves(records, drawn_runs(analysis))
+    curves = Curves(records, drawn_conditions(analysis))
     return Trainings(analysis, curves), curves
 
 
@@ -231,13 +237,13 @@ def test_plans_of_all_kinds(name, tmp_path):
     assert ("Start of the deficit" in found.texts) == bool(part.window)
     for arm in ARM.values():
         assert (arm.title in found.texts) == (arm.name in part.arms)
-    assert ("Diagnostics during training" in found.texts) == (part.diagnostics and experiment is not None)
+    assert ("Diagnostics during training" in found.texts) == (is_measured(part) and experiment is not None)
     if experiment:
         assert trainings(analysis, records)[0].experiment.name == experiment
     kinds = [
         *(["deficit-length"] if part.lengths else []),
         *(["deficit-position"] if part.window else []),
-        *(["measurements"] if part.diagnostics and experiment else []),
+        *(["measurements"] if is_measured(part) and experiment else []),
     ]
     names = {path.name for path in write_report(tmp_path, make_study(), [], records, [analysis])}
     pictures = {f"{kind}-image.{form}" for kind in kinds for form in ("png", "svg")}

@@ -7,18 +7,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import Role, Verdict
-from bitcycle._study.claims import HighStart
-from bitcycle._study.report import page as pages
-from bitcycle._study.report import section
-from bitcycle._study.report.labels import MOST_DRAWN, drawn_settings, places_of
-from bitcycle._study.report.page import resource
-from bitcycle._study.report.style import KINDS
-from bitcycle._study.wording import details, recommendations
 from bitcycle._support.charts.files import style as chart_style
-from bitcycle.experiments.run_config import RunConfig
-from tests.study.examples import SPECS, make_analysis, make_records, make_study
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report import page as pages
+from bitcycle.lab.report import section
+from bitcycle.lab.report.labels import MOST_DRAWN, drawn_settings, places_of
+from bitcycle.lab.report.page import resource
+from bitcycle.lab.report.style import KINDS
+from bitcycle.lab.report.wording import details, recommendations
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.statistics.analysis import Role, Verdict
+from bitcycle.lab.statistics.claims import HighStart
+from tests.lab.studies.examples import SPECS, make_analysis, make_records, make_study
 
 HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;\x00\u202e$\\frac{"
 VOID = {"meta", "link", "br"}
@@ -162,7 +162,9 @@ def hostile_study():
     settings = [
         dataclasses.replace(
             setting,
-            run=dataclasses.replace(run, schedule=setting.run.schedule + HOSTILE * (setting.label == "CR")),
+            condition=dataclasses.replace(
+                run, schedule=setting.condition.schedule + HOSTILE * (setting.label == "CR")
+            ).condition,
             label=HOSTILE + setting.label,
             group=HOSTILE,
         )
@@ -171,7 +173,7 @@ def hostile_study():
     pair = (HOSTILE, HOSTILE, dataclasses.replace(sound.equal_cost.pairs[0][2], outcome=HOSTILE))
     analysis = dataclasses.replace(
         sound,
-        question=records[0].question,
+        comparison_group=records[0].run.group,
         title=HOSTILE,
         metric=HOSTILE,
         baseline=HOSTILE,
@@ -257,7 +259,10 @@ def test_nothing_yet():
 def test_no_curves_and_unknown_schedules():
     records = [dataclasses.replace(record, curve=[]) for record in make_records()]
     analysis = make_analysis(records)
-    unknown = [dataclasses.replace(s, run=dataclasses.replace(s.run, schedule="call:mine")) for s in analysis.settings]
+    unknown = [
+        dataclasses.replace(s, condition=dataclasses.replace(s.condition, schedule="call:mine"))
+        for s in analysis.settings
+    ]
     text = page(make_study(), [dataclasses.replace(analysis, settings=unknown)], records)
     assert "contain no training curves" in text
     assert "None of the schedules is known here" in text
@@ -303,7 +308,7 @@ def test_drawings_hold_numbers_alone(text):
 
 
 def test_the_statistics_of_the_project_can_be_shown():
-    statistics = pytest.importorskip("bitcycle._study.statistics")
+    statistics = pytest.importorskip("bitcycle.lab.statistics")
     records = make_records(measured=True, diverged=SPECS[:1]) + make_records(task="language", metric="perplexity")
     analyses = statistics.analyse(records)
     reader = read(page(make_study(), analyses, records))

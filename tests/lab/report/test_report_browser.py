@@ -5,13 +5,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from bitcycle._study.report.labels import tip_lines
-from tests.study.examples import make_analysis, make_records, make_study
-from tests.study.test_report import hostile_study, page
+from bitcycle.lab.report.labels import tip_lines
+from tests.lab.report.test_report import hostile_study, page
+from tests.lab.studies.examples import make_analysis, make_records, make_study
 
 api = pytest.importorskip("playwright.sync_api", reason="the browser tests need the package playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium: apt-get install chromium"),
+]
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 

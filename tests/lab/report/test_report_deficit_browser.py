@@ -2,12 +2,11 @@
 
 import pytest
 
-from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.report.labels import experiments_of, point_lines
-from tests.study.examples import make_deficits, make_study
-from tests.study.test_deficit_report import hostile
-from tests.study.test_report import page
-from tests.study.test_report_browser import (
+from bitcycle.lab.report.labels import experiments_of, point_lines
+from bitcycle.lab.studies.deficits import DeficitPart
+from tests.lab.report.test_deficit_report import hostile
+from tests.lab.report.test_report import page
+from tests.lab.report.test_report_browser import (
     CHROMIUM,
     DESKTOP,
     PHONE,
@@ -18,8 +17,12 @@ from tests.study.test_report_browser import (
     opening,
     settled,
 )
+from tests.lab.studies.examples import make_deficits, make_study
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium: apt-get install chromium"),
+]
 
 HELD, RESTARTED, LONGER = "held", "restarted", "longer"
 

@@ -7,15 +7,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle._study import format as fmt
-from bitcycle._study.report import write_report
-from bitcycle._study.report.columns import deficits_csv
-from bitcycle._study.report.labels import places_of, points_of
-from bitcycle._study.report.page import sections_of
-from bitcycle._study.report.writing import summary
-from tests.study.examples import make_deficits, make_study
-from tests.study.test_deficit_report import PART, change, hostile
-from tests.study.test_report import HOSTILE
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report import write_report
+from bitcycle.lab.report.columns import deficits_csv
+from bitcycle.lab.report.labels import places_of, points_of
+from bitcycle.lab.report.page import sections_of
+from bitcycle.lab.report.writing import summary
+from tests.lab.report.test_deficit_report import PART, change, hostile
+from tests.lab.report.test_report import HOSTILE
+from tests.lab.studies.examples import make_deficits, make_study
 
 PIL_Image = pytest.importorskip("PIL.Image", reason="figures need the extra study")
 

@@ -1,11 +1,9 @@
 """The files of a report: summary, table, figures, and how they get to the disk."""
 
-import contextlib
 import csv
 import io
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +11,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle._study.report import write_report, writing
-from bitcycle._study.report.columns import settings_csv
-from bitcycle._study.report.page import sections_of
-from bitcycle._study.report.tables import fenced
-from bitcycle._study.report.writing import summary
-from tests.study.examples import make_analysis, make_records, make_study
-from tests.study.test_report import HOSTILE, hostile_study
+from bitcycle.lab.report import write_report, writing
+from bitcycle.lab.report.columns import settings_csv
+from bitcycle.lab.report.page import sections_of
+from bitcycle.lab.report.tables import fenced
+from bitcycle.lab.report.writing import summary
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.studies.deficits import DeficitPart
+from bitcycle.lab.studies.plan import Plan, StudyPart
+from bitcycle.lab.studies.store import Store
+from tests.lab.report.test_report import HOSTILE, hostile_study
+from tests.lab.studies.examples import make_analysis, make_records, make_study
 
 PIL_Image = pytest.importorskip("PIL.Image", reason="figures need the extra study")
 
@@ -174,20 +176,26 @@ def test_a_study_without_any_run(tmp_path):
 
 
 def test_the_page_needs_neither_torch_nor_the_converter():
-    code = "import sys, bitcycle._study.report; print({'torch', 'vl_convert'} & set(sys.modules))"
+    code = "import sys, bitcycle.lab.report; print({'torch', 'vl_convert'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-@pytest.mark.parametrize("study", ["tiny", "probe"])
-def test_a_report_needs_neither_torch_nor_the_code_of_the_task(tmp_path, study):
-    """From a store of version 0.1, with the task renamed to one that does not exist."""
-    path = tmp_path / "store.sqlite"
-    dump = (Path(__file__).parent / "store_version_1.sql").read_text("utf-8")
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(dump.replace("graph", "vanished"))
+@pytest.mark.parametrize(
+    "part",
+    [
+        StudyPart("vanished", ("CR", "static q_max"), bits=((3, 8),), cycles=(2,), seeds=(0, 1), steps=4),
+        DeficitPart("vanished", (3, 8), 4, lengths=(0.0, 1.0), window=0.0, seeds=(0, 1)),
+    ],
+)
+def test_a_report_needs_neither_torch_nor_the_code_of_the_task(tmp_path, part):
+    path, plan = tmp_path / "store.sqlite", Plan("study", (part,))
+    with Store(path) as store:
+        store.begin(plan.name, plan.purposes(), plan.as_toml(), "bitcycle study", plan.deficits)
+        for run in plan.runs():
+            store.write(RunResult(run, "accuracy", True, 0.5 + run.seed / 10, 0.5, 4, 10**9, 1.0))
     code = "import atexit, os, sys; atexit.register(lambda: 'torch' in sys.modules and os._exit(3))\n"
     code += "from bitcycle.cli import main; main()"
-    command = [sys.executable, "-c", code, "report", study, "--store", str(path), "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-c", code, "report", "study", "--store", str(path), "--out", str(tmp_path / "out")]
     subprocess.run(command, check=True, capture_output=True)
     text = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "vanished" in text

@@ -1,7 +1,6 @@
-"""Checkpoints: damage is found out, earlier versions go on, and those of unknown versions are refused."""
+"""Checkpoints: damage is found out, and those of other versions are refused."""
 
 import errno
-import io
 import os
 import random
 
@@ -10,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.experiments.checkpoints import (
+from bitcycle.lab.runs.checkpoints import (
     FORMAT,
     NAME,
     PREVIOUS,
@@ -19,58 +18,29 @@ from bitcycle.experiments.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.training import train
-from tests.experiments.test_training import KilledError, killed_after
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from tests.lab.runs.test_training import KilledError, killed_after
 
 RUN = RunConfig("graph", "CR:3-8:cycles=2", 40, test_weights="last", diagnostics=True, learning_rate="restart@10")
-OLD_NAMES = {"test_weights": "keep", "diagnostics": "measured", "learning_rate": "rate"}
 
 
-def rewritten(path, change):
-    """Change the content of a checkpoint; the file has no digest then, as in formats 1 and 2."""
-    content = torch.load(path, weights_only=True)
-    assert content["format"] == FORMAT == 3
-    content["format"] = 2
-    change(content)
-    torch.save(content, path)
+def rewritten(folder, change):
+    """Change the state in a checkpoint."""
+    content = torch.load(folder / NAME, weights_only=True)
+    change(content["state"])
+    save_checkpoint(folder, content["run"], content["state"])
 
 
-def as_version_1(path):
-    """Rewrite a checkpoint in the layout of version 0.1."""
-    rewritten(path, _to_version_1)
-
-
-def _to_version_1(content):
-    content["format"] = 1
-    content["run"] = {OLD_NAMES.get(name, name): value for name, value in content["run"].items()}
-    content["state"]["measurements"] = content["state"].pop("diagnostics")
-
-
-def test_a_run_resumes_from_a_checkpoint_of_version_1(tmp_path):
-    expected, expected_model = train(RUN)
-    with pytest.raises(KilledError):
-        train(RUN, tmp_path, killed_after(22), checkpoint_every=5)
-    as_version_1(tmp_path / NAME)
-    steps = []
-    result, model = train(RUN, tmp_path, lambda progress: steps.append(progress.step), checkpoint_every=5)
-    assert steps[0] == 21  # it did not start from scratch
-    assert (result.test, result.bitops, result.curve) == (expected.test, expected.bitops, expected.curve)
-    for key, value in model.state_dict().items():
-        assert torch.equal(value, expected_model.state_dict()[key]), key
-    assert torch.load(tmp_path / NAME, weights_only=True)["format"] == 3
-
-
-def test_another_run_does_not_take_over_a_checkpoint_of_version_1(tmp_path):
+def test_another_run_does_not_take_over_a_checkpoint(tmp_path):
     with pytest.raises(KilledError):
         train(RUN, tmp_path, killed_after(6), checkpoint_every=5)
-    as_version_1(tmp_path / NAME)
     other = RunConfig("graph", "CR:3-8:cycles=2", 40, test_weights="best", diagnostics=True, learning_rate="restart@10")
     with pytest.raises(ValueError, match="belongs to another run .test_weights 'last' instead of 'best'.: choose"):
         train(other, tmp_path)
 
 
-@pytest.mark.parametrize("content", [{"format": 4, "run": {}, "state": {}}, {"run": {}}, [1]])
+@pytest.mark.parametrize("content", [{"format": FORMAT - 1, "run": {}, "state": {}}, {"run": {}}, [1]])
 def test_unknown_formats_are_refused(content, tmp_path):
     torch.save(content, tmp_path / NAME)
     with pytest.raises(ValueError, match="was written by another version of bitcycle: move it away"):
@@ -132,8 +102,7 @@ def test_a_damaged_checkpoint_is_set_aside_for_the_previous_one(tmp_path, caplog
 
 
 def test_what_a_kill_leaves_is_removed(tmp_path):
-    for name in (UNFINISHED, f"{NAME}.12345"):  # earlier versions named it after their process
-        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / UNFINISHED).write_bytes(b"half")
     (tmp_path / f"{NAME}.mine").touch()
     assert load_checkpoint(tmp_path, SIMPLE) is None
     assert [path.name for path in tmp_path.iterdir()] == [f"{NAME}.mine"]
@@ -178,7 +147,7 @@ def test_odd_or_missing_entries_are_told_in_one_line(tmp_path, change):
     run = RunConfig("graph", "static:8", 10)
     with pytest.raises(KilledError):
         train(run, tmp_path, killed_after(6), checkpoint_every=5)
-    rewritten(tmp_path / NAME, lambda content: change(content["state"]))
+    rewritten(tmp_path, change)
     with pytest.raises(ValueError, match="does not fit this run: choose another folder") as told:
         train(run, tmp_path)
     assert "\n" not in str(told.value)
@@ -189,15 +158,14 @@ def test_a_checkpoint_sets_nothing_but_its_own_entries(tmp_path):
     expected, _ = train(run)
     with pytest.raises(KilledError):
         train(run, tmp_path, killed_after(6), checkpoint_every=5)
-    rewritten(tmp_path / NAME, lambda content: content["state"]["own"].update(task="x", parts={}, run=None, save=1))
+    rewritten(tmp_path, lambda state: state["own"].update(task="x", parts={}, run=None, save=1))
     assert train(run, tmp_path)[0].test == expected.test
 
 
-@pytest.mark.parametrize("content", [{"format": 2}, {"format": 2, "run": [], "state": {}}, {"format": 1, "run": {}}])
-def test_a_file_without_run_or_state_is_refused(tmp_path, content):
-    buffer = io.BytesIO()
-    torch.save(content, buffer)
-    (tmp_path / NAME).write_bytes(buffer.getvalue())
+@pytest.mark.parametrize(("run", "state"), [([], {}), ({}, None)])
+def test_a_file_without_run_or_state_is_refused(tmp_path, run, state):
+    save_checkpoint(tmp_path, run, state)
+    content = (tmp_path / NAME).read_bytes()
     with pytest.raises(ValueError, match="has no run or no state"):
         load_checkpoint(tmp_path, SIMPLE)
-    assert (tmp_path / NAME).read_bytes() == buffer.getvalue()
+    assert (tmp_path / NAME).read_bytes() == content

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.deployment import load_trained
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.training import train
+from bitcycle.conversion.sites import sites
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.runs.deployment import load_trained
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
 
 
 @pytest.mark.parametrize(
@@ -33,11 +34,10 @@ def test_a_loaded_run_is_what_was_tested(tmp_path, settings):
 def test_a_run_at_its_current_bits_is_validated_at_those_of_the_step(monkeypatch):
     """The bits of the step that has just been trained, not those of the next one."""
     seen = []
-    from bitcycle.experiments.tasks.graph import GraphTraining
+    from bitcycle.lab.tasks.graph import GraphTraining
 
     def evaluate(training, split, original=GraphTraining.evaluate):
-        site = next(module.bitcycle for module in training.model.modules() if hasattr(module, "bitcycle")).sites
-        seen.append(next(iter(site.values())).weight_bits)
+        seen.append(next(iter(sites(training.model).values())).weight_bits)
         return original(training, split)
 
     monkeypatch.setattr(GraphTraining, "evaluate", evaluate)

@@ -9,16 +9,17 @@ from torch import nn
 
 from bitcycle._cost import Meter
 from bitcycle.conversion.convert import quantize
-from bitcycle.experiments.diagnostics import Diagnostics
-from bitcycle.experiments.result import Diagnostic
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import TASKS, Training, task_named
-from bitcycle.experiments.training import train
+from bitcycle.lab.runs.diagnostics import Diagnostics
+from bitcycle.lab.runs.result import Diagnostic
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import TASKS, Training, task_named
 from bitcycle.scheduler import PrecisionScheduler
 
 SHORT = {"image": 12, "graph": 12, "language": 12, "entailment": 8, "detection": 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TASKS))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_measured_training_is_the_same_training(name, monkeypatch, tmp_path):

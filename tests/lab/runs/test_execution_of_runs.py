@@ -3,8 +3,8 @@
 import pytest
 
 from bitcycle.arithmetic import execution
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.training import train
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
 
 RUN = RunConfig("image", "static:4", steps=4, batch_size=16)
 

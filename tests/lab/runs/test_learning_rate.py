@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.experiments.learning_rate import LearningRatePolicy
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.training import train
+from bitcycle.lab.runs.learning_rate import LearningRatePolicy
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import task_named
 
 
 @given(st.data())

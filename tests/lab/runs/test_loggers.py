@@ -6,9 +6,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from bitcycle._support.extras import MissingExtraError
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.training import train
 from bitcycle.integrations.loggers import LoggedRun, open_loggers
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
 
 RUN = RunConfig("graph", "CR:3-8:cycles=2", 30)
 LOGGED = LoggedRun(RUN.name, "graph CR:3-8:cycles=2 seed 0", RUN.as_dict())

@@ -1,6 +1,5 @@
 """Code of the user: what belongs to it, how it is executed, and one line for everything that is wrong with it."""
 
-import linecache
 import sys
 import types
 
@@ -8,11 +7,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from bitcycle.experiments.notebook_code import code_of_class
-from bitcycle.experiments.tasks.own_tasks import load_code, run_identity
-from bitcycle.experiments.tasks.template import write_template
-from bitcycle.experiments.training import train
-from bitcycle.experiments.user_code import UserCodeError, read_code
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.runs.user_code import UserCodeError, code_of_class, read_code
+from bitcycle.lab.tasks.template import write_template
+from bitcycle.lab.tasks.user_tasks import load_code, run_identity
 from bitcycle.tasks import LoaderTask, RunConfig, task_named
 
 
@@ -36,7 +34,7 @@ def write(tmp_path, **files):
 
 
 HEADER = "from bitcycle.tasks import LoaderTask, Task\n"
-WHOLE = """
+COMPLETE = """
 class Mine(LoaderTask):
     def model(self, run): ...
     def loaders(self, run): ...
@@ -53,8 +51,8 @@ class Mine(LoaderTask):
         ("nowhere:Mine", "there is no module nowhere with Python source, here or among the installed packages"),
         ("no.where:Mine", "there is no module no.where: No module named 'no'"),
         ("torch._C:Mine", "there is no module torch._C with Python source, here or among the installed packages"),
-        ("whole.py:", "'whole.py:' must be FILE.py:NAME or package.module:NAME, as in my_task.py:MyTask"),
-        ("whole.py:Mien", "whole.py has no Mien; did you mean 'Mine'?"),
+        ("complete.py:", "'complete.py:' must be FILE.py:NAME or package.module:NAME, as in my_task.py:MyTask"),
+        ("complete.py:Mien", "complete.py has no Mien; did you mean 'Mine'?"),
         ("plain.py:Mine", "plain.py: Mine is not a task, a class derived from bitcycle.tasks.LoaderTask or Task"),
         ("plain.py:seven", "plain.py: seven is not a task, a class derived from bitcycle.tasks.LoaderTask or Task"),
         ("plain.py", "plain.py has no task: name a class of it, as in plain.py:MyTask"),
@@ -77,13 +75,13 @@ class Mine(LoaderTask):
 def test_what_is_wrong_is_one_line(tmp_path, reference, told):
     write(
         tmp_path,
-        whole=HEADER + WHOLE,
+        complete=HEADER + COMPLETE,
         plain="seven = 7\nclass Mine: ...\n",
-        two=HEADER + WHOLE + WHOLE.replace("Mine", "Other"),
+        two=HEADER + COMPLETE + COMPLETE.replace("Mine", "Other"),
         bare=HEADER + "class Mine(Task):\n    def prepare(self, run): ...\n",
         methods=HEADER + "class Mine(LoaderTask):\n    def loaders(self, run): ...\n",
-        clash=HEADER + WHOLE + "    name = 'image'\n",
-        score=HEADER + WHOLE + "    def score(self, model, batch): ...\n",
+        clash=HEADER + COMPLETE + "    name = 'image'\n",
+        score=HEADER + COMPLETE + "    def score(self, model, batch): ...\n",
         fails="import math\nimport nosuch\n",
         deep="import helper\n",
         helper="\n1 / 0\n",
@@ -102,8 +100,7 @@ def test_what_is_wrong_is_one_line(tmp_path, reference, told):
 def test_a_package_and_what_it_imports(tmp_path):
     write(
         tmp_path,
-        lab____init__="",
-        lab__tasks__digits=HEADER + "from ..layers import width\nfrom . import constants\n" + WHOLE,
+        lab__tasks__digits=HEADER + "from ..layers import width\nfrom . import constants\n" + COMPLETE,
         lab__tasks__constants="import lab.data.files\n",  # lab/tasks and lab/data have no __init__.py
         lab__layers="width = 8\ndef later():\n    import lab.inner\n",
         lab__inner="",
@@ -111,22 +108,26 @@ def test_a_package_and_what_it_imports(tmp_path):
         lab__unused="",
         other="",
     )
+    (tmp_path / "lab" / "__init__.py").touch()
     code = read_code("lab.tasks.digits:Mine")
-    names = ["lab", "lab.data", "lab.data.files", "lab.inner", "lab.layers", "lab.tasks", "lab.tasks.constants"]
-    assert [module.name for module in code.modules] == [*names, "lab.tasks.digits"]
+    imported = ["__init__", "data/files", "inner", "layers", "tasks/constants", "tasks/digits"]
+    assert sorted(code.files) == [f"lab/{name}.py" for name in imported]
     task = load_code(code)
     assert (task.name, task.__module__, len(task.source)) == ("Mine", "lab.tasks.digits", 16)
     assert sys.modules["lab.layers"].width == 8
-    elsewhere = tmp_path / "elsewhere"
-    (tmp_path / "lab").rename(elsewhere)  # the text is enough, and a module that is imported late is among it
-    for name in [*names, "lab.tasks.digits"]:
-        sys.modules.pop(name, None)
-    assert load_code(code).source == task.source
+    write(tmp_path, lab__layers="width = 9\n")
+    (tmp_path / "lab" / "inner.py").unlink()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lab"]:
+        del sys.modules[name]
+    assert load_code(code).source == task.source  # the text that was read is imported, not what the files have become
+    assert sys.modules["lab.layers"].width == 8
     sys.modules["lab.layers"].later()
 
 
-def test_edited_code_is_executed_anew_with_what_it_imports(tmp_path):
-    write(tmp_path, mine=HEADER + "from helper import number\n" + WHOLE + "    steps = number\n", helper="number = 5\n")
+def test_edited_code_is_imported_again_with_what_it_imports(tmp_path):
+    write(
+        tmp_path, mine=HEADER + "from helper import number\n" + COMPLETE + "    steps = number\n", helper="number = 5\n"
+    )
     first = task_named("mine.py:Mine")
     write(tmp_path, helper="number = 6\n")
     second = task_named("mine.py")
@@ -135,7 +136,7 @@ def test_edited_code_is_executed_anew_with_what_it_imports(tmp_path):
 
 
 def test_data_beside_the_file_is_found_from_everywhere(tmp_path, monkeypatch):
-    write(tmp_path, there__mine=HEADER + WHOLE + "    data = 'points.csv'\n")
+    write(tmp_path, there__mine=HEADER + COMPLETE + "    data = 'points.csv'\n")
     (tmp_path / "there" / "points.csv").write_text("1,2\n")
     (tmp_path / "other.csv").write_text("1,2\n")
     task = task_named("there/mine.py")
@@ -158,51 +159,19 @@ def test_the_template_is_a_task_that_learns(tmp_path):
     assert result.test > 0.7
 
 
-CELLS = (
-    "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n",
-    "HIDDEN = (8, 4)\nx = torch.zeros(3)  # the class has a local variable of this name\n",
-    "def layer(a, b):\n    return nn.Linear(a, b) if a else layer(b, a)\n",
-    "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-    "        self.a = layer(2, HIDDEN[0])\n\n"
-    "    @torch.no_grad()\n    def forward(self, x):\n        return F.relu(self.a(x))\n",
-    "from bitcycle.tasks import LoaderTask\n\nclass Mine(LoaderTask):\n    steps = HIDDEN[1]\n\n"
-    "    def model(self, run):\n        return Net()\n    def loaders(self, run):\n        x = 1\n        return x\n"
-    "    def loss(self, model, batch): ...\n",
-)
-
-
-def notebook(monkeypatch, *cells):
-    """Execute cells as a notebook does, and return its main module."""
-    main = types.ModuleType("__main__")
-    monkeypatch.setitem(sys.modules, "__main__", main)
-    for number, text in enumerate(cells):
-        name = f"<cell {number}>"
-        monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
-        exec(compile(text, name, "exec"), vars(main))
-    return main
-
-
 def test_a_class_of_a_notebook(monkeypatch):
-    code = code_of_class(notebook(monkeypatch, *CELLS).Mine)
-    task = load_code(code)
-    assert (task.steps, task().model(None).a.out_features) == (4, 8)
-    changed = [cell.replace("HIDDEN = (8, 4)", "HIDDEN = (9, 4)") for cell in CELLS]
-    assert code_of_class(notebook(monkeypatch, *changed).Mine).digest != code.digest
-    commented = [f"# a comment\n{cell}" for cell in CELLS]
-    assert code_of_class(notebook(monkeypatch, *commented).Mine).digest == code.digest
-
-
-def test_a_value_of_a_notebook_that_cannot_travel(monkeypatch):
-    cells = [*CELLS[:-1], CELLS[-1].replace("        x = 1\n", "")]
-    with pytest.raises(UserCodeError, match="the task uses x, a Tensor of the notebook, which cannot travel"):
-        code_of_class(notebook(monkeypatch, *cells).Mine)
+    main = types.ModuleType("__main__")  # as in a notebook, without a file
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    exec(HEADER + COMPLETE, vars(main))
+    with pytest.raises(UserCodeError, match="Mine is in no file .* begins with %%writefile my_task.py, and name it as"):
+        code_of_class(main.Mine)
 
 
 def test_a_class_inside_a_function():
     class Hidden(LoaderTask):
         pass
 
-    with pytest.raises(UserCodeError, match="Hidden must be defined at the top level of a file or notebook"):
+    with pytest.raises(UserCodeError, match="Hidden must be defined at the top level of a file"):
         code_of_class(Hidden)
 
 

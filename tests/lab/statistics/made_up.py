@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bitcycle._study.statistics import analyse
-from bitcycle._study.wording import details
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.report.wording import details
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.statistics import analyse
 from bitcycle.schedules import TEN, schedule
 
 STEPS = 160
@@ -17,8 +17,7 @@ def record(spec, seed, quality, bitops=None, higher_is_better=True, **of_run):
     """A finished run; its cost is the paper's ``q^2 + 2 q b`` unless given, the gradients on 8 bits."""
     run = RunConfig("graph", spec, of_run.pop("steps", STEPS), seed, **of_run)
     if bitops is None:
-        widths = schedule(spec).all_widths(run.steps)
-        widths = np.where(widths == 0, 32, widths)
+        widths = np.array([32 if bits is None else bits for bits in schedule(spec).over(run.steps)])
         bitops = int((widths * widths + 2 * widths * 8).sum())
     metric = "accuracy" if higher_is_better else "perplexity"
     return RunResult(run, metric, higher_is_better, quality, quality, run.steps, bitops, 2.0)

@@ -5,7 +5,13 @@ import math
 import random
 from statistics import fmean, stdev
 
-from bitcycle._study.analysis import (
+import numpy as np
+
+from bitcycle._support.judging import non_inferiority
+from bitcycle.lab.report import StudyInfo
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.statistics.analysis import (
     Analysis,
     Comparison,
     Correlation,
@@ -19,13 +25,9 @@ from bitcycle._study.analysis import (
     Setting,
     Verdict,
 )
-from bitcycle._study.claims import HighStart, QualityFollowsCost, SchedulesAgainstBaseline
-from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.report import StudyInfo
-from bitcycle._study.statistics.deficits import analyse_deficits
-from bitcycle.advice.non_inferiority import non_inferiority
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.statistics.claims import HighStart, QualityFollowsCost, SchedulesAgainstBaseline
+from bitcycle.lab.statistics.deficits import analyse_deficits
+from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.schedules import TEN, schedule
 
 STEPS = 4000
@@ -101,7 +103,7 @@ def make_analysis(records, title="Handwritten digits, ResNet-8", baseline="stati
     settings = [dataclasses.replace(s, on_front=s in best and math.isfinite(s.quality.mean)) for s in settings]
     labels = [s.label for s in settings]
     return Analysis(
-        first.question, title, first.metric, first.higher_is_better, "static 8" if base else None, settings,
+        first.run.group, title, first.metric, first.higher_is_better, "static 8" if base else None, settings,
         CORRELATIONS,
         _equal_cost(labels) if equal_cost else None,
         [
@@ -138,7 +140,7 @@ def _setting(spec, members, base, sign, baseline):
     relative = bitops / fmean(record.bitops for record in base) if base else NAN
     label = spec.replace(":", " ") if constant else spec.partition(":")[0]
     return Setting(
-        members[0].run.setting, label, None if constant else s.group(STEPS), constant, s.mean_bits(STEPS),
+        members[0].run.condition, label, None if constant else s.group(STEPS), constant, s.mean_bits(STEPS),
         s.mean_bits(STEPS, 0.1), qualities, make_estimate(qualities.values()), bitops, relative,
         fmean(record.seconds for record in members), False, against, acceptable,
     )  # fmt: skip
@@ -195,22 +197,26 @@ def make_deficit_records(
         lost = effect(cell, part) + 0.003 * run.seed + chance.gauss(0, noise)
         test = 118 + 600 * lost if metric == "perplexity" else 0.93 - lost
         test = NAN if diverged(cell, run.seed) else test
-        curve = [_measured(run, part, points, i) for i in range(1, points + 1)] if run.diagnostics else []
+        curve = _measured(run, part, points) if run.diagnostics else []
         versions = {"bitcycle": "0.1.0", "torch": "2.13.0"}
         higher = metric != "perplexity"
         found[run] = RunResult(run, metric, higher, test, test, run.steps, 10**12, 40.0, curve=curve, versions=versions)
     return list(found.values())
 
 
-def _measured(run, part, points, i):
-    """An evaluation with measurements; a change of bits is seen once, at the first evaluation after it."""
-    step, before = run.steps * i // points, run.steps * (i - 1) // points
-    bits = schedule(run.schedule)
-    low = bits(min(step, run.steps - 1), run.steps) == part.bits[0]
-    chance = random.Random(f"{run.name} {i}")
+def _measured(run, part, points):
+    """Evaluations with measurements; a change of bits is seen once, at the first evaluation after it."""
+    bits = schedule(run.schedule).over(run.steps)
+    changes = 1 + np.flatnonzero(np.diff(bits))
+    return [_evaluated(run, part, bits, changes, run.steps * i // points, points) for i in range(1, points + 1)]
+
+
+def _evaluated(run, part, bits, changes, step, points):
+    low = bits[min(step, run.steps - 1)] == part.bits[0]
+    chance = random.Random(f"{run.name} {step}")
     entry = {
         "step": step,
-        "bits": float(bits(step - 1, run.steps)),
+        "bits": float(bits[step - 1]),
         "loss": math.exp(-step / STEPS),
         "validation": 0.9 - 0.8 * math.exp(-4 * step / STEPS),
         "Fisher information": (40 if low else 90) * (step / STEPS) * math.exp(-3 * step / STEPS)
@@ -218,8 +224,7 @@ def _measured(run, part, points, i):
         "gradient over noise": (0.7 if low else 18) * math.exp(-0.4 * step / STEPS) * (1 + 0.1 * chance.random()),
         "gradient diversity": 0.55 + 0.4 * (1 - math.exp(-step / STEPS)) + 0.03 * chance.random(),
     }
-    steps = range(max(1, before), step)
-    if any(bits(s, run.steps) != bits(s - 1, run.steps) for s in steps):
+    if any(step - run.steps // points <= change < step for change in changes):
         entry["gradient after a change of bits"] = 0.6 + 0.2 * chance.random()
         entry["update after a change of bits"] = 0.9 + 0.2 * chance.random()
     return entry

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from bitcycle._study import estimate as estimating
-from bitcycle._study import plan as planning
-from bitcycle._study import store as storing
-from bitcycle._study.exports import export
-from bitcycle._study.plan import MAX_SEEDS, Plan, StudyPart
-from bitcycle._study.store import Store
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies import estimate as estimating
+from bitcycle.lab.studies import plan as planning
+from bitcycle.lab.studies import store as storing
+from bitcycle.lab.studies.exports import export
+from bitcycle.lab.studies.plan import MAX_SEEDS, Plan, StudyPart
+from bitcycle.lab.studies.store import Store
 from tests.support.command import bitcycle
 
 RUNS = [RunConfig("image", "static:8", 4, seed) for seed in range(700)]  # more than one question asks for
@@ -21,8 +21,6 @@ RUNS = [RunConfig("image", "static:8", 4, seed) for seed in range(700)]  # more 
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("big") / "s.sqlite"
     with Store(path) as store:
-        store.begin("all", RUNS, "plan", "command")
-        store.begin("some", RUNS[::-7], "plan", "command")
         for run in RUNS[:-1]:
             store.write(RunResult(run, "accuracy", True, run.seed / 1000, 0.5, 4, 1, 1.0, curve=[{"loss": 0.5}]))
         store.fail(RUNS[-1], "Traceback")
@@ -33,8 +31,8 @@ def path(tmp_path_factory):
 def read(monkeypatch):
     """The names of the rows that were read."""
     names = []
-    plain = storing.record_of
-    monkeypatch.setattr(storing, "record_of", lambda row, *rest: names.append(row[0]) or plain(row, *rest))
+    plain = storing.outcome_of
+    monkeypatch.setattr(storing, "outcome_of", lambda row, *rest: names.append(row[0]) or plain(row, *rest))
     return names
 
 
@@ -46,20 +44,20 @@ def test_one_result_is_one_row(path, read):
 
 def test_results_are_read_one_after_the_other(path, read):
     with Store(path) as store:
-        for study in ("", "all"):
+        for runs in (None, RUNS):
             read.clear()
-            first = next(store.all_records(study))
+            first = next(store.outcomes(runs))
             assert read == [first.run.name]
 
 
 def test_all_ways_to_read_agree(path):
     with Store(path) as store:
         assert [each.run for each in store.records()] == RUNS[:-1]
-        assert list(store.all_records("all")) == store.records(RUNS) == store.records()
-        assert [each.run for each in store.all_records("some")] == [run for run in RUNS[::-7] if run is not RUNS[-1]]
-        assert [each.run for each in store.all_failures("some")] == [RUNS[-1]]
-        assert [each.run for each in store.all_failures()] == [RUNS[-1]]
-        assert [each.curve for each in store.all_records("some", with_curves=False)] == [[]] * 99
+        assert store.records(RUNS) == store.records()
+        assert [each.run for each in store.records(RUNS[::-7])] == [run for run in RUNS[::-7] if run is not RUNS[-1]]
+        assert [each.run for each in store.failures(RUNS[::-7])] == [RUNS[-1]]
+        assert [each.run for each in store.failures()] == [RUNS[-1]]
+        assert [each.curve for each in store.records(RUNS[:3], with_curves=False)] == [[]] * 3
         assert len(store.done()) == len(store.done(run.name for run in RUNS)) == 699
 
 
@@ -72,17 +70,9 @@ def test_json_is_written_while_it_is_read(tmp_path, path):
             yield record
 
     with Store(path) as store:
-        assert export(watched(store.all_records()), tmp_path / "x.json") == 699
+        assert export(watched(store.records()), tmp_path / "x.json") == 699
     assert sizes[-1] > sizes[0]
     assert len(json.loads((tmp_path / "x.json").read_text())) == 699
-
-
-def test_a_store_that_is_too_large_to_sort_gives_the_same_order(monkeypatch, path):
-    with Store(path) as store:
-        sorted_in_memory = list(store.all_records_and_curves())
-        monkeypatch.setattr(storing, "SORTED_IN_MEMORY", 0)
-        assert list(store.all_records_and_curves()) == sorted_in_memory
-        assert [record.run.seed for record, _ in sorted_in_memory] == list(range(len(RUNS) - 1))
 
 
 def part(seeds):

@@ -6,11 +6,13 @@ import signal
 
 import pytest
 
-from bitcycle._study.driver import run_study
-from bitcycle._study.engines.local import LocalEngine
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.store import Store
-from tests.study.test_engine import results
+from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.local import LocalEngine
+from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.store import Store
+from tests.lab.studies.test_engine import results
+
+pytestmark = pytest.mark.slow
 
 ray = pytest.importorskip("ray")
 PLAN = {"task": "image", "schedules": ["CR", "static q_max"], "bits": [3, 8], "steps": 40, "batch_size": 16, "seeds": 2}
@@ -31,7 +33,7 @@ def cluster():
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path):
-    from bitcycle._study.engines.cluster import RayEngine
+    from bitcycle.lab.studies.engines.cluster import RayEngine
 
     [other] = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
     killed = []
@@ -51,7 +53,7 @@ def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path)
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_address_where_no_cluster_is(tmp_path):
-    from bitcycle._study.engines.cluster import RayEngine
+    from bitcycle.lab.studies.engines.cluster import RayEngine
 
     with Store(tmp_path / "s.sqlite") as store, pytest.raises(OSError, match="cannot reach a Ray cluster"):
         run_study(plan_of(PLAN, "image"), store, RayEngine(address="auto"))
@@ -67,7 +69,7 @@ def test_an_address_where_no_cluster_is(tmp_path):
     ],
 )
 def test_a_cluster_that_does_not_start_is_told_in_one_line(tmp_path, monkeypatch, address, told):
-    from bitcycle._study.engines.cluster import RayEngine
+    from bitcycle.lab.studies.engines.cluster import RayEngine
 
     def init(**_):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as Ray replaces the handler

@@ -17,7 +17,7 @@ def told(*words, folder):
     ("words", "message"),
     [
         (("train", "graph", "--device", "foo"), "the device 'foo' cannot be used here: "),
-        (("train", "graph", "--steps", "0"), "the number of steps"),
+        (("train", "graph", "--steps", "0"), "steps must be an integer of 1 or more, got 0"),
         (("train", "graph", "--cycles", "0", "--steps", "4"), "cycles"),
         (("train", "graph", "--steps", "4", "--checkpoint-every", "0"), "steps between checkpoints"),
         (("train", "graph", "--data", "corra"), "no official data set of that name; did you mean 'cora'?"),
@@ -52,7 +52,7 @@ def test_what_is_given_holds_for_deficits_too(tmp_path):
 
 
 def test_data_is_named_by_a_path_that_is_the_same_from_everywhere(tmp_path, monkeypatch):
-    from bitcycle._study.plan_file import plan_of
+    from bitcycle.lab.studies.plan_file import plan_of
 
     (tmp_path / "here" / "data").mkdir(parents=True)
     names = []

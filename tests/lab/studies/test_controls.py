@@ -2,13 +2,14 @@
 
 import pytest
 
-from bitcycle._study.estimate import estimate, training_cost
-from bitcycle._study.plan_file import plan_of, stored_parts
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.training import train
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.studies.estimate import estimate, training_cost
+from bitcycle.lab.studies.plan_file import plan_of, stored_parts
 from bitcycle.schedules import schedule
 
 
+@pytest.mark.slow
 def test_a_control_is_metered_at_the_cost_of_its_reference():
     """The first layer of a graph network has no gradient of its input, and most of the cost."""
     plan = plan_of({"task": "graph", "schedules": ["RTH", "match(RTH)"], "steps": 100, "seeds": 1}, "controls")
@@ -64,7 +65,10 @@ def test_a_stored_plan_has_the_solved_specs():
         ),  # must not take minutes
         ({"schedules": ["match(CX)"]}, "unknown schedule 'CX'"),
         ({"schedules": ["match(CT)"], "cycles": [2, 8]}, "one number of cycles"),
-        ({"schedules": ["match(CT)"], "activations": [6, 8]}, "one value of each option, of weights, activations"),
+        (
+            {"schedules": ["match(CT)"], "activations": [6, 8]},
+            "of backward_bits, weights, activations",
+        ),
         ({"schedules": ["match(CT)"], "bits": [3, 6], "activations": 8}, "not at q_max = 6 bits .* set backward_bits"),
         ({"schedules": ["match(CT)"], "strength": "join(0, 0.5, 1)"}, "set backward_bits"),
         ({"schedules": ["match(CT)"], "steps": 17}, "costs as much as .* in 17 steps, to 0.1 %: use more steps"),

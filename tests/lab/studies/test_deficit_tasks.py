@@ -2,14 +2,16 @@
 
 import pytest
 
-from bitcycle._study.driver import run_study
-from bitcycle._study.engines.worker import work
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.reporting import report
-from bitcycle._study.store import Store
-from bitcycle.experiments.data.digit_scenes import digit_scenes
-from bitcycle.experiments.result import Diagnostic
-from bitcycle.experiments.tasks import TASKS, detection
+from bitcycle.lab.data.digit_scenes import digit_scenes
+from bitcycle.lab.runs.result import Diagnostic
+from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.worker import work
+from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.reporting import report
+from bitcycle.lab.studies.store import Store
+from bitcycle.lab.tasks import TASKS, detection
+
+pytestmark = pytest.mark.slow
 
 
 class Here:

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from bitcycle._study.deficits import ARMS, DeficitPart
-from bitcycle._study.plan import Plan
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.statistics.comparisons import compare, holm
-from bitcycle._study.statistics.deficits import analyse_deficits
-from bitcycle._study.wording import details, headline
-from bitcycle.experiments.learning_rate import LearningRatePolicy
-from tests.study.examples import make_deficit_records
+from bitcycle.lab.report.wording import details, headline
+from bitcycle.lab.runs.learning_rate import LearningRatePolicy
+from bitcycle.lab.statistics.comparisons import compare, holm
+from bitcycle.lab.statistics.deficits import analyse_deficits
+from bitcycle.lab.studies.deficits import ARMS, DeficitPart
+from bitcycle.lab.studies.plan import Plan
+from bitcycle.lab.studies.plan_file import plan_of
+from tests.lab.studies.examples import make_deficit_records
 
-PART = DeficitPart("image", (3, 8), 400, diagnostics=False)
+PART = DeficitPart("image", (3, 8), 400, fields={"diagnostics": False})
 
 
 def analysed(effect, part=PART, **changes):
@@ -195,9 +195,10 @@ def test_an_effect_that_all_seeds_share_needs_seeds(seeds, verdict):
     assert claim(found, "after the longest initial deficit (").verdict == verdict
 
 
+@pytest.mark.slow
 def test_other_runs_of_a_study_do_not_count():
     records = make_deficit_records(PART)
-    other = make_deficit_records(replace(PART, model="another"), lambda cell, part: 0.5)
+    other = make_deficit_records(replace(PART, fields={"model": "another"}), lambda cell, part: 0.5)
     assert analyse_deficits(PART, [*other, *records]) == analyse_deficits(PART, records)
 
 
@@ -245,11 +246,28 @@ def test_few_steps_without_a_window():
     [
         DeficitPart("image", (3, 8), 400),
         DeficitPart(
-            "graph", (2, 6), 50, (0.0, 1.5), 0.0, (2.0,), "whole", (7, 9), ("held", "longer"), False, "gcn", "", 32,
-            {"aggregation": "quantized"},
+            "graph",
+            (2, 6),
+            50,
+            (0.0, 1.5),
+            0.0,
+            (2.0,),
+            "whole",
+            (7, 9),
+            ("held", "longer"),
+            {
+                "diagnostics": False,
+                "model": "gcn",
+                "batch_size": 32,
+                "options": {"aggregation": "quantized"},
+                "weights": "static:8",
+                "grid": "mx",
+                "backward_bits": None,
+                "test_weights": "best",
+            },
         ),
     ],
-)  # fmt: skip
+)
 def test_a_plan_file_gives_the_same_part(part):
     text = Plan("mine", (part,)).as_toml()
     assert "[[deficit]]" in text
@@ -263,3 +281,7 @@ def test_a_plan_says_what_is_wrong_with_a_deficit():
         plan_of({"deficit": [{"task": "image", "length": [1]}]}, "mine")
     with pytest.raises(ValueError, match="lengths must be 0 or more normal runs, got 'long'"):
         plan_of({"deficit": [{"task": "image", "lengths": ["long"]}]}, "mine")
+    with pytest.raises(ValueError, match="a plan has no key 'learning_rate'"):
+        plan_of({"deficit": [{"task": "image", "learning_rate": "hold@0..9"}]}, "mine")
+    with pytest.raises(ValueError, match="grid must have one value in a deficit, got 2"):
+        plan_of({"deficit": [{"task": "image", "grid": ["mx", "float"]}]}, "mine")

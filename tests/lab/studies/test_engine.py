@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._study.driver import run_study
-from bitcycle._study.engines.local import LocalEngine
-from bitcycle._study.engines.worker import work
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.queue import TRAINING_LOCK, RunQueue, remove_leftovers
-from bitcycle._study.store import Store
-from bitcycle._support.locks import FileLock
-from bitcycle.experiments.checkpoints import has_checkpoint
-from bitcycle.experiments.result import RunFailure, RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle._support.locks import locked, try_lock, unlock
+from bitcycle.lab.runs.checkpoints import has_checkpoint
+from bitcycle.lab.runs.result import RunFailure, RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.local import LocalEngine
+from bitcycle.lab.studies.engines.worker import work
+from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.queue import TRAINING_LOCK, RunQueue, remove_leftovers
+from bitcycle.lab.studies.store import Store
+
+pytestmark = pytest.mark.slow
 
 PLAN = {"task": "image", "schedules": ["CR", "static q_max"], "bits": [3, 8], "steps": 30, "batch_size": 16, "seeds": 2}
 COMMAND = (
@@ -125,7 +127,7 @@ def test_a_worker_that_dies_again_and_again_fails_its_run(tmp_path, monkeypatch)
     deadly = tmp_path / "deadly"
     deadly.mkdir()
     (deadly / "sitecustomize.py").write_text(
-        "import bitcycle.experiments.training as t\n"
+        "import bitcycle.lab.runs.training as t\n"
         "plain = t.train\n"
         "def train(run, *rest):\n"
         "    if run.seed == 1: import os; os._exit(9)\n"
@@ -148,7 +150,7 @@ import sys
 import time
 from pathlib import Path
 
-import bitcycle.experiments.training as training
+import bitcycle.lab.runs.training as training
 
 plain, folder = training.train, Path({folder!r})
 
@@ -196,7 +198,7 @@ def test_a_failure_keeps_its_checkpoint_and_goes_on_from_it(undisturbed, tmp_pat
     deadly = tmp_path / "deadly"
     deadly.mkdir()
     (deadly / "sitecustomize.py").write_text(
-        "import bitcycle.experiments.training as t\n"
+        "import bitcycle.lab.runs.training as t\n"
         "plain = t.train\n"
         "def train(run, folder, report, *rest):\n"
         "    def failing(now):\n"
@@ -210,7 +212,7 @@ def test_a_failure_keeps_its_checkpoint_and_goes_on_from_it(undisturbed, tmp_pat
         assert len(store.failures()) == 4
         assert all(has_checkpoint(store.checkpoints / each.run.name) for each in store.failures())
     resumed = []
-    monkeypatch.setattr("bitcycle._study.engines.worker.PAUSE", 0)
+    monkeypatch.setattr("bitcycle.lab.studies.engines.worker.REPORT_INTERVAL_S", 0)
     plan = plan_of(PLAN, "image")
     with Store(tmp_path / "s.sqlite") as store:
         run_study(plan, store, _Here(resumed), retry_failed=True)
@@ -307,7 +309,7 @@ def test_a_full_disk_stops_the_study_and_is_no_failure_of_the_run(tmp_path, monk
     def full(*args):
         raise OSError(28, "No space left on device", "checkpoint.pt")
 
-    monkeypatch.setattr("bitcycle.experiments.training.save_checkpoint", full)
+    monkeypatch.setattr("bitcycle.lab.runs.training.save_checkpoint", full)
     with pytest.raises(OSError, match="No space left"):
         work(RunConfig("image", "static:8", 4, batch_size=8), tmp_path / "run")
 
@@ -345,7 +347,7 @@ def test_a_folder_in_which_a_worker_still_trains_is_not_deleted(tmp_path):
         queue.take()
         folder = store.checkpoints / run.name
         folder.mkdir()
-        with FileLock.take(folder / TRAINING_LOCK):
+        with locked(folder / TRAINING_LOCK):
             queue.end(run, keep_checkpoint=False)
             assert folder.is_dir()
         store.write(RunResult(run, "accuracy", True, 0.5, 0.5, 4, 1, 1.0))
@@ -355,19 +357,23 @@ def test_a_folder_in_which_a_worker_still_trains_is_not_deleted(tmp_path):
 
 def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path):
     """Whoever waited for the removed file would share the run with whoever makes a new one."""
-    held = FileLock.take(tmp_path / "lock")
-    taken = []
+    held = try_lock(tmp_path / "lock")
+    is_locked, go_on = threading.Event(), threading.Event()
 
     def wait():
-        taken.append(FileLock.take(tmp_path / "lock", wait=True))
+        with locked(tmp_path / "lock"):
+            is_locked.set()
+            go_on.wait()
 
     waiting = threading.Thread(target=wait)
     waiting.start()
     time.sleep(0.3)
-    held.release()
+    unlock(held)
+    assert is_locked.wait(10)
+    assert try_lock(tmp_path / "lock") is None
+    go_on.set()
     waiting.join()
-    assert FileLock.take(tmp_path / "lock") is None
-    taken[0].release()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("seed", [1])
@@ -401,16 +407,15 @@ def test_a_study_repeats_the_runs_whose_rows_are_damaged(tmp_path, caplog):
     with Store(tmp_path / "s.sqlite") as store:
         run_study(plan, store, _Here([]))
         before = results(tmp_path / "s.sqlite")
-        store._connection.execute("UPDATE records SET test = 0.99 WHERE seed = 1")
+        store._connection.execute("UPDATE runs SET test = 0.99 WHERE seed = 1")
         store._connection.execute("UPDATE studies SET plan = 'x'")
         steps = []
         run_study(plan, store, _Here(steps))
         assert steps
     assert results(tmp_path / "s.sqlite") == before
-    assert [line.getMessage().partition(" is damaged; ")[2] for line in caplog.records] == [
-        "set aside in its table 'damaged': results 1, studies 1, runs in their plans 2. "
-        "Results of this study among them are computed again"
-    ]
+    [line] = [record.getMessage() for record in caplog.records]
+    damaged = next(run for run in plan.runs() if run.seed == 1)
+    assert f"is damaged; deleted: the rows of {damaged.name}, image. Runs of this study" in line
 
 
 def test_an_error_becomes_a_failure(tmp_path):

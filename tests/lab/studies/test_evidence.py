@@ -4,11 +4,12 @@ import pytest
 from torch import nn
 
 import bitcycle as bc
-from bitcycle._study.evidence import evidence_from
-from bitcycle._study.store import Store
-from bitcycle.advice import advise
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.advice import advise
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies.evidence import evidence_from
+from bitcycle.lab.studies.plan import Purpose
+from bitcycle.lab.studies.store import Store
 from tests.support.command import bitcycle
 
 # Perplexity, where less is better: RR loses, CR does not.
@@ -19,7 +20,7 @@ PLANTED = {"static:8": (100.0, 1000), "CR:3-8:cycles=8": (100.1, 640), "RR:3-8:c
 def path(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         runs = [RunConfig("language", spec, 400, seed) for spec in PLANTED for seed in range(5)]
-        store.begin("words", runs, 'task = "language"', "bitcycle study language")
+        store.begin("words", dict.fromkeys(runs, Purpose.COMPARISON), 'task = "language"', "bitcycle study language")
         for run in runs:
             metric, bitops = PLANTED[run.schedule]
             noise = (0.0, 0.4, -0.3, 0.1, -0.2)[(run.seed + len(run.schedule)) % 5]
@@ -32,7 +33,7 @@ def test_the_cheapest_setting_that_is_not_worse(path):
     advice = advise(steps=steps, records=records)
     assert str(advice.schedule) == "CR:3-8:cycles=8"
     assert advice.saving == pytest.approx(0.36)
-    assert any("RR:3-8:cycles=8 is significantly worse" in reason for reason in advice.reasons)
+    assert any("RR:3-8:cycles=8 is significantly worse" in reason.rule for reason in advice.reasons)
 
 
 def test_by_the_command_line(path):
@@ -75,7 +76,7 @@ def test_no_store(tmp_path):
 def test_the_code_trains_as_the_runs_were_trained(tmp_path, of_runs, quantize, scheduler):
     runs = [RunConfig("graph", spec, 150, seed, **of_runs) for spec in ("static:8", "CR:4-8") for seed in range(5)]
     with Store(tmp_path / "s.sqlite") as store:
-        store.begin("alike", runs, 'task = "graph"', "bitcycle study graph")
+        store.begin("alike", dict.fromkeys(runs, Purpose.COMPARISON), 'task = "graph"', "bitcycle study graph")
         for run in runs:
             bitops = 1000 if run.schedule == "static:8" else 600
             store.write(RunResult(run, "accuracy", True, 0.9 + 0.001 * (run.seed % 3), 0.9, 150, bitops, 1.0))
@@ -86,14 +87,14 @@ def test_the_code_trains_as_the_runs_were_trained(tmp_path, of_runs, quantize, s
     assert scheduler in advice.code
     names = {"bc": bc, "model": nn.Sequential(nn.Linear(32, 4))}
     exec(advice.code, names)
-    assert all(names["precision"].schedules.at(step, 150) == runs[-1].schedules.at(step, 150) for step in range(150))
+    assert all(names["precision"].operands.at(step, 150) == runs[-1].schedules.at(step, 150) for step in range(150))
 
 
 @pytest.mark.parametrize("moves", [{"grid": "mx"}, {"activations": "static:8"}, {"strength": "0.5"}])
 def test_runs_that_differ_in_more_than_the_schedule_are_no_evidence(path, moves):
     with Store(path) as store:
         runs = [RunConfig("language", "static:8", 400, seed, **(moves if seed else {})) for seed in range(2)]
-        store.begin("mixed", runs, 'task = "language"', "bitcycle study language")
+        store.begin("mixed", dict.fromkeys(runs, Purpose.COMPARISON), 'task = "language"', "bitcycle study language")
         for run in runs:
             if run.seed:
                 store.write(RunResult(run, "perplexity", False, 100.0, 100.0, 400, 1000, 1.0))

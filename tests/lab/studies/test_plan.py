@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.plan import Plan, StudyPart
-from bitcycle._study.plan_file import plan_of, read_plan, stored_parts
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies.deficits import DeficitPart
+from bitcycle.lab.studies.plan import Plan, StudyPart
+from bitcycle.lab.studies.plan_file import plan_of, read_plan, stored_parts
 from bitcycle.schedules.cyclic import TEN
 
 
@@ -59,6 +59,12 @@ def test_several_parts_share_what_is_said_above_them(tmp_path):
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=12)
 
 
+def fields(backward, options, **further):
+    """Return the fields of a part that are not the default."""
+    given = {"backward_bits": (backward,), "autocast": True, "options": options, **further}
+    return {name: value for name, value in given.items() if value not in ("", {}, ("max",))}
+
+
 @given(
     name=names,
     data=st.sampled_from(["", "cifar10", "/some/folder", "/ein Ordner/ünd mehr"]),
@@ -68,12 +74,13 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_si
 )
 def test_a_plan_written_down_is_the_same_plan(tmp_path_factory, name, data, seeds, options, backward):
     part = StudyPart(
-        "image", ("CR", "all"), ((2, 8), (3, 6)), (2, 8), tuple(seeds), 77, backward, data=data, autocast=True,
-        options=options,
+        "image", ("CR", "all"), ((2, 8), (3, 6)), (2, 8), tuple(seeds), 77, fields(backward, options, data=data)
     )  # fmt: skip
     path = tmp_path_factory.mktemp("plan") / "plan.toml"
     path.write_text(Plan(name, (part,)).as_toml(), encoding="utf-8")
-    assert read_plan(path) == Plan(name, (part,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Plan, "check", lambda plan: None)  # the task does not have these options
+        assert read_plan(path) == Plan(name, (part,))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +102,7 @@ def test_a_plan_written_down_is_the_same_plan(tmp_path_factory, name, data, seed
 def test_misuse(tmp_path, text, told):
     (tmp_path / "plan.toml").write_text(text)
     with pytest.raises(ValueError, match=told):
-        read_plan(tmp_path / "plan.toml").check()
+        read_plan(tmp_path / "plan.toml")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +118,7 @@ def test_misuse(tmp_path, text, told):
 )
 def test_what_does_not_fit_is_found_before_anything_runs(values, told):
     with pytest.raises(ValueError, match=told):
-        plan_of({"task": "image", **values}, "x").check()
+        plan_of({"task": "image", **values}, "x")
 
 
 @given(st.data())
@@ -128,21 +135,17 @@ def test_the_name_of_a_run_follows_from_its_content_alone(data):
     assert run.name == again.name == RunConfig.from_dict(run.as_dict()).name
     other = RunConfig(**{**values, "seed": values["seed"] + 1})
     assert other.name != run.name
-    assert other.setting == run.setting
-
-
-def test_keys_of_version_0_1_are_named(tmp_path):
-    (tmp_path / "plan.toml").write_text("task = 'image'\nkeep = 'last'\n")
-    with pytest.raises(ValueError, match="a plan has no key 'keep'; since version 0.2 it is 'test_weights'"):
-        read_plan(tmp_path / "plan.toml")
+    assert other.condition == run.condition
 
 
 @given(
     backward=st.sampled_from(["max", None, 6]), options=st.dictionaries(names, st.lists(names, min_size=1).map(tuple))
 )
 def test_stored_parts_are_the_parts_of_the_plan(backward, options):
-    part = StudyPart("gone", ("CR", "all"), ((2, 8),), (8,), (3, 5), 77, backward, data="nowhere", options=options)
-    deficit = DeficitPart("gone", (3, 8), 40, recovery="whole", arms=("longer", "held"), options={"a": "b"})
+    part = StudyPart("gone", ("CR", "all"), ((2, 8),), (8,), (3, 5), 77, fields(backward, options, data="nowhere"))
+    deficit = DeficitPart(
+        "gone", (3, 8), 40, recovery="whole", arms=("longer", "held"), fields={"options": {"a": "b"}, "grid": "mx"}
+    )
     assert stored_parts(Plan("mine", (part, deficit)).as_toml()) == [part, deficit]
 
 
@@ -165,7 +168,7 @@ def test_a_stored_plan_that_is_incomplete():
             "task = 'image'\nsteps = 0x" + "f" * 5000,
             "steps must be from 1 to .*, got an integer of more than 60 digits",
         ),
-        ("task = 'image'\nsteps = 1000000000001", "steps must be from 1 to 1000000000000, got 1000000000001"),
+        ("task = 'image'\nsteps = 1000000000001", "steps must be from 1 to 100000000, got 1000000000001"),
         ("task = 'image'\ncycles = 1000001", "cycles must be from 1 to 1000000, got 1000001"),
         ("task = 'image'\nbits = [3, 17]", "bits must be from 1 to 16, got 17"),
         ("task = 'image'\nbackward_bits = 17", "backward_bits must be from 1 to 16, got 17"),
@@ -179,7 +182,7 @@ def test_a_stored_plan_that_is_incomplete():
 def test_absurd_plans_are_refused_in_one_line(tmp_path, text, told):
     (tmp_path / "plan.toml").write_text(text)
     with pytest.raises(ValueError, match=told) as refused:
-        read_plan(tmp_path / "plan.toml").check()
+        read_plan(tmp_path / "plan.toml")
     assert len(str(refused.value).splitlines()) == 1
     assert len(str(refused.value)) < 400 + len(str(tmp_path))
 

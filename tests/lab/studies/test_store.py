@@ -12,24 +12,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle._study.exports import export
-from bitcycle._study.rows import digest_of, digest_of_study
-from bitcycle._study.store import Store
-from bitcycle._study.store_file import VERSION
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies.deficits import DeficitPart
+from bitcycle.lab.studies.exports import export
+from bitcycle.lab.studies.plan import Plan, Purpose, StudyPart
+from bitcycle.lab.studies.rows import TABLES, row_of_result, with_digest  # noqa: F401 (used by a process)
+from bitcycle.lab.studies.store import Store
+from bitcycle.lab.studies.store_file import VERSION
 
 RUN = RunConfig("image", "CR:2-8:cycles=8", 400, seed=1, options={"a": "b"})
+
+
+def begin(store, name, runs):
+    store.begin(name, dict.fromkeys(runs, Purpose.COMPARISON), "plan", "command")
 
 
 def record(run=RUN, test=0.5, **values):
     return RunResult(run, "accuracy", True, test, 0.4, 300, 12 * 10**20, 3.5, {"COCO mAP": 0.1}, **values)
 
 
-numbers = st.floats().map(lambda number: number + 0.0)  # SQLite knows no negative zero
-
-
-@given(test=numbers, validation=numbers, seconds=st.floats(0, 1e9), bitops=st.integers(0, 10**30))
+@given(test=st.floats(), validation=st.floats(), seconds=st.floats(0, 1e9), bitops=st.integers(0, 10**30))
 def test_records_come_out_bit_for_bit(tmp_path_factory, test, validation, seconds, bitops):
     put = RunResult(
         RUN, "accuracy", True, test, validation, 7, bitops, seconds, {"x": test},
@@ -62,11 +65,11 @@ def test_failures_until_success(tmp_path):
 def test_studies_and_their_members(tmp_path):
     other = RunConfig("graph", "static:8", 4)
     with Store(tmp_path / "s.sqlite") as store:
-        store.begin("one", [RUN, other], "plan", "command")
+        begin(store, "one", [RUN, other])
         store.write(record())
         assert store.study("one").runs == (RUN, other)
         assert [each.run for each in store.records(store.study("one").runs)] == [RUN]
-        store.begin("one", [other], "plan", "command")
+        begin(store, "one", [other])
         assert store.study("one").runs == (other,)
         assert store.studies() == ["one"]
         with pytest.raises(ValueError, match="has no study 'on'; did you mean 'one'"):
@@ -76,7 +79,7 @@ def test_studies_and_their_members(tmp_path):
 def test_names_with_markup_and_quotes(tmp_path):
     hostile = "<script>alert('x')</script>; DROP TABLE records; --"
     with Store(tmp_path / "s.sqlite") as store:
-        store.begin(hostile, [RunConfig("image", "static:8", 4, data=hostile)], hostile, hostile)
+        begin(store, hostile, [RunConfig("image", "static:8", 4, data=hostile)])
         assert store.study(hostile).runs[0].data == hostile
 
 
@@ -89,30 +92,16 @@ def test_a_file_that_is_no_store_is_left_as_it_is(tmp_path, content):
     assert path.read_bytes() == content
 
 
-ODD_RUNS = ["{bad", "[]", "{}", '{"task": "image", "schedule": "full", "steps": 1, "colour": 1}', '{"task": []}', "1"]
-
-
-@pytest.mark.parametrize("run", ODD_RUNS)
-@pytest.mark.parametrize("sealed", [True, False])
-def test_odd_rows_are_told_in_one_line(tmp_path, run, sealed):
-    """Whether the digest is that of the odd content, as if another program had written it, or not."""
+@pytest.mark.parametrize("column", ["batch_size", "test_weights", "options", "extra"])
+def test_odd_rows_are_told_in_one_line(tmp_path, column):
+    """The digest is that of the odd content, as if another program had written it."""
     with Store(tmp_path / "s.sqlite") as store:
-        store.begin("one", [RUN], "plan", "command")
         store.write(record())
-        store.fail(RunConfig("image", "static:8", 4), "Traceback")
-    connection = sqlite3.connect(tmp_path / "s.sqlite")
-    for table in ("records", "failures", "members"):
-        connection.execute(f"UPDATE {table} SET run = ?", (run,))
-    if sealed:
-        for table in ("records", "failures"):
-            [row] = connection.execute(f"SELECT * FROM {table}").fetchall()
-            connection.execute(f"UPDATE {table} SET digest = ?", (digest_of(row[:-1]),))
-        [study], members = (connection.execute(f"SELECT * FROM {name}").fetchall() for name in ("studies", "members"))
-        connection.execute("UPDATE studies SET digest = ?", (digest_of_study(study[:-1], members),))
-    connection.commit()
-    connection.close()
-    with Store(tmp_path / "s.sqlite") as store:
-        for question in (store.records, store.failures, lambda: store.study("one")):
+        row = list(store._query("SELECT * FROM runs")[0][:-1])
+        row[TABLES["runs"].index(column)] = b"{odd"
+        store._insert("runs", with_digest(row))
+        store._insert("studies", with_digest(["one", "plan", "command", "now", None, None, [[1, "x"]], []]))
+        for question in (store.records, store.failures, lambda: store.outcome(RUN), lambda: store.study("one")):
             with pytest.raises(ValueError, match=r"s\.sqlite") as told:
                 question()
             assert "\n" not in str(told.value)
@@ -121,57 +110,71 @@ def test_odd_rows_are_told_in_one_line(tmp_path, run, sealed):
 RUNS = [RunConfig("image", "CR:2-8:cycles=8", 400, seed) for seed in range(6)]
 
 
-def test_damaged_rows_are_set_aside_and_their_runs_are_missing(tmp_path):
+def test_damaged_rows_are_skipped_named_and_deleted(tmp_path):
     path = tmp_path / "s.sqlite"
     with Store(path) as store:
-        store.begin("one", RUNS, "plan", "command")
+        begin(store, "one", RUNS)
         for run in RUNS[:4]:
             store.write(record(run))
         store.fail(RUNS[4], "Traceback")
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE records SET test = 0.75 WHERE seed = 1")
-    connection.execute("UPDATE records SET metric = CAST(x'ff' AS TEXT) WHERE seed = 2")
-    connection.execute("UPDATE failures SET traceback = 'other'")
-    connection.commit()
-    connection.close()
-    with Store(path) as store:
-        with pytest.raises(ValueError, match=r"damaged: the row of .*; the row of .*repeats their runs"):
-            store.records()
-        with pytest.raises(ValueError, match="damaged"):
-            store.failures(RUNS)
-        assert store.set_aside_damage() == {"records": 2, "failures": 1}
+        store._connection.execute("UPDATE runs SET test = 0.75 WHERE seed = 1")
+        store._connection.execute("UPDATE runs SET metric = CAST(x'ff' AS TEXT) WHERE seed = 2")
+        store._connection.execute("UPDATE runs SET traceback = 'other' WHERE seed = 4")
+        found = []
+        with pytest.raises(ValueError, match="damaged: the row of .*; the row of .*; the row of .*repeats their runs"):
+            found.extend(store.outcomes())
+        for each in store.outcomes(RUNS[:1]):
+            assert each.run == RUNS[0]
+        for question in (store.records, lambda: store.failures(RUNS), store.done, lambda: store.outcome(RUNS[1])):
+            with pytest.raises(ValueError, match="damaged"):
+                question()
+        assert sorted(store.delete_damaged()) == sorted(RUNS[seed].name for seed in (1, 2, 4))
         assert {each.run.seed for each in store.records()} == {0, 3}
         assert store.failures() == []
-        assert not store.set_aside_damage()
-        kept = store._rows("SELECT origin, content FROM damaged")
-        assert sorted(origin for origin, _ in kept) == ["failures", "records", "records"]
-        assert all(len(json.loads(content)) in (5, 17) for _, content in kept)
+        assert not store.delete_damaged()
+        assert store.study("one").runs == tuple(RUNS)
 
 
-def test_a_column_of_another_type_is_told(tmp_path):
-    """A number in the place of a text would make SQLite compare the name 1e5 with 100000."""
-    path = tmp_path / "s.sqlite"
-    Store(path).close()
-    content = path.read_bytes()
-    path.write_bytes(
-        content.replace(b"CREATE TABLE records (\n    name TEXT", b"CREATE TABLE records (\n    name TEYT")
-    )
-    assert path.read_bytes() != content
-    with pytest.raises(ValueError, match="damaged .its tables have other columns"):
-        Store(path)
-
-
-def test_a_study_that_lost_a_member_is_told_and_written_anew(tmp_path):
+def test_a_damaged_study_is_told_and_written_anew(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
-        store.begin("one", RUNS, "plan", "command")
-        store._connection.execute("DELETE FROM members WHERE place = 3")
-        for question in (lambda: store.study("one"), lambda: list(store.all_records("one"))):
+        begin(store, "one", RUNS)
+        store._connection.execute("UPDATE studies SET workers = 3")
+        for question in (lambda: store.study("one"), lambda: store.end("one")):
             with pytest.raises(ValueError, match="the study 'one' is damaged; start it again"):
                 question()
         with pytest.raises(ValueError, match="damaged"):
-            store.end("one")
-        store.begin("one", RUNS, "plan", "command")
+            store.studies()
+        begin(store, "one", RUNS)
         assert store.study("one").runs == tuple(RUNS)
+
+
+def test_the_purpose_of_a_run_is_stored(tmp_path):
+    part = DeficitPart("image", (3, 8), 100, lengths=(0.0, 1.0), window=0.0, seeds=(0,))
+    compared = StudyPart("image", ("CR",), bits=((3, 8),), cycles=(8,), seeds=(0,), steps=100)
+    plan = Plan("one", (compared, part))
+    with Store(tmp_path / "s.sqlite") as store:
+        store.begin("one", plan.purposes(), plan.as_toml(), "command", plan.deficits)
+        study = store.study("one")
+    assert study.deficits == (part,)
+    assert {run for run, purpose in study.members.items() if purpose is Purpose.DEFICIT} == set(part.runs())
+    assert [run for run, purpose in study.members.items() if purpose is Purpose.COMPARISON] == list(compared.runs())
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END", "trigger"),
+        ("CREATE VIEW v AS SELECT * FROM runs", "view"),
+    ],
+)
+def test_a_store_with_triggers_or_views_is_refused(tmp_path, statement, kind):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store._connection.execute(statement)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=f"s.sqlite has a {kind}, which no store has"):
+        Store(path)
+    assert path.read_bytes() == before
 
 
 def test_a_damaged_store_is_refused(tmp_path):
@@ -194,9 +197,14 @@ def test_another_version_and_another_application_are_refused(tmp_path):
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=f"version {VERSION + 1}, but .* writes version {VERSION}"):
+    with pytest.raises(ValueError, match=rf"version {VERSION + 1}, .*this bitcycle writes version {VERSION}"):
         Store(path)
     assert path.read_bytes() == before
+    other_columns = tmp_path / "columns.sqlite"
+    with Store(other_columns) as store:
+        store._connection.execute("ALTER TABLE runs ADD COLUMN colour")
+    with pytest.raises(ValueError, match="another version of bitcycle"):
+        Store(other_columns)
     alien = tmp_path / "alien.sqlite"
     connection = sqlite3.connect(alien)
     connection.execute("CREATE TABLE t (x)")
@@ -240,17 +248,17 @@ def test_a_kill_in_the_middle_of_a_write_leaves_no_half_record(tmp_path):
     path = tmp_path / "s.sqlite"
     Store(path).close()
     script = (
-        "import os, sys; from tests.study.test_store import *\n"
+        "import os, sys; from tests.lab.studies.test_store import *\n"
         "store = Store(sys.argv[1])\n"
         "with store._transaction() as connection:\n"
-        "    connection.execute('INSERT INTO failures VALUES (1, 2, 3, 4, 5)')\n"
-        "    connection.execute('INSERT INTO studies VALUES (1, 2, 3, 4, 5, 6, 7)')\n"
+        "    store._insert('runs', row_of_result(record(), 'now'))\n"
+        "    store._insert('losses', (1, 2, 3))\n"
         "    os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(path)], check=False)
     with Store(path) as store:
-        assert store.studies() == []
-        assert store._rows("SELECT * FROM failures") == []
+        assert store.records() == []
+        assert store._query("SELECT * FROM losses") == []
 
 
 def test_no_text_in_a_csv_file_is_a_formula(tmp_path):

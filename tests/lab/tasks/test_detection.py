@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import detection as detection_task
-from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.tasks.presets import preset_named
-from bitcycle.experiments.training import train
+from bitcycle.lab.built_in_tasks import preset_named
+from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import detection as detection_task
+from bitcycle.lab.tasks import task_named
 
 
 @pytest.fixture
@@ -77,6 +77,7 @@ def test_misuse(weights):
         prepared(frozen_norm="true")
 
 
+@pytest.mark.slow
 def test_coco_beside_voc(capsys):
     training = prepared()
     training.model.eval()
@@ -98,6 +99,7 @@ def test_without_the_extra_a_training_still_ends(monkeypatch):
         assert prepared().test().extra == {}
 
 
+@pytest.mark.slow
 def test_the_result_has_both():
     result, _ = train(RunConfig("detection", "static:8", 3))
     assert set(result.extra) == {"COCO mAP", "test loss"}

@@ -11,13 +11,13 @@ from safetensors.torch import load_file, save_file
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from bitcycle.experiments.data.files import DataError
-from bitcycle.experiments.data.natural_logic import natural_logic
-from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder, pretrained_tokenizer
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
-from bitcycle.experiments.training import train
+from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.natural_logic import natural_logic
+from bitcycle.lab.models.pretrained_encoder import pretrained_encoder, pretrained_tokenizer
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import task_named
+from bitcycle.lab.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 
 DATA = os.environ.get("BITCYCLE_DATA")
 
@@ -47,6 +47,7 @@ def folder(tmp_path):
 # From a configuration
 
 
+@pytest.mark.slow
 def test_the_embedded_pairs_are_learned():
     result, _ = train(RunConfig("entailment", "full", 200, backward_bits=None))
     assert result.test > 0.6  # chance is 1/3

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bitcycle._study.store import Store
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.models.retinanet import retinanet_loss
-from bitcycle.experiments.result import TEST_LOSS
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import TASKS, task_named
-from bitcycle.experiments.training import train
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.models.retinanet import retinanet_loss
+from bitcycle.lab.runs.result import TEST_LOSS
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.studies.store import Store
+from bitcycle.lab.tasks import TASKS, task_named
 
 
 @pytest.fixture(scope="module", params=sorted(TASKS))
@@ -40,6 +40,7 @@ def test_one_finite_loss_per_example(trained):
         assert len(losses) == len(trained.data[Split.VALIDATION])
 
 
+@pytest.mark.slow
 def test_one_pass_gives_what_single_passes_give(trained):
     metric, _, losses = trained.test()
     assert metric == trained.evaluate(Split.TEST)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from bitcycle.experiments.data.files import DataError
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import graph as graph_task
-from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.tasks.presets import preset_named
-from bitcycle.experiments.training import train
-from tests.experiments.test_training import KilledError, killed_after
+from bitcycle.lab.built_in_tasks import preset_named
+from bitcycle.lab.data.files import DataError
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import graph as graph_task
+from bitcycle.lab.tasks import task_named
+from tests.lab.runs.test_training import KilledError, killed_after
 
 DATA = os.environ.get("BITCYCLE_DATA")
 PARTS = RunConfig("graph", "CR:3-8:cycles=2", 24, seed=3, options={"batches": "parts"})

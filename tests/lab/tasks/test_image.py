@@ -4,10 +4,12 @@ import os
 
 import pytest
 
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.tasks.image import ImageTraining
-from bitcycle.experiments.training import train
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import task_named
+from bitcycle.lab.tasks.image import ImageTraining
+
+pytestmark = pytest.mark.slow
 
 DATA = os.environ.get("BITCYCLE_DATA")
 

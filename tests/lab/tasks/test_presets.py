@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import TASKS, task_named
-from bitcycle.experiments.tasks.presets import PRESETS, preset_named
-from bitcycle.experiments.training import train
+from bitcycle.lab.built_in_tasks import BUILT_IN, preset_named
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
+from bitcycle.lab.tasks import TASKS, task_named
 from tests.support.command import bitcycle
+
+pytestmark = pytest.mark.slow
 
 DATA = os.environ.get("BITCYCLE_DATA")
 official = pytest.mark.skipif(not DATA, reason="BITCYCLE_DATA names no folder with official data")
@@ -17,9 +19,9 @@ FOLDERS = {"image": "cifar10", "detection": "voc2007_small", "graph": "planetoid
 
 
 def test_every_task_has_the_papers_settings():
-    assert all("paper" in PRESETS[name] for name in TASKS)
-    for name, presets in PRESETS.items():
-        for preset in presets.values():
+    assert all("paper" in BUILT_IN[name].presets for name in TASKS)
+    for name, built_in in BUILT_IN.items():
+        for preset in built_in.presets.values():
             assert bool(preset.steps) != bool(preset.epochs)
             assert not preset.model or preset.model in task_named(name).models
             chosen = task_named(name).chosen_options(RunConfig(name, "full", 1, options=preset.options))

@@ -1,8 +1,14 @@
 """The registry of tasks: what it takes and what it refuses."""
 
+from pathlib import Path
+
 import pytest
 
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.data.official import OFFICIAL
 from bitcycle.tasks import TASKS, Split, Task, register_task, task_named
+
+DOCS = (Path(__file__).parents[3] / "docs/tasks.md").read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +62,15 @@ def test_a_missing_attribute_is_named():
     del incomplete.metric, incomplete.steps
     with pytest.raises(ValueError, match="the task somewhere.Mine has no metric, steps; set it as a class attribute"):
         register_task(incomplete)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_built_in_task_is_what_its_table_says(name):
+    task = task_named(name)
+    assert (task.name, task.models) == (name, BUILT_IN[name].models)
+    assert [entry for entry in OFFICIAL.values() if entry.task == name]
+    row = next(line for line in DOCS.splitlines() if line.startswith(f"| {name} |"))
+    assert task.metric in row
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))

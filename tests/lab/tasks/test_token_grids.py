@@ -4,9 +4,9 @@ import pytest
 
 from bitcycle.conversion.convert import quantize
 from bitcycle.conversion.sites import named_sites
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_named
-from bitcycle.experiments.tasks.presets import PRESETS
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks import task_named
 
 
 @pytest.mark.parametrize("task", ["language", "entailment"])
@@ -19,7 +19,7 @@ def test_granularity_of_activations(task, options, granularity):
 
 def test_presets_of_the_paper_have_its_granularity():
     for task in ("language", "entailment"):
-        assert all(preset.options["activations"] == "tensor" for preset in PRESETS[task].values())
+        assert all(preset.options["activations"] == "tensor" for preset in BUILT_IN[task].presets.values())
 
 
 def test_another_granularity_is_refused():

@@ -6,30 +6,29 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bitcycle.advice.answer import Advice, Alternative, ModelSaving
-from bitcycle.advice.budget import checked_saving, meet
-from bitcycle.advice.evidence import Evidence, advise_by_evidence
-from bitcycle.advice.rules import (
+from bitcycle.lab.advice.answer import Advice, Alternative, ModelSaving
+from bitcycle.lab.advice.budget import meet, validate_saving
+from bitcycle.lab.advice.records import RunRecord, advise_by_records
+from bitcycle.lab.advice.rules import (
+    SPECS,
     FoundLevel,
-    about_evidence,
     check_domain,
     check_goal,
+    choose,
     lowest_allowed,
-    position,
     scale,
     search_space,
-    start_reasons,
 )
-from bitcycle.schedules.base import positive
+from bitcycle.schedules.base import validate_positive
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from bitcycle._cost import Cost
+    from bitcycle import Cost
 
 DEFAULT_STEPS = 64_000
 """Training steps of the paper on CIFAR."""
-APART = 0.001
+MIN_DIFFERENCE = 0.001
 """Schedules whose savings are closer than this are no alternatives to each other."""
 
 
@@ -42,12 +41,12 @@ def advise(
     q_min: int | None = None,
     save: float | None = None,
     range_test: FoundLevel | None = None,
-    records: Iterable[Evidence] | None = None,
+    records: Iterable[RunRecord] | None = None,
     margin: float | None = None,
     model: nn.Module | None = None,
     inputs: Any = None,
 ) -> Advice:
-    """Recommend a schedule, and say what it saves and why.
+    """Recommend a schedule, and say what it saves and on which rules that rests.
 
     The saving is that of the schedule, with all products at its bits. If a model is given, the answer also says what
     the schedule saves in the training of that model, in which some products stay in full precision.
@@ -62,9 +61,9 @@ def advise(
         q_min: The lowest bit-width that may be used; by default the one that the paper used in this domain.
         save: Share of the cost of static q_max to save, such as 0.4; replaces the goal.
         range_test: Result of ``bc.range_test``; sets ``q_min``.
-        records: Your own runs of one task, as :class:`Evidence` or any objects with its four attributes. They replace
-            the paper's rules: the answer is the cheapest setting that is as good as static q_max, by the test of
-            :func:`~bitcycle.advice.non_inferiority.non_inferiority`. A ``q_min`` that is given or found still applies.
+        records: Your own runs of one task, as :class:`RunRecord` or any objects with its first four attributes. They
+            replace the paper's rules: the answer is the cheapest setting that is as good as static q_max, by the test
+            of :func:`~bitcycle._support.judging.non_inferiority`. A ``q_min`` that is given or found still applies.
         margin: With records, the loss of quality that is still acceptable, as an absolute difference in the metric's
             units; by default 1 % of the baseline's mean metric.
         model: A float or converted model. It runs once, see ``bc.cost``. A float model counts as after
@@ -72,7 +71,7 @@ def advise(
         inputs: Inputs of one training step of the model: a tensor, a tuple of arguments, or a dict of keywords.
 
     Returns:
-        The schedule with its saving, its reasons, and the alternatives on both sides of it.
+        The schedule with its saving, the rules it rests on, and the alternatives on both sides of it.
 
     Raises:
         ValueError: If the question is not valid, if another goal than ``balance`` is given with records, if no schedule
@@ -87,12 +86,31 @@ def advise(
     """
     if (model is None) != (inputs is None):
         raise ValueError("advice for a model needs both model and inputs")
+    check_domain(domain)
+    check_goal(goal)
     total = DEFAULT_STEPS if steps is None else steps
-    advice = _advise(goal, domain, total, fine_tuning, q_max, q_min, save, range_test, records, margin)
+    if records is not None:
+        if goal != "balance":
+            raise ValueError(
+                f"the goal {goal!r} is for advice without records: with your own runs the answer is the cheapest "
+                "setting that is as good as the baseline; margin and save set how good and how cheap"
+            )
+        advice = advise_by_records(
+            records,
+            validate_positive(total, "the number of steps"),
+            validate_positive(q_max, "q_max"),
+            save=None if save is None else validate_saving(save),
+            lowest=lowest_allowed(q_min, range_test),
+            margin=margin,
+        )
+    elif margin is not None:
+        raise ValueError(f"margin applies to records of your own runs only, got margin={margin!r} without records")
+    else:
+        advice = _advise_by_rules(goal, domain, total, fine_tuning, q_max, q_min, save, range_test)
     advice = replace(advice, steps_given=steps is not None)
     if model is None:
         return advice
-    from bitcycle._cost import cost  # loads torch, which advice without a model does not need
+    from bitcycle import cost  # loads torch, which advice without a model does not need
 
     return replace(advice, model=saving_of_model(advice, cost(model, inputs)))
 
@@ -100,7 +118,7 @@ def advise(
 def saving_of_model(advice: Advice, cost: Cost) -> ModelSaving:
     """Return what the schedule of an advice saves in the training of a model with this cost."""
     settings = advice.training
-    moves: dict[str, Any] = dict(settings.moves)
+    operands: dict[str, Any] = dict(settings.operands)
     priced = cost if advice.settings is None else replace(cost, grid=settings.grid)
     total = cost.macs or 1
     by_name: dict[str, int] = {}
@@ -109,8 +127,9 @@ def saving_of_model(advice: Advice, cost: Cost) -> ModelSaving:
             name = f"{row.name or 'the model itself'} ({row.layer})"
             by_name[name] = by_name.get(name, 0) + row.macs
     largest = max(by_name, key=lambda name: by_name[name], default=None)
+    against = f"static:{advice.q_max}"
     return ModelSaving(
-        priced.saving(advice.schedule, advice.steps, settings.backward_bits, against=f"static:{advice.q_max}", **moves),
+        priced.saving(advice.schedule, advice.steps, settings.backward_bits, against=against, **operands),
         sum(row.macs for row in cost.rows if row.quantized) / total,
         largest,
         0.0 if largest is None else by_name[largest] / total,
@@ -118,7 +137,7 @@ def saving_of_model(advice: Advice, cost: Cost) -> ModelSaving:
     )
 
 
-def _advise(
+def _advise_by_rules(
     goal: str,
     domain: str | None,
     steps: int,
@@ -127,44 +146,22 @@ def _advise(
     q_min: int | None,
     save: float | None,
     range_test: FoundLevel | None,
-    records: Iterable[Evidence] | None,
-    margin: float | None,
 ) -> Advice:
-    """Answer the question by the rules, by a budget, or by records."""
-    check_domain(domain)
-    check_goal(goal)
-    if records is not None:
-        if goal != "balance":
-            raise ValueError(
-                f"the goal {goal!r} is for advice without records: with your own runs the answer is the cheapest "
-                "setting that is as good as the baseline; margin and save set how good and how cheap"
-            )
-        return advise_by_evidence(
-            records,
-            positive(steps, "the number of steps"),
-            positive(q_max, "q_max"),
-            save=None if save is None else checked_saving(save),
-            lowest=lowest_allowed(q_min, range_test),
-            margin=margin,
-        )
-    if margin is not None:
-        raise ValueError(f"margin applies to records of your own runs only, got margin={margin!r} without records")
     space = search_space(domain, steps, fine_tuning, q_max, q_min, range_test)
-    alternatives = scale(space, domain)
+    options = scale(space, domain)
     if save is None:
-        at, reasons = position(goal, domain, alternatives)
-        chosen = alternatives[at]
-        reasons += start_reasons(at, space, chosen, domain)
+        name, reasons = choose(goal, domain, options)
+        chosen = options[name]
+        reasons += [space.about_cycles] if name in SPECS else []
     else:
-        solution = meet(save, space, domain)
-        chosen = Alternative(solution.schedule, solution.saving, "")
-        reasons = list(solution.reasons)
-    cheaper = [each for each in alternatives.values() if each.saving > chosen.saving + APART]
-    better = [each for each in alternatives.values() if each.saving < chosen.saving - APART]
+        schedule, reasons = meet(save, space, domain)
+        chosen = Alternative(schedule, space.saving(schedule), "")
+    cheaper = [each for each in options.values() if each.saving > chosen.saving + MIN_DIFFERENCE]
+    better = [each for each in options.values() if each.saving < chosen.saving - MIN_DIFFERENCE]
     return Advice(
         chosen.schedule,
         chosen.saving,
-        [*reasons, *space.about_bits, *about_evidence()],
+        [*reasons, *space.about_bits],
         min(cheaper, key=lambda each: each.saving, default=None),
         max(better, key=lambda each: each.saving, default=None),
         space.steps,

@@ -1,4 +1,4 @@
-"""The answer of ``bc.advise``: the schedule to use, its reasons and its alternatives."""
+"""The answer of ``bc.advise``: the schedule to use, the rules it rests on, and its alternatives."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from bitcycle.schedules import Bits, Schedule
 
-LINE = 100
+MAX_LINE = 100
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How a run is trained apart from its schedule, with the defaults of a run; the code of an advice says the same."""
 
     backward_bits: Bits | str
@@ -28,10 +28,10 @@ class Settings:
     evaluate_at: str = "max"
 
     @property
-    def moves(self) -> dict[str, str]:
-        """What moves apart from the schedule, by argument of the scheduler."""
-        moves = {"weights": self.weights, "activations": self.activations, "strength": self.strength}
-        return {name: spec for name, spec in moves.items() if spec}
+    def operands(self) -> dict[str, str]:
+        """What does not follow the schedule, by argument of the scheduler."""
+        operands = {"weights": self.weights, "activations": self.activations, "strength": self.strength}
+        return {name: spec for name, spec in operands.items() if spec}
 
     @property
     def recipe(self) -> dict[str, str]:
@@ -41,8 +41,22 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Reason:
+    """A rule that the advice rests on, and what the evidence says about it."""
+
+    source: str
+    """``paper``, ``bitcycle``, ``given``, ``range test``, ``budget``, ``your runs`` or ``warning``."""
+    rule: str
+    verdict: str = ""
+    """On how many domains the claim that tests it is supported, contradicted or open; empty for what is no claim."""
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.rule}" + (f" [{self.verdict}]" if self.verdict else "")
+
+
+@dataclass(frozen=True)
 class Alternative:
-    """Another schedule that could be used, what it saves against static q_max, and when to use it."""
+    """Another schedule that could be used, what it saves against static q_max, and what it is."""
 
     schedule: Schedule
     saving: float
@@ -77,26 +91,24 @@ class ModelSaving:
         """Return all of it as plain values, for JSON."""
         return {**asdict(self), "uncounted": list(self.uncounted)}
 
-    def lines(self) -> list[str]:
-        """Return what the schedule applies to, and what not, in words."""
+    def reasons(self) -> list[Reason]:
+        """Return what the schedule applies to, and what not."""
         text = f"{percent(self.quantized)} of the multiply-accumulates of your model are at the bits of the schedule"
         if self.largest_part is not None:
             text += f"; the largest part in full precision is {self.largest_part} with {percent(self.largest_share)}"
-        lines = [f"model: {text}."]
-        if self.uncounted:
-            lines.append(f"model: NOT counted: {'; '.join(self.uncounted)}.")
-        return lines
+        uncounted = [Reason("model", f"NOT counted: {'; '.join(self.uncounted)}")] if self.uncounted else []
+        return [Reason("model", text), *uncounted]
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The schedule to use, the reasons for it, and the alternatives on both sides of it."""
+    """The schedule to use, the rules it rests on, and the alternatives on both sides of it."""
 
     schedule: Schedule
     saving: float
     """Share of the cost of static q_max that it saves, from 0 to 1, with all products at its bits."""
-    reasons: list[str]
-    """Sentences; each begins with its source."""
+    reasons: list[Reason]
+    """The rules it rests on, with their verdicts."""
     cheaper: Alternative | None
     """The next schedule that saves more; ``None`` at the end of the scale."""
     better: Alternative | None
@@ -108,7 +120,7 @@ class Advice:
     """Whether the steps are those of the question; if not, the code has a variable in their place."""
     model: ModelSaving | None = None
     """What it saves in the training of the model that was given."""
-    settings: Settings | None = None
+    settings: TrainingSettings | None = None
     """How the runs were trained on which the advice is based; ``None`` is on integers with gradients at q_max."""
 
     @property
@@ -117,9 +129,9 @@ class Advice:
         return str(self.schedule)
 
     @property
-    def training(self) -> Settings:
+    def training(self) -> TrainingSettings:
         """The settings of the runs, or those that advice assumes without any."""
-        return self.settings or Settings(self.q_max)
+        return self.settings or TrainingSettings(self.q_max)
 
     @property
     def code(self) -> str:
@@ -127,7 +139,7 @@ class Advice:
         settings = self.training
         steps = self.steps if self.steps_given else "total_steps"
         recipe = f", bc.Recipe({_arguments(settings.recipe)})" if settings.recipe else ""
-        bits = _arguments({"backward_bits": settings.backward_bits, **settings.moves})
+        bits = _arguments({"backward_bits": settings.backward_bits, **settings.operands})
         return (
             f"bc.quantize(model{recipe})\n"
             f'precision = bc.PrecisionScheduler(model, "{self.spec}", total_steps={steps}, {bits})\n'
@@ -139,7 +151,7 @@ class Advice:
         return {
             "schedule": self.spec,
             "saving": self.saving,
-            "reasons": self.reasons,
+            "reasons": [asdict(reason) for reason in self.reasons],
             "cheaper": None if self.cheaper is None else self.cheaper.as_dict(),
             "better": None if self.better is None else self.better.as_dict(),
             "code": self.code,
@@ -155,20 +167,19 @@ class Advice:
                 f"saves {percent(self.model.saving)} of the cost of your model at static {self.q_max} bits "
                 f"(the schedule alone: {percent(self.saving)})"
             )
-        lines = [_paragraph(f"use {self.spec}: {saves}"), "", "why"]
-        of_model = [] if self.model is None else self.model.lines()
-        lines += [_paragraph(f"- {reason}") for reason in (*self.reasons, *of_model)]
-        lines += ["", _line("cheaper", self.cheaper), _line("more precision", self.better)]
+        reasons = [*self.reasons, *([] if self.model is None else self.model.reasons())]
+        lines = [_paragraph(f"use {self.spec}: {saves}"), "", "why", *(_paragraph(f"- {each}") for each in reasons)]
+        for kind, option in (("\ncheaper", self.cheaper), ("more precision", self.better)):
+            text = f"{option.spec} saves {percent(option.saving)}: {option.reason}" if option else "none"
+            lines.append(_paragraph(f"{kind}: {text}"))
         return "\n".join([*lines, "", "code", textwrap.indent(self.code, "    ")])
 
 
 def percent(share: float) -> str:
     """Format a share as a percentage.
 
-    >>> percent(0.3666)
-    '36.7 %'
-    >>> percent(0.4)
-    '40 %'
+    >>> percent(0.3666), percent(0.4)
+    ('36.7 %', '40 %')
     """
     return f"{round(100 * share, 1):g} %"
 
@@ -179,11 +190,7 @@ def _arguments(values: Mapping[str, Bits | str]) -> str:
     )
 
 
-def _line(kind: str, alternative: Alternative | None) -> str:
-    if alternative is None:
-        return f"{kind}: none, this is the end of the scale"
-    return _paragraph(f"{kind}: {alternative.spec} saves {percent(alternative.saving)}. {alternative.reason}")
-
-
 def _paragraph(text: str) -> str:
-    return textwrap.fill(text, LINE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    begin = "\n" if text.startswith("\n") else ""
+    filled = textwrap.fill(text, MAX_LINE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return begin + filled.lstrip()

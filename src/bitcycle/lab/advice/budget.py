@@ -5,42 +5,33 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from bitcycle.advice.answer import percent
-from bitcycle.advice.rules import LARGE_BEATS, MEDIUM_BEATS, SearchSpace, found, mixture
-from bitcycle.advice.verdicts import verdict
+from bitcycle.lab.advice.answer import Reason, percent
+from bitcycle.lab.advice.rules import LARGE_MIXTURE, MEDIUM_MIXTURE, SearchSpace, cite
+from bitcycle.lab.advice.verdicts import verdict
 from bitcycle.schedules import Constant, Cyclic, Mixed, Schedule, schedule
 from bitcycle.schedules.combinators import Delay
 
-POINT = 0.01
+MAX_SURPLUS = 0.01
 LEAST_AGGRESSIVE_FIRST = ("ETH", "CT", "LT", "RTH")
-LONGEST_DELAY = 0.5
-LOWEST = 2
+MAX_DELAY = 0.5
+MIN_BITS = 2
 """The lowest q_min, in bits, that a budget alone may lead to; the range test of CPT starts here."""
-SHARPEST = 0.999
+MAX_SHARPNESS = 0.999
 """The constant of rex at which a schedule is almost static q_min."""
-SHARP = 0.9
+MIN_SHARPNESS = 0.9
 
 
-@dataclass(frozen=True)
-class Solution:
-    """A schedule that meets a budget, and the reasons for it."""
-
-    schedule: Schedule
-    saving: float
-    reasons: tuple[str, ...]
-
-
-def checked_saving(budget: float) -> float:
+def validate_saving(budget: float) -> float:
     """Return the share to save if it can be one."""
     if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not 0 < budget < 1:
         raise ValueError(f"save must be a share of the cost above 0 and below 1, such as 0.4 for 40 %, got {budget!r}")
     return budget
 
 
-def meet(budget: float, space: SearchSpace, domain: str | None = None) -> Solution:
-    """Return the schedule whose saving is the budget or up to a percentage point more.
+def meet(budget: float, space: SearchSpace, domain: str | None = None) -> tuple[Schedule, list[Reason]]:
+    """Return the schedule whose saving is the budget or up to a percentage point more, with the reasons for it.
 
     It is a constant mixture of two widths if the evidence shows that cycles do not beat one at equal cost, and if the
     mixture need not go below q_min. Otherwise it has cycles.
@@ -50,20 +41,18 @@ def meet(budget: float, space: SearchSpace, domain: str | None = None) -> Soluti
     budget at q_min, delayed by up to half of training; the same at a higher q_min; a sharper rex curve, up to almost
     static q_min; and, unless q_min was given, a lower q_min.
     """
-    budget = checked_saving(budget)
-    lowest = space.q_min if space.given else min(LOWEST, space.q_min)
+    budget = validate_saving(budget)
+    lowest = space.q_min if space.given else min(MIN_BITS, space.q_min)
+    claims = (MEDIUM_MIXTURE, LARGE_MIXTURE)
     for s in _candidates(budget, space, lowest):
         if s is not None:
-            evidence = [found(claim, domain) for claim in (MEDIUM_BEATS, LARGE_BEATS)]
-            mixed = mixture(space, budget) if _mixtures_win(domain) else None
-            about = (
-                [f"bitcycle: {s} is a cyclic schedule with the same saving.", *evidence, "Therefore: the mixture."]
-                if mixed
-                else evidence
-            )
+            mixtures_win = all(verdict(claim, domain).is_contradicted for claim in claims)
+            mixed = space.mixture(budget) if mixtures_win else None
+            cycles = [Reason("bitcycle", f"{s} is a cyclic schedule with the same saving")] if mixed else []
             chosen = mixed or s
-            return Solution(chosen, space.saving(chosen), (*_reasons(chosen, budget, space), *about))
-    most = replace(space, q_min=lowest).complete(f"RTH:constant={SHARPEST}")
+            cited = [cite(claim, domain) for claim in claims]
+            return chosen, [*_reasons(chosen, budget, space), *cycles, *cited]
+    most = replace(space, q_min=lowest).complete(f"RTH:constant={MAX_SHARPNESS}")
     reached = math.floor(1000 * space.saving(most)) / 1000  # rounded down, so that asking for it succeeds
     raise ValueError(
         f"no schedule from {lowest} to {space.q_max} bits saves {percent(budget)} of static {space.q_max} bits: "
@@ -71,15 +60,11 @@ def meet(budget: float, space: SearchSpace, domain: str | None = None) -> Soluti
     )
 
 
-def _mixtures_win(domain: str | None) -> bool:
-    return all(verdict(claim, domain).is_contradicted for claim in (MEDIUM_BEATS, LARGE_BEATS))
-
-
 def _candidates(budget: float, space: SearchSpace, lowest: int) -> Iterator[Schedule | None]:
     """Yield what to try, in order of preference."""
     at = {q: replace(space, q_min=q) for q in range(lowest, space.q_max)}
     for q in range(space.q_min, space.q_max):
-        yield _delayed(budget, at[q], LONGEST_DELAY)
+        yield _delayed(budget, at[q], MAX_DELAY)
     for q in range(space.q_max - 1, space.q_min - 1, -1):
         yield _delayed(budget, at[q], longest=1.0)
     yield _sharpened(budget, space)
@@ -92,7 +77,7 @@ def _delayed(budget: float, space: SearchSpace, longest: float) -> Schedule | No
     """Return the least aggressive of the paper's schedules that reaches the budget, delayed until it just does."""
     reaching = [s for s in map(space.complete, LEAST_AGGRESSIVE_FIRST) if space.saving(s) >= budget]
     for s in reaching:
-        if space.saving(s) <= budget + POINT:
+        if space.saving(s) <= budget + MAX_SURPLUS:
             return s
     for s in reaching:
         hold = 1 - budget / space.saving(s)
@@ -112,7 +97,7 @@ def _held(s: Schedule, hold: float, budget: float, space: SearchSpace) -> Schedu
 
 def _sharpened(budget: float, space: SearchSpace) -> Schedule | None:
     """Return RTH with the smallest constant, in thousandths, that reaches the budget."""
-    low, high = round(1000 * SHARP), round(1000 * SHARPEST)
+    low, high = round(1000 * MIN_SHARPNESS), round(1000 * MAX_SHARPNESS)
 
     def sharper(thousandths: int) -> Schedule:
         return space.complete(f"RTH:constant={thousandths / 1000}")
@@ -123,22 +108,18 @@ def _sharpened(budget: float, space: SearchSpace) -> Schedule | None:
     return sharper(low + bisect_left(range(low, high), True, key=reaches)) if reaches(high) else None
 
 
-def _reasons(s: Schedule, budget: float, space: SearchSpace) -> list[str]:
+def _reasons(s: Schedule, budget: float, space: SearchSpace) -> list[Reason]:
     q_min, _ = s.limits(space.steps)
-    reasons = [f"budget: save at least {percent(budget)}; this saves {percent(space.saving(s))}."]
+    reasons = [Reason("budget", f"save at least {percent(budget)}; this saves {percent(space.saving(s))}")]
     if isinstance(s, Delay):
-        reasons.append("bitcycle: the surplus over the budget is spent on q_max at the start of training.")
+        reasons.append(Reason("bitcycle", "the surplus over the budget is spent on q_max at the start of training"))
     if isinstance(s, Cyclic) and s.profile.changed():
-        reasons.append(
-            "bitcycle: the paper's large group saves less, so its rex curve is sharpened, which is untested."
-        )
+        reasons.append(Reason("bitcycle", "the large group saves less, so its rex curve is sharpened (untested)"))
     if q_min is not None and q_min > space.q_min and not isinstance(s, (Constant, Mixed)):
-        reasons.append(f"bitcycle: q_min {q_min} is enough for this budget.")
+        reasons.append(Reason("bitcycle", f"q_min {q_min} is enough for this budget"))
     if q_min is not None and q_min < space.q_min:
-        reasons.append(
-            f"warning: q_min {q_min} is below the usual {space.q_min} bits (see below); the budget cannot be met "
-            "otherwise. Run a range test (bc.range_test) to check that training works there."
-        )
-    if space.saving(s) > budget + POINT:
-        reasons.append(f"bitcycle: in {space.steps} steps no schedule comes closer to the budget.")
+        usual = f"q_min {q_min} is below the usual {space.q_min} bits, without which the budget cannot be met"
+        reasons.append(Reason("warning", f"{usual}; check by bc.range_test that training works there"))
+    if space.saving(s) > budget + MAX_SURPLUS:
+        reasons.append(Reason("bitcycle", f"in {space.steps} steps no schedule comes closer to the budget"))
     return reasons

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from bitcycle.advice.answer import Advice, Alternative, Settings, percent
-from bitcycle.advice.non_inferiority import FEWEST_SEEDS, Judgement, NonInferiority, non_inferiority
+from bitcycle._support.judging import MIN_SEEDS, Judgement, NonInferiority, non_inferiority
+from bitcycle.lab.advice.answer import Advice, Alternative, Reason, TrainingSettings, percent
 from bitcycle.schedules import Constant, Schedule, schedule
 from bitcycle.schedules.base import width_of
 
@@ -17,7 +17,7 @@ MANY_SEEDS = 5
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunRecord:
     """What advice needs to know about a run; all runs given together are of one task.
 
     Any other object with the first four attributes will do.
@@ -30,7 +30,7 @@ class Evidence:
     """Higher is better; a metric that is better when lower enters with a minus sign."""
     cost: float
     """In any unit, the same for all runs."""
-    settings: Settings | None = None
+    settings: TrainingSettings | None = None
     """How it was trained apart from its schedule, for the code of the answer; by default on integers with gradients at
     q_max."""
 
@@ -43,11 +43,11 @@ class Tested:
     cost: float
     saving: float
     test: NonInferiority
-    settings: Settings | None
+    settings: TrainingSettings | None
 
 
-def advise_by_evidence(
-    records: Iterable[Evidence],
+def advise_by_records(
+    records: Iterable[RunRecord],
     steps: int,
     q_max: int,
     save: float | None = None,
@@ -77,7 +77,7 @@ def advise_by_evidence(
         chosen.saving,
         [
             *_reasons(chosen, allowed, baseline),
-            *(f"q_min: {each.schedule} goes below {lowest} bits." for each in refused),
+            *(Reason("q_min", f"{each.schedule} goes below {lowest} bits") for each in refused),
         ],
         _alternative(cheaper[-1], baseline) if cheaper else None,
         _alternative(better[0], baseline) if better else None,
@@ -87,17 +87,15 @@ def advise_by_evidence(
     )
 
 
-def _tested(baseline: Schedule, records: Iterable[Evidence], margin: float | None) -> list[Tested]:
+def _tested(baseline: Schedule, records: Iterable[RunRecord], margin: float | None) -> list[Tested]:
     """Test every recorded setting against the baseline, which is among them; the cheapest come first."""
     runs = _by_schedule(records)
     if baseline not in runs:
         known = ", ".join(map(str, runs)) or "none at all"
         raise ValueError(f"the records contain no run of the baseline {baseline} to compare with; they contain {known}")
     base = {seed: run.quality for seed, run in runs[baseline].items()}
-    if len(base) < FEWEST_SEEDS:
-        raise ValueError(
-            f"the baseline {baseline} needs at least {FEWEST_SEEDS} seeds for a comparison, got {len(base)}"
-        )
+    if len(base) < MIN_SEEDS:
+        raise ValueError(f"the baseline {baseline} needs at least {MIN_SEEDS} seeds for a comparison, got {len(base)}")
     if not all(math.isfinite(quality) for quality in base.values()):
         raise ValueError(f"some runs of the baseline {baseline} diverged, so nothing can be compared with it")
     base_cost = _mean_cost(runs[baseline])
@@ -113,8 +111,8 @@ def _tested(baseline: Schedule, records: Iterable[Evidence], margin: float | Non
     return [each for *_, each in sorted(tested, key=lambda entry: entry[:3])]
 
 
-def _by_schedule(records: Iterable[Evidence]) -> dict[Schedule, dict[int, Evidence]]:
-    runs: dict[Schedule, dict[int, Evidence]] = {}
+def _by_schedule(records: Iterable[RunRecord]) -> dict[Schedule, dict[int, RunRecord]]:
+    runs: dict[Schedule, dict[int, RunRecord]] = {}
     for record in records:
         by_seed = runs.setdefault(schedule(record.schedule), {})
         if record.seed in by_seed:
@@ -129,11 +127,11 @@ def _by_schedule(records: Iterable[Evidence]) -> dict[Schedule, dict[int, Eviden
     return runs
 
 
-def _settings(record: Evidence) -> Settings | None:
+def _settings(record: RunRecord) -> TrainingSettings | None:
     return getattr(record, "settings", None)
 
 
-def _mean_cost(by_seed: dict[int, Evidence]) -> float:
+def _mean_cost(by_seed: dict[int, RunRecord]) -> float:
     return fmean(run.cost for run in by_seed.values())
 
 
@@ -141,50 +139,36 @@ def _goes_below(s: Schedule, lowest: int | None, steps: int) -> bool:
     return lowest is not None and width_of(s.limits(steps)[0]) < lowest
 
 
-def _reasons(chosen: Tested, allowed: list[Tested], baseline: Schedule) -> list[str]:
-    by_judgement: dict[Judgement, list[Tested]] = {}
-    for each in allowed:
-        if each.schedule != baseline:
-            by_judgement.setdefault(each.test.judgement, []).append(each)
-    reasons = [
-        f"your runs: the advice is based on them. The answer is the cheapest setting that is as good as {baseline}: "
-        f"paired over seeds, its loss is at most {chosen.test.margin:.4g} with 95 % confidence."
-    ]
+def _reasons(chosen: Tested, allowed: list[Tested], baseline: Schedule) -> list[Reason]:
+    reasons = [f"the cheapest setting that is as good as {baseline}, within a loss of {chosen.test.margin:.4g}"]
     if chosen.schedule == baseline:
-        reasons.append(f"your runs: no cheaper setting is shown to be as good, so the answer is {baseline} itself.")
-    else:
-        reasons.append(f"your runs: {chosen.schedule} is {_finding(chosen.test)}.")
-    for judgement in (Judgement.WORSE, Judgement.NOT_SHOWN, Judgement.DIVERGED):
-        reasons += [f"your runs: {each.schedule} is {_finding(each.test)}." for each in by_judgement.get(judgement, [])]
-    if few := by_judgement.get(Judgement.TOO_FEW_SEEDS):
-        names = ", ".join(str(each.schedule) for each in few)
-        reasons.append(f"your runs: {names} cannot be judged on fewer than {FEWEST_SEEDS} shared seeds.")
-    if chosen.test.pairs < MANY_SEEDS:
-        reasons.append(f"your runs: there are only {chosen.test.pairs} seeds; run {MANY_SEEDS} or more to be sure.")
-    return reasons
+        reasons.append(f"no cheaper setting is shown to be as good, so the answer is {baseline} itself")
+    reasons += [f"{each.schedule} is {_finding(each.test)}" for each in allowed if _is_worth_a_reason(each, chosen)]
+    if chosen.test.seeds < MANY_SEEDS:
+        reasons.append(f"there are only {chosen.test.seeds} seeds; run {MANY_SEEDS} or more to be sure")
+    return [Reason("your runs", text) for text in reasons]
+
+
+def _is_worth_a_reason(each: Tested, chosen: Tested) -> bool:
+    """Whether it is the answer, or one that is not accepted."""
+    return (each is chosen and each.saving > 0) or not each.test.accepted
 
 
 def _finding(test: NonInferiority) -> str:
     """The result of a test, as it follows "is"."""
-    numbers = f"over {test.pairs} seeds: quality {test.difference:+.4g}, "
-    numbers += (
-        f"with 95 % confidence at least {test.lower:+.4g} (acceptable: {-test.margin:+.4g})"
-        if math.isfinite(test.lower)
-        else f"the same for every seed, too few for a bound (acceptable: {-test.margin:+.4g})"
+    if test.judgement is Judgement.DIVERGED:
+        return "not acceptable: some of its runs diverged (their quality is not a finite number)"
+    if test.judgement is Judgement.TOO_FEW_SEEDS:
+        return f"not tested: it shares {test.seeds} seeds with the baseline, of at least {MIN_SEEDS}"
+    known = math.isfinite(test.lower)
+    bound = f"with 95 % confidence at least {test.lower:+.4g}" if known else "the same for every seed, without a bound"
+    words = {Judgement.WORSE: "significantly worse than", Judgement.UNCLEAR: "not shown to be as good as"}
+    return (
+        f"{words.get(test.judgement, 'as good as')} the baseline over {test.seeds} seeds: quality {test.mean:+.4g}, "
+        f"{bound} (acceptable: {-test.margin:+.4g})"
     )
-    match test.judgement:
-        case Judgement.ACCEPTED:
-            return f"as good as the baseline {numbers}"
-        case Judgement.NOT_SHOWN:
-            return f"not shown to be as good as the baseline {numbers}"
-        case Judgement.WORSE:
-            return f"significantly worse than the baseline {numbers}"
-        case Judgement.TOO_FEW_SEEDS:
-            return f"not tested: it shares {test.pairs} seeds with the baseline, of at least {FEWEST_SEEDS}"
-        case Judgement.DIVERGED:
-            return "not acceptable: some of its runs diverged (their quality is not a finite number)"
 
 
 def _alternative(tested: Tested, baseline: Schedule) -> Alternative:
-    reason = "The baseline." if tested.schedule == baseline else f"In your runs it is {_finding(tested.test)}."
+    reason = "the baseline" if tested.schedule == baseline else f"in your runs it is {_finding(tested.test)}"
     return Alternative(tested.schedule, tested.saving, reason)

@@ -1,9 +1,8 @@
-"""What the evidence says about the paper's claims, from a file that ``bitcycle evidence page --update`` writes."""
+"""What the evidence says about the paper's claims, from a file that ``python -m evidence page --update`` writes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,7 +12,7 @@ FILE = "verdicts.json"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerdictCounts:
     """A claim and the domains on which the evidence supports it, contradicts it, or leaves it open."""
 
     claim: str
@@ -32,54 +31,35 @@ class Verdict:
         """Whether more domains contradict the claim than support it."""
         return len(self.contradicted) > len(self.supported)
 
-    @property
-    def finding(self) -> str:
-        """What was found, without the claim.
+    def describe(self, names: bool = True) -> str:
+        """Return on how many domains the claim was judged how, with the names of domains or without.
 
-        >>> Verdict("Cycles help.", ("cora-gcn",), ("cifar10", "digits"), ()).finding
+        >>> found = VerdictCounts("Cycles help.", ("cora-gcn",), ("cifar10", "digits"), ())
+        >>> found.describe()
         'supported on 1 of 3 domains (cora-gcn), contradicted on 2 (cifar10, digits)'
-        """
-        return self._told(lambda domains: f" ({', '.join(domains)})")
-
-    @property
-    def counts(self) -> str:
-        """The same without the names of domains.
-
-        >>> Verdict("Cycles help.", ("cora-gcn",), ("cifar10", "digits"), ()).counts
+        >>> found.describe(names=False)
         'supported on 1 of 3 domains, contradicted on 2'
         """
-        return self._told(lambda domains: "")
-
-    def _told(self, names: Callable[[tuple[str, ...]], str]) -> str:
         marks = {"supported": self.supported, "contradicted": self.contradicted, "open": self.open}
         number = sum(map(len, marks.values()))
         of_all = f" of {number} domain{'s' if number > 1 else ''}"
         parts: list[str] = []
         for mark, domains in marks.items():
             if domains:
-                parts.append(f"{mark} on {len(domains)}{'' if parts else of_all}{names(domains)}")
+                listed = f" ({', '.join(domains)})" if names else ""
+                parts.append(f"{mark} on {len(domains)}{'' if parts else of_all}{listed}")
         return ", ".join(parts) or "not tested yet"
 
 
 Claims = dict[str, Any]
 
 
-def widths_of_evidence() -> str:
-    """Return the widths between which the schedules of the evidence move.
-
-    >>> widths_of_evidence().split(", ")[0].count("-")
-    1
-    """
-    pairs = {tuple(each["bits"]) for claim in _read().values() for each in claim["domains"]}
-    return ", ".join(f"{low}-{high}" for low, high in sorted(pairs))
-
-
-def verdict(claim: str, task: str | None = None) -> Verdict:
+def verdict(claim: str, task: str | None = None) -> VerdictCounts:
     """Return the verdict on a claim by its id: on the domains of a task if there are any, else on all."""
     return verdict_in(_read(), claim, task)
 
 
-def verdict_in(claims: Claims, claim: str, task: str | None = None) -> Verdict:
+def verdict_in(claims: Claims, claim: str, task: str | None = None) -> VerdictCounts:
     """Return the verdict on one of the claims of a file."""
     found = claims[claim]
     of_task = [each for each in found["domains"] if each["task"] == task] or found["domains"]
@@ -87,7 +67,7 @@ def verdict_in(claims: Claims, claim: str, task: str | None = None) -> Verdict:
         mark: tuple(each["domain"] for each in of_task if each["mark"] == mark)
         for mark in ("supported", "contradicted", "open")
     }
-    return Verdict(found["text"], **by_mark)
+    return VerdictCounts(found["text"], **by_mark)
 
 
 def parse(text: str) -> Claims:

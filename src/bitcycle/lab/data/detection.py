@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bitcycle.experiments.data.splits import Splits
+from bitcycle.lab.data.splits import Splits
 
 
 @dataclass(frozen=True)

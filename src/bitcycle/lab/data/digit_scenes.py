@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bitcycle.experiments.data.detection import DetectionData, DetectionSample
-from bitcycle.experiments.data.digits_file import read_digits
-from bitcycle.experiments.data.splits import Split
+from bitcycle.lab.data.detection import DetectionData, DetectionSample
+from bitcycle.lab.data.digits_file import read_digits
+from bitcycle.lab.data.splits import Split
 
 Floats = NDArray[np.float32]
 Box = tuple[int, int, int, int]

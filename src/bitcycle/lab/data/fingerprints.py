@@ -1,9 +1,9 @@
 """Fingerprints of data: what is in a folder, wherever it lies.
 
 The fingerprint is part of the name of a run, so that a study on files that have changed runs again. It covers the
-relative name and the content of every file. The content of more than :data:`MOST_READ` bytes takes too long to read at
-every start of a study: then sizes and modification times are taken instead, which copying has to preserve
-(``cp --archive``, ``rsync --times``). Hidden files, and files that are no data such as sockets, are left out.
+relative name and the content of every file. More than :data:`MAX_CONTENT_BYTES` take too long to read at every start of
+a study: then sizes and modification times are used instead, which copying has to preserve (``cp --archive``,
+``rsync --times``). Hidden files, and files that are no data such as sockets, are left out.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from bitcycle.experiments.data.files import DataError, is_there
-from bitcycle.experiments.data.official import OFFICIAL
+from bitcycle.lab.data.files import DataError, is_there
+from bitcycle.lab.data.official import OFFICIAL
 
-MOST_READ = 4_000_000_000
+MAX_CONTENT_BYTES = 4_000_000_000
 """Up to this number of bytes, files are compared by content; reading them takes a few seconds."""
 
 
@@ -51,15 +51,15 @@ def fingerprint(data: str) -> str:
 
 def _digest(folder: Path, chosen: str) -> str:
     files = sorted((path.relative_to(folder).as_posix(), path, path.stat()) for path in _files(folder))
-    by_content = sum(status.st_size for _, _, status in files) <= MOST_READ
+    by_content = sum(status.st_size for _, _, status in files) <= MAX_CONTENT_BYTES
     digest = hashlib.sha256(f"{chosen}\n{'content' if by_content else 'times'}\n".encode())
     for name, path, status in files:
         if by_content:
             with path.open("rb") as file:
-                told = hashlib.file_digest(file, "sha256").hexdigest()
+                content = hashlib.file_digest(file, "sha256").hexdigest()
         else:
-            told = f"{status.st_size} {status.st_mtime_ns}"
-        digest.update(f"{name}\0{told}\n".encode("utf-8", "surrogateescape"))
+            content = f"{status.st_size} {status.st_mtime_ns}"
+        digest.update(f"{name}\0{content}\n".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:16]
 
 

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bitcycle.experiments.data.digits_file import read_digits
-from bitcycle.experiments.data.splits import Splits
+from bitcycle.lab.data.digits_file import read_digits
+from bitcycle.lab.data.splits import Splits
 
 _NOISE = 1.0
 _TRAINING_PER_CLASS, _VALIDATION, _TEST = 20, 300, 1000

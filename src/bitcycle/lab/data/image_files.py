@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitcycle._support.text import shown
-from bitcycle.experiments.data.budgets import MOST_FILE_BYTES, human
-from bitcycle.experiments.data.files import DataError, exceeded, existing_folder, first_existing, opened, required
-from bitcycle.experiments.data.images import ArrayImages, FileImages, ImageData
-from bitcycle.experiments.data.splits import hold_out
-from bitcycle.experiments.data.unpickling import load_arrays
+from bitcycle._support.text import short_repr
+from bitcycle.lab.data.files import DataError, existing_folder, first_existing, read_bytes, required_file
+from bitcycle.lab.data.images import ArrayImages, FileImages, ImageData
+from bitcycle.lab.data.splits import hold_out
+from bitcycle.lab.data.unpickling import load_arrays
 
-_HOLDS = (
+_EXPECTED = (
     "idx files (train-images-idx3-ubyte.gz ...), CIFAR python batches (cifar-10-batches-py, cifar-100-python) "
     "or images in train/<class>/ and val/<class>/"
 )
@@ -38,14 +37,14 @@ def read_images(folder: str | Path, size: int = 224) -> ImageData:
     Raises:
         DataError: If the folder has none of these formats, or a file is missing or damaged.
     """
-    path = existing_folder(folder, _HOLDS)
+    path = existing_folder(folder, _EXPECTED)
     if (idx := _idx_folder(path)) is not None:
         return _read_idx(idx)
     if (cifar := _cifar_folder(path)) is not None:
         return _read_cifar(*cifar)
     if _class_names(path / "train"):
         return _read_class_folders(path, size)
-    raise DataError(f"{path}: no images were recognised; it should hold {_HOLDS}")
+    raise DataError(f"{path}: no images were recognised; it should hold {_EXPECTED}")
 
 
 S = TypeVar("S", ArrayImages, FileImages)
@@ -100,28 +99,22 @@ def read_idx_file(path: Path, dimensions: int) -> Tensor:
     Raises:
         DataError: If the file is damaged, or has another type or number of dimensions.
     """
-    with opened(path, MOST_FILE_BYTES) as file:
-        magic, header = bytes((0, 0, 8, dimensions)), file.read(4 + 4 * dimensions)
-        if not header:
-            raise DataError(f"{path}: the file is empty; it should be copied or downloaded again")
-        if header[:4] != magic:
-            raise DataError(
-                f"{path}: starts with the bytes {header[:4].hex()}; "
-                f"an idx file of unsigned bytes in {dimensions} dimensions starts with {magic.hex()}"
-            )
-        shape = [int.from_bytes(header[at : at + 4], "big") for at in range(4, 4 + 4 * dimensions, 4)]
-        size = math.prod(shape)
-        if size > MOST_FILE_BYTES:
-            raise exceeded(path, f"its header of {' x '.join(map(str, shape))}", human(MOST_FILE_BYTES))
-        content = np.empty(size, np.uint8)
-        given = file.readinto(content.data)
-        if len(header) < 4 + 4 * dimensions or given < size or file.read(1):
-            raise DataError(
-                f"{path}: has {'fewer' if given < size else 'more'} bytes of data than the {size} that its "
-                f"header of {' x '.join(map(str, shape))} asks for, so the file is truncated or damaged and should be "
-                "copied or downloaded again"
-            )
-    return torch.from_numpy(content.reshape(shape))
+    content = np.frombuffer(read_bytes(path), np.uint8)
+    magic, length = bytes((0, 0, 8, dimensions)), 4 + 4 * dimensions
+    if content[:4].tobytes() != magic:
+        raise DataError(
+            f"{path}: starts with the bytes {content[:4].tobytes().hex()}; "
+            f"an idx file of unsigned bytes in {dimensions} dimensions starts with {magic.hex()}"
+        )
+    shape = [int.from_bytes(content[at : at + 4].tobytes(), "big") for at in range(4, length, 4)]
+    numbers, size = content[length:], math.prod(shape)
+    if len(content) < length or len(numbers) != size:
+        raise DataError(
+            f"{path}: has {'fewer' if len(numbers) < size else 'more'} bytes of data than the {size} that its "
+            f"header of {' x '.join(map(str, shape))} asks for, so the file is truncated or damaged and should be "
+            "copied or downloaded again"
+        )
+    return torch.from_numpy(numbers.reshape(shape).copy())  # a copy is writable
 
 
 def _idx_names(part: str, dimensions: int) -> tuple[str, ...]:
@@ -130,8 +123,8 @@ def _idx_names(part: str, dimensions: int) -> tuple[str, ...]:
 
 
 def _idx_split(folder: Path, part: str) -> ArrayImages:
-    image_file = required(folder, *_idx_names(f"{part}-images", 3))
-    label_file = required(folder, *_idx_names(f"{part}-labels", 1))
+    image_file = required_file(folder, *_idx_names(f"{part}-images", 3))
+    label_file = required_file(folder, *_idx_names(f"{part}-labels", 1))
     pixels, labels = read_idx_file(image_file, 3), read_idx_file(label_file, 1)
     if len(pixels) != len(labels):
         raise DataError(
@@ -192,7 +185,7 @@ def _cifar_folder(folder: Path) -> tuple[Path, _CifarLayout] | None:
 
 def _read_cifar(folder: Path, layout: _CifarLayout) -> ImageData:
     """Read CIFAR-10, or CIFAR-100 with its fine labels: pickles with rows of 3072 bytes, the red plane first."""
-    meta = required(folder, layout.meta)
+    meta = required_file(folder, layout.meta)
     names = _cifar_entry(meta, _cifar_dictionary(meta), layout.names)
     if (
         not isinstance(names, list)
@@ -201,8 +194,8 @@ def _read_cifar(folder: Path, layout: _CifarLayout) -> ImageData:
     ):
         raise DataError(f"{meta}: {layout.names!r} should be a list of {layout.classes} names")
     classes = tuple(name.decode("latin1") if isinstance(name, bytes) else name for name in names)
-    train = _concatenated([_cifar_batch(required(folder, name), layout) for name in layout.train])
-    test = _cifar_batch(required(folder, layout.test), layout)
+    train = _concatenated([_cifar_batch(required_file(folder, name), layout) for name in layout.train])
+    test = _cifar_batch(required_file(folder, layout.test), layout)
     return ImageData(layout.name, classes, 3, 32, *_hold_out(train), test)
 
 
@@ -215,7 +208,9 @@ def _cifar_batch(path: Path, layout: _CifarLayout) -> ArrayImages:
         raise DataError(f"{path}: {layout.labels!r} should be a list of {len(data)} labels, one per image")
     wrong = [label for label in labels if type(label) is not int or not 0 <= label < layout.classes]
     if wrong:
-        raise DataError(f"{path}: has the label {shown(wrong[0])}; labels should be from 0 to {layout.classes - 1}")
+        raise DataError(
+            f"{path}: has the label {short_repr(wrong[0])}; labels should be from 0 to {layout.classes - 1}"
+        )
     return ArrayImages(torch.from_numpy(data).reshape(-1, 3, 32, 32), torch.tensor(labels, dtype=torch.int64))
 
 

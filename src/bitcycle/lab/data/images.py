@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.data.budgets import MOST_PIXELS
-from bitcycle.experiments.data.digits_file import read_digits
-from bitcycle.experiments.data.files import opened_image
-from bitcycle.experiments.data.splits import Splits
+from bitcycle.lab.data.digits_file import read_digits
+from bitcycle.lab.data.files import open_image
+from bitcycle.lab.data.splits import Splits
 
 
 class ImageSplit(Protocol):
@@ -115,13 +114,10 @@ def _rank_in_class(labels: Tensor) -> Tensor:
     return same.tril(-1).sum(1)
 
 
-_UNDECODED = "{path}: cannot be decoded ({reason}); it should be a complete image file"
-
-
 def _decode(path: Path, size: int) -> Tensor:
     """Return the central square of an image as (3, size, size)."""
     bilinear = need("PIL.Image", "study", "decoding images").Resampling.BILINEAR
-    with opened_image(path, MOST_PIXELS, _UNDECODED) as image:
+    with open_image(path) as image:
         side = min(image.size)
         left, top = ((length - side) // 2 for length in image.size)
         square = (left, top, left + side, top + side)

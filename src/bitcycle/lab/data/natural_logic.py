@@ -22,7 +22,7 @@ import random
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bitcycle.experiments.data.sentence_pairs import THREE_WAY, Pair, PairData
+from bitcycle.lab.data.sentence_pairs import THREE_WAY, Pair, PairData
 
 NOUN_ABOVE = {
     "dogs": "animals",

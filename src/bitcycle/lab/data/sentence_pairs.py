@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bitcycle._support.text import shown
-from bitcycle.experiments.data.budgets import MOST_PAIRS
-from bitcycle.experiments.data.files import DataError, exceeded, existing_folder, first_existing, lines_of
-from bitcycle.experiments.data.splits import Splits, hold_out
+from bitcycle._support.text import short_repr
+from bitcycle.lab.data.files import DataError, existing_folder, first_existing, lines_of
+from bitcycle.lab.data.splits import Splits, hold_out
 
 THREE_WAY = ("entailment", "neutral", "contradiction")
 TWO_WAY = ("entailment", "not_entailment")
@@ -22,7 +21,7 @@ _HYPOTHESIS = ("sentence2", "hypothesis", "hypo")
 _LABEL = ("gold_label", "label")
 _SPELLINGS = {"contradictory": "contradiction"}  # in the translated training files of XNLI
 _UNDECIDED = "-"  # the annotators of SNLI did not agree
-_HOLDS = "XNLI (dev-en.tsv, xnli.dev.tsv), SNLI (snli_1.0_dev.jsonl, dev.txt) or GLUE (train.tsv, dev.tsv) files"
+_EXPECTED = "XNLI (dev-en.tsv, xnli.dev.tsv), SNLI (snli_1.0_dev.jsonl, dev.txt) or GLUE (train.tsv, dev.tsv) files"
 
 
 class Pair(NamedTuple):
@@ -60,7 +59,7 @@ def read_pairs(folder: str | Path, language: str = "en") -> PairData:
     Raises:
         DataError: If the folder has none of these formats, or a file is damaged.
     """
-    path = existing_folder(folder, _HOLDS)
+    path = existing_folder(folder, _EXPECTED)
     files = {part: first_existing(path, _names(part, language)) for part in ("train", "dev", "test")}
     rows = {part: read_rows(file, language) for part, file in files.items() if file is not None}
     labelled = {part: pairs for part, pairs in rows.items() if all(row.label is not None for row in pairs)}
@@ -76,7 +75,7 @@ def read_pairs(folder: str | Path, language: str = "en") -> PairData:
         case parts:
             raise DataError(
                 f"{path}: has labelled pairs in {language!r} for {' and '.join(parts) or 'no part'}; it should hold "
-                f"{_HOLDS} for two parts or more{_other_languages(path)}"
+                f"{_EXPECTED} for two parts or more{_other_languages(path)}"
             )
     labels = TWO_WAY if {row.label for row in train} <= set(TWO_WAY) else THREE_WAY
     splits = (_pairs(path, split, labels) for split in (train, validation, test))
@@ -126,7 +125,9 @@ def _pairs(path: Path, rows: list[PairRow], labels: tuple[str, ...]) -> list[Pai
         raise DataError(f"{path}: one of its splits has no labelled pair; each should have some")
     unknown = {row.label for row in rows} - set(labels)
     if unknown:
-        raise DataError(f"{path}: has the label {shown(min(map(str, unknown)))}; labels should be {', '.join(labels)}")
+        raise DataError(
+            f"{path}: has the label {short_repr(min(map(str, unknown)))}; labels should be {', '.join(labels)}"
+        )
     return [Pair(row.premise, row.hypothesis, labels.index(str(row.label))) for row in rows]
 
 
@@ -144,10 +145,7 @@ def read_rows(path: Path, language: str) -> list[PairRow]:
     Supported are tsv with a header (GLUE, XNLI, SNLI), tsv without one (XTREME), and jsonl (SNLI, XNLI).
     Machine-translated training files have a few lines with an empty sentence; a file of nothing else is an error.
     """
-    every = _json_rows(path, language) if path.suffix == ".jsonl" else _table_rows(path, language)
-    rows = list(islice(every, MOST_PAIRS + 1))
-    if len(rows) > MOST_PAIRS:
-        raise exceeded(path, "its number of lines", f"{MOST_PAIRS:,} pairs")
+    rows = _json_rows(path, language) if path.suffix == ".jsonl" else _table_rows(path, language)
     complete = [row for row in rows if row.premise.strip() and row.hypothesis.strip()]
     if not complete:
         raise DataError(f"{path}: holds no pair of sentences in the language {language!r}; it should hold one per line")
@@ -213,7 +211,7 @@ def _headerless_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[P
 def _row(path: Path, number: int, premise: str, hypothesis: str, label: str | None) -> PairRow:
     if label not in (*THREE_WAY, *TWO_WAY, _UNDECIDED, None):
         raise DataError(
-            f"{path}: line {number} has the label {shown(label)}; "
+            f"{path}: line {number} has the label {short_repr(label)}; "
             f"it should be one of {', '.join((*THREE_WAY, *TWO_WAY[1:]))}"
         )
     return PairRow(premise, hypothesis, label)

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitcycle.experiments.data.budgets import MOST_WORDS
-from bitcycle.experiments.data.files import DataError, exceeded, existing_folder, lines_of, required
-from bitcycle.experiments.data.splits import Splits
+from bitcycle.lab.data.files import DataError, existing_folder, lines_of, required_file
+from bitcycle.lab.data.splits import Splits
 
 UNKNOWN, END = "<unk>", "<eos>"
 _MAX_VOCABULARY = 2200
@@ -28,7 +27,7 @@ _FILE_NAMES = (  # training, validation and test
     tuple(f"wiki.{part}.tokens" for part in ("train", "valid", "test")),
     ("train.txt", "valid.txt", "test.txt"),
 )
-_HOLDS = "ptb.train.txt, wiki.train.tokens or train.txt, and the valid and test files of the same kind"
+_EXPECTED = "ptb.train.txt, wiki.train.tokens or train.txt, and the valid and test files of the same kind"
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,11 @@ def read_words(folder: str | Path) -> WordData:
     Raises:
         DataError: If a file is missing, empty or not text.
     """
-    path = existing_folder(folder, _HOLDS)
+    path = existing_folder(folder, _EXPECTED)
     file_names = next((names for names in _FILE_NAMES if (path / names[0]).is_file()), None)
     if file_names is None:
-        raise DataError(f"{path}: no word-level text was recognised; it should hold {_HOLDS}")
-    files = [required(path, name) for name in file_names]
+        raise DataError(f"{path}: no word-level text was recognised; it should hold {_EXPECTED}")
+    files = [required_file(path, name) for name in file_names]
     number: dict[str, int] = {}
     train = _read_ids(files[0], number, grow=True)
     number.setdefault(UNKNOWN, len(number))
@@ -92,8 +91,6 @@ def _read_ids(path: Path, number: dict[str, int], grow: bool) -> Tensor:
         words += len(tokens)
         if grow:
             ids.extend(number.setdefault(word, len(number)) for word in (*tokens, END))
-            if len(number) > MOST_WORDS:
-                raise exceeded(path, "its vocabulary", f"{MOST_WORDS:,} words")
         else:
             ids.extend(number.get(word, number[UNKNOWN]) for word in (*tokens, END))
     if not words:

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bitcycle.experiments.data.budgets import MOST_ANNOTATION_BYTES, MOST_SCENE_PIXELS
-from bitcycle.experiments.data.detection import DetectionData, DetectionSample
-from bitcycle.experiments.data.files import DataError, lines_of, opened_image, within_budget
+from bitcycle.lab.data.detection import DetectionData, DetectionSample
+from bitcycle.lab.data.files import DataError, lines_of, open_image, read_bytes
 
 CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
@@ -136,8 +135,6 @@ def _root(folder: Path) -> Path:
 def _image_names(root: Path, split: str) -> list[str]:
     """Return the images of a list. Lists for one class have a second column, which is ignored."""
     file = root / "ImageSets/Main" / f"{split}.txt"
-    if not file.exists():
-        raise DataError(f"{file} cannot be read: No such file or directory")
     names = [line.split()[0] for line in lines_of(file) if line.strip()]
     if not names:
         raise DataError(f"{file} is empty: it should name the images of {split}, one per line")
@@ -155,20 +152,16 @@ class _PlainTree(ElementTree.TreeBuilder):
     """Rejects a DOCTYPE: without one, no entity can be declared, so that nothing is expanded or fetched."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        raise DataError("an annotation must not have a DOCTYPE")
+        raise ValueError("an annotation must not have a DOCTYPE")
 
 
 def _parsed(file: Path) -> ElementTree.Element:
     parser = ElementTree.XMLParser(target=_PlainTree())
-    try:
-        with within_budget(file, MOST_ANNOTATION_BYTES) as stream:
-            content = stream.read()
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {_reason(error)}") from None
+    content = read_bytes(file)
     try:
         tree: ElementTree.Element = ElementTree.fromstring(content, parser)
-    except (ElementTree.ParseError, DataError, LookupError, ValueError) as error:
-        raise DataError(f"{file} cannot be read: {_reason(error)}") from None
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
+        raise DataError(f"{file}: cannot be read ({error}); it should be a Pascal VOC annotation") from None
     if tree.tag != "annotation":
         raise DataError(f"{file} is not a Pascal VOC annotation: it begins with <{tree.tag[:40]}>")
     return tree
@@ -208,11 +201,5 @@ def _check_boxes(boxes: tuple[Box, ...], width: float, height: float, file: Path
 
 
 def _decoded(file: Path) -> np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]:
-    with opened_image(file, MOST_SCENE_PIXELS, "{path} cannot be decoded: {reason}") as image:
+    with open_image(file) as image:
         return np.array(image.convert("RGB"))
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason of an error in one line, without the path."""
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    return text.splitlines()[0]

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.data.detection import Target
-from bitcycle.experiments.models.boxes import Detections, area
-from bitcycle.experiments.models.boxes import iou as pairwise_iou
+from bitcycle.lab.data.detection import Target
+from bitcycle.lab.models.boxes import Detections, area
+from bitcycle.lab.models.boxes import iou as pairwise_iou
 
 
 def voc_map(detections: Sequence[Detections], ground_truth: Sequence[Target], iou: float = 0.5) -> float:

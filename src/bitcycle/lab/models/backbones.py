@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.models.imagenet_resnet import ImageNetBasicBlock, ImageNetResNet
+from bitcycle.lab.models.imagenet_resnet import ImageNetBasicBlock, ImageNetResNet
 
 
 class ResNetFeatures(ImageNetResNet):
@@ -93,18 +93,18 @@ def load_backbone(backbone: nn.Module, path: str | Path) -> None:
         ValueError: If the file cannot be read or does not fit the network.
     """
     weights = _weights(Path(path))
-    own = backbone.state_dict()
+    expected = backbone.state_dict()
     given = {name.removeprefix("module."): value for name, value in weights.items()}
     given = {name: value for name, value in given.items() if not name.startswith("fc.")}
     # Files of old versions of torch lack these counters.
-    counters = {name: value for name, value in own.items() if name.endswith("num_batches_tracked")}
+    counters = {name: value for name, value in expected.items() if name.endswith("num_batches_tracked")}
     given = counters | given
-    problems = [f"{name} is missing" for name in own if name not in given]
-    problems += [f"{name} is unknown" for name in given if name not in own]
+    problems = [f"{name} is missing" for name in expected if name not in given]
+    problems += [f"{name} is unknown" for name in given if name not in expected]
     problems += [
-        f"{name} is {tuple(given[name].shape)} instead of {tuple(own[name].shape)}"
-        for name in own
-        if name in given and given[name].shape != own[name].shape
+        f"{name} is {tuple(given[name].shape)} instead of {tuple(expected[name].shape)}"
+        for name in expected
+        if name in given and given[name].shape != expected[name].shape
     ]
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""

@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from bitcycle._support.extras import need
-from bitcycle.experiments.data.files import DataError
+from bitcycle.lab.data.files import DataError
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.experiments.data.detection import Target
-from bitcycle.experiments.models.backbones import ResNetFeatures, SmallFeatures
-from bitcycle.experiments.models.boxes import (
+from bitcycle.lab.data.detection import Target
+from bitcycle.lab.models.backbones import ResNetFeatures, SmallFeatures
+from bitcycle.lab.models.boxes import (
     IGNORED,
     Anchors,
     Detections,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bitcycle._study.analysis import Analysis
-from bitcycle._study.format import cost_phrase
-from bitcycle._study.wording import headline
 from bitcycle._support.text import table
+from bitcycle.lab.format import cost_phrase
+from bitcycle.lab.report.wording import headline
+from bitcycle.lab.statistics.analysis import Analysis
 
 
 def analysis_text(analysis: Analysis) -> str:

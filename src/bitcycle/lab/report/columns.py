@@ -6,16 +6,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import Analysis, Comparison, Correlation, DeficitAnalysis, DeficitPoint, Estimate, Setting
-from bitcycle._study.report import labels
-from bitcycle._study.report.info import FailedRun
-from bitcycle._study.report.style import FULL, kind_of
-from bitcycle._study.report.tables import Column, csv_text
-from bitcycle._study.statistics.labels import gradient_bits
 from bitcycle._support.charts.scale import MINUS
 from bitcycle._support.text import short
-from bitcycle.experiments.run_config import RunConfig, operands_used
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report import labels
+from bitcycle.lab.report.info import FailedRun
+from bitcycle.lab.report.style import FULL, kind_of
+from bitcycle.lab.report.tables import Column, csv_text
+from bitcycle.lab.runs.run_config import Condition, operands_used
+from bitcycle.lab.statistics.analysis import (
+    Analysis,
+    Comparison,
+    Correlation,
+    DeficitAnalysis,
+    DeficitPoint,
+    Estimate,
+    Setting,
+)
+from bitcycle.lab.statistics.labels import gradient_bits
 
 Pair = tuple[str, str, Comparison]
 NOT_COMPARED = Estimate(math.nan, math.nan, math.nan, math.nan)
@@ -55,20 +63,20 @@ def operand_columns(analysis: Analysis) -> list[Column[Setting]]:
     """Return the columns of what moves apart from the schedule, of gradients and of grids, where settings use them."""
 
     def column(name: str) -> Column[Setting]:
-        return Column(name, lambda s: s.run.operands[name], numeric=False)
+        return Column(name, lambda s: s.condition.operands[name], numeric=False)
 
-    columns = [column(name) for name in operands_used(s.run for s in analysis.settings)]
-    if len({_gradients(s.run) for s in analysis.settings if kind_of(s) is not FULL}) > 1:
-        columns.append(Column("gradients", lambda s: _gradients(s.run), numeric=False))
+    columns = [column(name) for name in operands_used(s.condition for s in analysis.settings)]
+    if len({_gradients(s.condition) for s in analysis.settings if kind_of(s) is not FULL}) > 1:
+        columns.append(Column("gradients", lambda s: _gradients(s.condition), numeric=False))
     return columns
 
 
-def _gradients(run: RunConfig) -> str:
+def _gradients(condition: Condition) -> str:
     """Return the bits of gradients; as they are written in the run if its schedules cannot be read."""
     try:
-        bits = gradient_bits(run)
+        bits = gradient_bits(condition)
     except ValueError:
-        bits = run.backward_bits
+        bits = condition.backward_bits
     return "full" if bits is None else str(bits)
 
 
@@ -155,17 +163,17 @@ def _exact_quality(row: labels.Measured) -> list[object]:
 
 
 def settings_csv(analyses: Sequence[Analysis]) -> str:
-    """Return a row per setting of each question, nothing rounded.
+    """Return a row per setting of each group, nothing rounded.
 
     >>> settings_csv([]).startswith("title,task,metric")
     True
     """
     rows = (
         (
-            *(a.title, a.question.task, a.metric, a.higher_is_better),
-            *(s.label, s.run.schedule, s.group or "", s.baseline, *_exact_quality(s)),
+            *(a.title, a.comparison_group.task, a.metric, a.higher_is_better),
+            *(s.label, s.condition.schedule, s.group or "", s.baseline, *_exact_quality(s)),
             *(s.bitops, s.relative_cost, s.mean_bits, s.early_bits, s.seconds, s.on_front),
-            *(*s.run.operands.values(), _gradients(s.run)),
+            *(*s.condition.operands.values(), _gradients(s.condition)),
         )
         for a in analyses
         for s in a.settings

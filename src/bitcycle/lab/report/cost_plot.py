@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import Analysis, Setting
-from bitcycle._study.report import labels
-from bitcycle._study.report.quality_plot import Mark, PlotSize, interval_key, plot_titles, quality_scale, selectable
-from bitcycle._study.report.style import FULL, LARGE, Kind, by_kind, kind_of
 from bitcycle._support.charts.drawing import Drawing, Frame, Key, MarkShape, line, line_sample, mark, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import Box, place_label, shortened, spread, text_width
 from bitcycle._support.charts.scale import Scale, span, tick_texts
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report import labels
+from bitcycle.lab.report.quality_plot import Mark, PlotSize, interval_key, plot_titles, quality_scale, selectable
+from bitcycle.lab.report.style import FULL, LARGE, Kind, by_kind, kind_of
+from bitcycle.lab.statistics.analysis import Analysis, Setting
 
 WIDE = PlotSize(960, 520, left=62, right=24, radius=5.5, spacing=22)
 NARROW = PlotSize(380, 430, left=48, right=12, radius=4.5, spacing=18)

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle._study.report.labels import ExperimentView, diverged, point_lines
-from bitcycle._study.report.quality_plot import Mark, PlotSize, interval_key, plot_titles, quality_scale, selectable
-from bitcycle._study.report.style import HELD, LONGER, ArmStyle
 from bitcycle._support.charts.drawing import Drawing, Frame, end_labels, path, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import text_width
 from bitcycle._support.charts.scale import Scale
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report.labels import ExperimentView, diverged, point_lines
+from bitcycle.lab.report.quality_plot import Mark, PlotSize, interval_key, plot_titles, quality_scale, selectable
+from bitcycle.lab.report.style import HELD, LONGER, ArmStyle
+from bitcycle.lab.statistics.analysis import DeficitAnalysis, DeficitPoint
 
 WIDE = PlotSize(960, 420, left=50, right=128, radius=5.5, spacing=11)
 NARROW = PlotSize(380, 380, left=50, right=14, radius=4.5, spacing=7)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import DeficitAnalysis, DeficitPoint
-from bitcycle._study.report import labels
-from bitcycle._study.report.columns import deficit_columns
-from bitcycle._study.report.curves import Curves
-from bitcycle._study.report.deficit_plot import NARROW, WIDE, deficit_plot
-from bitcycle._study.report.labels import ExperimentView, trainings
-from bitcycle._study.report.line_plot import Line, diagnostic_plots
-from bitcycle._study.report.section import Figure, Section, chip, legend, panels, part, two_sizes
-from bitcycle._study.report.style import ARM, HELD, LONGER, RESTARTED, icon, shades, stroke
-from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, plain
 from bitcycle._support.charts.drawing import Drawing, Key, line_sample
 from bitcycle._support.charts.files import grid
 from bitcycle._support.charts.markup import Markup, tag
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report import labels
+from bitcycle.lab.report.columns import deficit_columns
+from bitcycle.lab.report.curves import Curves
+from bitcycle.lab.report.deficit_plot import NARROW, WIDE, deficit_plot
+from bitcycle.lab.report.labels import ExperimentView, trainings
+from bitcycle.lab.report.line_plot import Line, diagnostic_plots
+from bitcycle.lab.report.section import Figure, Section, chip, legend, panels, part, two_sizes
+from bitcycle.lab.report.style import ARM, HELD, LONGER, RESTARTED, icon, shades, stroke
+from bitcycle.lab.report.tables import RowStyle, html_table, markdown_table, plain
+from bitcycle.lab.runs.run_config import Condition
+from bitcycle.lab.statistics.analysis import DeficitAnalysis, DeficitPoint
 
 NO_DEFICIT = "no-deficit"
 ARMS_TEXT = (
@@ -138,14 +138,14 @@ class Trainings:
         self.lines: list[Line] = []
         self.short: dict[str, str] = {}
         self.plots: list[tuple[Drawing, str]] = []
-        self._runs: dict[str, RunConfig] = {}
+        self._conditions: dict[str, Condition] = {}
         for experiment in labels.experiments_of(analysis):
             held = [point for point in experiment.points if point.arm == HELD.name]
             if held:
                 self.experiment = experiment
                 self._add_lines(analysis, experiment, held)
-                steps = max(run.steps for run in self._runs.values())
-                names = curves.names(self._runs.values())
+                steps = max(condition.steps for condition in self._conditions.values())
+                names = curves.names(self._conditions.values())
                 self.plots = diagnostic_plots(names, lambda name: self.courses(curves, name), steps)
                 return
 
@@ -164,11 +164,11 @@ class Trainings:
     def _add(self, label: str, short: str, class_: str, point: DeficitPoint, ends: int = 0, dash: int = 0) -> None:
         key = str(len(self.lines))
         self.lines.append(Line(key, label, class_, [], dash, dot=ends))
-        self.short[key], self._runs[key] = short, point.runs[0]
+        self.short[key], self._conditions[key] = short, point.runs[0].condition
 
     def courses(self, curves: Curves, name: str) -> list[Line]:
         """Return the lines of a diagnostic; a single value is a line too, since a deficit changes the bits rarely."""
-        found = [replace(each, points=curves.mean(self._runs[each.key], name)) for each in self.lines]
+        found = [replace(each, points=curves.mean(self._conditions[each.key], name)) for each in self.lines]
         return [each for each in found if each.points]
 
     def key(self) -> Key:
@@ -177,9 +177,9 @@ class Trainings:
         return tuple(zip(samples, self.short.values(), strict=True))
 
 
-def drawn_runs(analysis: DeficitAnalysis) -> list[RunConfig]:
-    """Return the settings whose curves a section may draw."""
-    return [point.runs[0] for point in labels.points_of(analysis) if point.arm != RESTARTED.name]
+def drawn_conditions(analysis: DeficitAnalysis) -> list[Condition]:
+    """Return the conditions whose curves a section may draw."""
+    return [point.runs[0].condition for point in labels.points_of(analysis) if point.arm != RESTARTED.name]
 
 
 def _question(analysis: DeficitAnalysis) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bitcycle.experiments.result import Diagnostic
+from bitcycle.lab.runs.result import Diagnostic
 
 GENERAL = (
     ("bits", "the width of the integer grid on which the products of a model are computed"),

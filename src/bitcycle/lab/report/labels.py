@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import Analysis, Comparison, DeficitAnalysis, DeficitPoint, Setting
-from bitcycle._study.report.style import ARM, FULL, LONGER, ArmStyle, kind_of
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report.style import ARM, FULL, LONGER, ArmStyle, kind_of
+from bitcycle.lab.statistics.analysis import Analysis, Comparison, DeficitAnalysis, DeficitPoint, Setting
 
 Measured = Setting | DeficitPoint
 """What has a quality over seeds, perhaps compared with a baseline or control."""

@@ -6,9 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bitcycle._study import format as fmt
-from bitcycle._study.report.curves import Points
-from bitcycle._study.report.glossary import DIAGNOSTICS, Explanation
 from bitcycle._support.charts.drawing import (
     DASHES,
     LABEL_HEIGHT,
@@ -23,6 +20,9 @@ from bitcycle._support.charts.drawing import (
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import shortened, text_width
 from bitcycle._support.charts.scale import Scale, span
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report.curves import Points
+from bitcycle.lab.report.glossary import DIAGNOSTICS, Explanation
 from bitcycle.schedules.plot import BitScale, Stretch
 
 WIDTH, HEIGHT, TOP, LEFT, STRIP = 460.0, 220.0, 14.0, 56.0, 13.0

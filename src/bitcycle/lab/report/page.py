@@ -7,28 +7,28 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import Analysis, DeficitAnalysis
-from bitcycle._study.report.columns import FAILURE_COLUMNS
-from bitcycle._study.report.curves import Curves
-from bitcycle._study.report.deficit_section import DeficitSection, drawn_runs
-from bitcycle._study.report.glossary import GENERAL, OF_DEFICITS, OF_SCHEDULES
-from bitcycle._study.report.info import StudyInfo
-from bitcycle._study.report.labels import drawn_settings
-from bitcycle._study.report.section import Section
-from bitcycle._study.report.study_section import StudySection
-from bitcycle._study.report.tables import html_table
 from bitcycle._support.charts.files import style as chart_style
 from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle.experiments.result import RunResult
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report.columns import FAILURE_COLUMNS
+from bitcycle.lab.report.curves import Curves
+from bitcycle.lab.report.deficit_section import DeficitSection, drawn_conditions
+from bitcycle.lab.report.glossary import GENERAL, OF_DEFICITS, OF_SCHEDULES
+from bitcycle.lab.report.info import StudyInfo
+from bitcycle.lab.report.labels import drawn_settings
+from bitcycle.lab.report.section import Section
+from bitcycle.lab.report.study_section import StudySection
+from bitcycle.lab.report.tables import html_table
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.statistics.analysis import Analysis, DeficitAnalysis
 
 
 def sections_of(
     analyses: Sequence[Analysis], records: Iterable[RunResult], deficits: Sequence[DeficitAnalysis] = ()
 ) -> list[Section]:
     """Return all sections of a report with their figures drawn; the records are read once."""
-    drawn = [setting.run for analysis in analyses for setting in drawn_settings(analysis)]
-    curves = Curves(records, [*drawn, *(run for deficit in deficits for run in drawn_runs(deficit))])
+    drawn = [setting.condition for analysis in analyses for setting in drawn_settings(analysis)]
+    curves = Curves(records, [*drawn, *(each for deficit in deficits for each in drawn_conditions(deficit))])
     return [
         *(StudySection(i, analysis, curves) for i, analysis in enumerate(analyses, start=1)),
         *(DeficitSection(i, deficit, curves) for i, deficit in enumerate(deficits, start=1)),
@@ -75,7 +75,7 @@ def page(study: StudyInfo, sections: Sequence[Section]) -> str:
 
 def resource(name: str) -> str:
     """Return a file of this package."""
-    return (files("bitcycle._study.report") / name).read_text(encoding="utf-8")
+    return (files("bitcycle.lab.report") / name).read_text(encoding="utf-8")
 
 
 def _policy(style: str, script: str) -> Markup:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from bitcycle._study import format as fmt
-from bitcycle._study.report import labels
-from bitcycle._study.report.style import Kind
 from bitcycle._support.charts.drawing import Frame, error_bar, mark, text
 from bitcycle._support.charts.markup import Markup, join, tag
 from bitcycle._support.charts.placing import shortened
 from bitcycle._support.charts.scale import Scale, span
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report import labels
+from bitcycle.lab.report.style import Kind
 
 Row = TypeVar("Row", bound=labels.Measured)
 

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bitcycle._study.analysis import Claim, Verdict
-from bitcycle._study.report.labels import AnyAnalysis, better_text
-from bitcycle._study.report.tables import picking, plain
-from bitcycle._study.wording import details, headline
 from bitcycle._support.charts.drawing import Drawing
 from bitcycle._support.charts.markup import Markup, join, tag
+from bitcycle.lab.report.labels import AnyAnalysis, better_text
+from bitcycle.lab.report.tables import picking, plain
+from bitcycle.lab.report.wording import details, headline
+from bitcycle.lab.statistics.analysis import Claim, Verdict
 
 ICONS = {Verdict.SUPPORTED: "✓", Verdict.CONTRADICTED: "✗", Verdict.OPEN: "?"}
 

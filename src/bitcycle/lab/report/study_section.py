@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from bitcycle._study import format as fmt
-from bitcycle._study.analysis import Analysis, EqualCost, Setting
-from bitcycle._study.report import labels
-from bitcycle._study.report.columns import (
+from bitcycle._support.charts.drawing import Drawing, text
+from bitcycle._support.charts.files import grid
+from bitcycle._support.charts.markup import Markup, join, tag
+from bitcycle.lab import format as fmt
+from bitcycle.lab.report import labels
+from bitcycle.lab.report.columns import (
     CORRELATION_COLUMNS,
     as_estimate,
     operand_columns,
     pair_columns,
     setting_columns,
 )
-from bitcycle._study.report.cost_plot import NARROW, WIDE, cost_plot
-from bitcycle._study.report.curves import VALIDATION, Curves
-from bitcycle._study.report.line_plot import Line, diagnostic_plots, line_plot, settled_scale, strength
-from bitcycle._study.report.section import Figure, Section, chip, legend, note, panels, part, two_sizes
-from bitcycle._study.report.style import FULL, GROUPS, by_kind, kind_of
-from bitcycle._study.report.tables import RowStyle, html_table, markdown_table, picking, plain, reach_of
-from bitcycle._study.wording import recommendations
-from bitcycle._support.charts.drawing import Drawing, text
-from bitcycle._support.charts.files import grid
-from bitcycle._support.charts.markup import Markup, join, tag
+from bitcycle.lab.report.cost_plot import NARROW, WIDE, cost_plot
+from bitcycle.lab.report.curves import VALIDATION, Curves
+from bitcycle.lab.report.line_plot import Line, diagnostic_plots, line_plot, settled_scale, strength
+from bitcycle.lab.report.section import Figure, Section, chip, legend, note, panels, part, two_sizes
+from bitcycle.lab.report.style import FULL, GROUPS, by_kind, kind_of
+from bitcycle.lab.report.tables import RowStyle, html_table, markdown_table, picking, plain, reach_of
+from bitcycle.lab.report.wording import recommendations
+from bitcycle.lab.statistics.analysis import Analysis, EqualCost, Setting
 from bitcycle.schedules.plot import Track, scale_of, track_panels, tracks
 
 MARKDOWN_COLUMNS = 11
@@ -39,7 +39,7 @@ CORRELATION_TEXT = (
 
 
 class StudySection(Section):
-    """Everything about one question."""
+    """Everything about one group of comparable runs."""
 
     main_claims = 2
     linked = "linked"
@@ -52,8 +52,8 @@ class StudySection(Section):
         self.cost = cost_plot(analysis, WIDE)
         self.schedules = self._schedule_panels()
         self.training = self._training_panels(self._lines(curves, VALIDATION))
-        names = curves.names(setting.run for setting in self.settings)
-        steps = analysis.question.steps
+        names = curves.names(setting.condition for setting in self.settings)
+        steps = analysis.comparison_group.steps
         self.diagnostics = diagnostic_plots(names, lambda name: self._lines(curves, name), steps)
         metric = f"validation {analysis.metric}, mean over seeds, {labels.better_text(analysis)}"
         bits = [drawing for _, drawing in self.schedules]
@@ -68,7 +68,7 @@ class StudySection(Section):
         lines = []
         drawn: Counter[str] = Counter()  # lines of each panel, which differ by their dashes
         for setting in self.settings:
-            points, kind = curves.mean(setting.run, name), kind_of(setting)
+            points, kind = curves.mean(setting.condition, name), kind_of(setting)
             if len(points) > 1:
                 panel = kind.name if kind.name in GROUPS else ""
                 compared = labels.has_cost(setting) and not setting.baseline
@@ -101,7 +101,7 @@ class StudySection(Section):
         rest = [each for each in lines if each.class_ not in {kind.class_ for kind in GROUPS.values()}]
         baselines = {setting.label for setting in self.settings if setting.baseline}
         others = "" if all(each.label in baselines for each in rest) else " and others"
-        quantity, steps = f"validation {self.analysis.metric}", self.analysis.question.steps
+        quantity, steps = f"validation {self.analysis.metric}", self.analysis.comparison_group.steps
         return [
             line_plot(title, quantity, own, steps, y, behind=[each for each in lines if each not in own], named=True)
             for title, own in [*groups, (f"baselines{others}", rest)]
@@ -109,14 +109,14 @@ class StudySection(Section):
         ]
 
     def lead(self) -> str:
-        question = self.analysis.question
+        group = self.analysis.comparison_group
         parts = [
-            f"Task {question.task}",
-            f"model {question.model}" if question.model else "",
-            f"data {question.data}" if question.data else "embedded data",
-            fmt.count(question.steps, "training step"),
-            f"batch size {question.batch_size}" if question.batch_size else "",
-            *(f"{name} {value}" for name, value in question.options),
+            f"Task {group.task}",
+            f"model {group['model']}" if group["model"] else "",
+            f"data {group['data']}" if group["data"] else "embedded data",
+            fmt.count(group.steps, "training step"),
+            f"batch size {group['batch_size']}" if group["batch_size"] else "",
+            *(f"{name} {value}" for name, value in group["options"]),
         ]
         return ", ".join(part for part in parts if part) + "."
 
@@ -252,7 +252,7 @@ def _table_text(analysis: Analysis) -> str:
 
 
 def _curve_text(analysis: Analysis) -> str:
-    apart = any(setting.run.weights or setting.run.activations for setting in analysis.settings)
+    apart = any(setting.condition.weights or setting.condition.activations for setting in analysis.settings)
     return (
         f"The {analysis.metric} on the validation set, mean over seeds ({labels.better_text(analysis)}); the other "
         f"groups are grey. The strips show the bits {'of weights ' if apart else ''}at the same steps. "
@@ -275,6 +275,6 @@ def _trend_text(test: EqualCost) -> str:
 def _known_tracks(setting: Setting) -> list[Track]:
     """What moves in a setting; nothing for a user's function that is not known in this process."""
     try:
-        return tracks(setting.run.schedules, setting.run.steps)
+        return tracks(setting.condition.schedules, setting.condition.steps)
     except ValueError:
         return []

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bitcycle._study.analysis import Setting
 from bitcycle._support.charts.drawing import MarkShape, line, mark
 from bitcycle._support.charts.markup import Markup, tag
+from bitcycle.lab.statistics.analysis import Setting
 from bitcycle.schedules.base import FULL_WIDTH
 
 SHADES = 9
@@ -74,7 +74,7 @@ def by_kind(settings: Sequence[Setting]) -> list[tuple[Kind, list[Setting]]]:
 
 @dataclass(frozen=True)
 class ArmStyle(Kind):
-    """An arm of a deficit experiment, named as in :class:`bitcycle._study.deficits.Arm`."""
+    """An arm of a deficit experiment, named as in :class:`bitcycle.lab.studies.deficits.Arm`."""
 
     meaning: str
     dash: int

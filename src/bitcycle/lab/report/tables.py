@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from bitcycle._study.analysis import Estimate
 from bitcycle._support.charts.drawing import MarkShape, line, mark
 from bitcycle._support.charts.markup import Markup, clean, escape, tag
 from bitcycle._support.charts.scale import Scale
 from bitcycle._support.text import csv_cell
+from bitcycle.lab.statistics.analysis import Estimate
 
 Row = TypeVar("Row")
 INTERVAL_WIDTH, INTERVAL_HEIGHT = 120.0, 18.0

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bitcycle._study.analysis import Analysis, DeficitAnalysis
-from bitcycle._study.report.columns import FAILURE_COLUMNS, deficits_csv, settings_csv
-from bitcycle._study.report.info import StudyInfo
-from bitcycle._study.report.page import page, run_facts, sections_of, what_was_run
-from bitcycle._study.report.section import Section
-from bitcycle._study.report.tables import fenced, markdown_table, plain
 from bitcycle._support.charts.files import png, svg
-from bitcycle.experiments.result import RunResult
+from bitcycle.lab.report.columns import FAILURE_COLUMNS, deficits_csv, settings_csv
+from bitcycle.lab.report.info import StudyInfo
+from bitcycle.lab.report.page import page, run_facts, sections_of, what_was_run
+from bitcycle.lab.report.section import Section
+from bitcycle.lab.report.tables import fenced, markdown_table, plain
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.statistics.analysis import Analysis, DeficitAnalysis
 
 
 def write_report(
@@ -41,7 +41,7 @@ def write_report(
     sections = sections_of(analyses, records, deficits)
     contents: dict[str, bytes] = {}
     addresses: dict[str, list[str]] = {}
-    names = file_names([a.question.task for a in analyses]) + file_names([deficit.task for deficit in deficits])
+    names = file_names([a.comparison_group.task for a in analyses]) + file_names([deficit.task for deficit in deficits])
     for section, name in zip(sections, names, strict=True):
         for figure in section.figures:
             path, image = f"figures/{figure.name}-{name}", svg(figure.drawing)

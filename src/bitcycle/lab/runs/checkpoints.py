@@ -3,8 +3,7 @@
 A checkpoint is a dictionary of the ``format``, the ``run`` (:meth:`RunConfig.as_dict`) and the ``state`` of the
 training, as :func:`torch.save` writes it. That file is a zip archive; its comment holds a SHA-256 digest of everything
 before it, so that a checkpoint in which a single bit has changed is found out. The previous checkpoint is kept beside
-the latest. Formats 1 and 2, of bitcycle 0.1 and of early 0.2, have no digest and are still read; format 1 has other
-names for some entries.
+the latest.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from bitcycle.experiments.run_config import differences, upgraded
+from bitcycle.lab.runs.run_config import differences
 
 # torch is imported where it is needed: the process that drives a study only asks whether there is a checkpoint.
 
@@ -49,7 +48,7 @@ def save_checkpoint(folder: Path, run: dict[str, Any], state: dict[str, Any]) ->
     """
     import torch
 
-    with _errors_of_the_disk(folder / NAME):
+    with _as_checkpoint_error(folder / NAME):
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / UNFINISHED
         try:
@@ -100,7 +99,7 @@ def read_checkpoint(folder: Path) -> dict[str, Any] | None:
     for name in (NAME, PREVIOUS):
         path = folder / name
         try:
-            with _errors_of_the_disk(path):
+            with _as_checkpoint_error(path):
                 return _read(path)
         except FileNotFoundError:
             continue
@@ -148,13 +147,14 @@ def _read(path: Path) -> dict[str, Any]:
             ) from None
         raise DamagedError(str(error).partition("\n")[0]) from error
     known = content.get("format") if isinstance(content, dict) else None
-    if known == FORMAT and not checked:
-        raise DamagedError("its digest is missing")
-    if known not in (1, 2, FORMAT):
+    if known != FORMAT:
         raise ValueError(f"{path} was written by another version of bitcycle: move it away to start from scratch")
+    if not checked:
+        raise DamagedError("its digest is missing")
     if not (isinstance(content.get("run"), dict) and isinstance(content.get("state"), dict)):
         raise ValueError(f"{path} has no run or no state, so it is not a checkpoint of a run: choose another folder")
-    return _from_format_1(content) if known == 1 else content
+    result: dict[str, Any] = content
+    return result
 
 
 def _is_foreign(path: Path, error: Exception) -> bool:
@@ -188,8 +188,8 @@ def _has_digest(path: Path) -> bool:
 def _state_of(content: dict[str, Any], path: Path, run: dict[str, Any]) -> dict[str, Any]:
     different = differences(content["run"], run)
     if different:
-        told = ", ".join(f"{key} {before!r} instead of {run[key]!r}" for key, before in different.items())
-        raise ValueError(f"{path} belongs to another run ({told}): choose another folder")
+        listed = ", ".join(f"{key} {before!r} instead of {run[key]!r}" for key, before in different.items())
+        raise ValueError(f"{path} belongs to another run ({listed}): choose another folder")
     state: dict[str, Any] = content["state"]
     return state
 
@@ -202,10 +202,8 @@ def _set_aside(path: Path, reason: str) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove what a kill in the middle of a write leaves; earlier versions named it after their process."""
-    for path in folder.glob("checkpoint*"):
-        if path.name == UNFINISHED or path.name.removeprefix(f"{NAME}.").isdigit():
-            path.unlink(missing_ok=True)
+    """Remove what a kill in the middle of a write leaves."""
+    (folder / UNFINISHED).unlink(missing_ok=True)
 
 
 def _flush_folder(folder: Path) -> None:
@@ -224,7 +222,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _errors_of_the_disk(path: Path) -> Iterator[None]:
+def _as_checkpoint_error(path: Path) -> Iterator[None]:
     """Raise a CheckpointError for an error of the disk, which torch may hide behind an error of its own."""
     try:
         yield
@@ -235,8 +233,3 @@ def _errors_of_the_disk(path: Path) -> Iterator[None]:
         if isinstance(cause, OSError):
             raise CheckpointError(cause.errno, cause.strerror, str(path)) from None
         raise
-
-
-def _from_format_1(content: dict[str, Any]) -> dict[str, Any]:
-    state = {"diagnostics" if name == "measurements" else name: part for name, part in content["state"].items()}
-    return {"format": FORMAT, "run": upgraded(content["run"]), "state": state}

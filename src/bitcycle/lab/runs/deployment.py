@@ -15,13 +15,13 @@ from torch.utils._pytree import tree_flatten, tree_map
 from bitcycle.arithmetic.site import write_bits
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.conversion.sites import sites
-from bitcycle.experiments.checkpoints import read_checkpoint
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import Training, task_of
-from bitcycle.experiments.tasks.own_tasks import load_task
-from bitcycle.experiments.training import recipe_of
 from bitcycle.kernels.noise import mix
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.runs.checkpoints import read_checkpoint
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import recipe_of
+from bitcycle.lab.tasks import Training, task_of
+from bitcycle.lab.tasks.user_tasks import load_task
 
 Inputs = tuple[Any, ...] | dict[str, Any]
 """The positional or the keyword arguments of a call of a model."""

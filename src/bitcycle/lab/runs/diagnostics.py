@@ -31,10 +31,10 @@ from torch.overrides import TorchFunctionMode
 
 from bitcycle._cost import Meter
 from bitcycle.conversion.convert import set_bits
-from bitcycle.conversion.tracing import preserve_state
-from bitcycle.experiments.result import Diagnostic
-from bitcycle.experiments.tasks import Training
+from bitcycle.conversion.running import preserve_state
 from bitcycle.kernels.noise import mix
+from bitcycle.lab.runs.result import Diagnostic
+from bitcycle.lab.tasks import Training
 from bitcycle.scheduler import PrecisionScheduler
 
 Gradients = list[Tensor]

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bitcycle._support.text import shown
+from bitcycle._support.text import short_repr
 
 
 class PolicyKind(StrEnum):
@@ -62,7 +62,7 @@ class LearningRatePolicy:
             return cls(total)
         match = re.fullmatch(r"(hold)@([0-9]{1,18})\.\.([0-9]{1,18})|(restart)@([0-9]{1,18})", text)
         if match is None:
-            raise ValueError(f"a learning-rate policy must be hold@A..B or restart@B, in steps, got {shown(text)}")
+            raise ValueError(f"a learning-rate policy must be hold@A..B or restart@B, in steps, got {short_repr(text)}")
         if match[1]:
             policy = cls(total, PolicyKind.HOLD, int(match[2]), int(match[3]))
         else:

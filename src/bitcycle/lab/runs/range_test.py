@@ -10,10 +10,10 @@ from torch import Tensor
 
 from bitcycle._range_test import RangeTestResult, range_test
 from bitcycle.conversion.convert import quantize
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import task_of
-from bitcycle.experiments.training import update
 from bitcycle.kernels.noise import mix
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import update
+from bitcycle.lab.tasks import task_of
 
 
 def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> RangeTestResult:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.schedules import Schedule, schedule
 
 TEST_LOSS = "test loss"
@@ -21,7 +21,7 @@ _MODULE = re.compile(r"(?:\w+\.)+(?=[A-Z]\w*(?::|$))")
 
 
 class Diagnostic(StrEnum):
-    """The measurements of :mod:`bitcycle.experiments.diagnostics`, by their names in a curve.
+    """The measurements of :mod:`bitcycle.lab.runs.diagnostics`, by their names in a curve.
 
     Stored curves have these names: do not change them.
     """
@@ -62,20 +62,6 @@ class RunResult:
     example_losses: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     """The loss of each example of the test set, whose mean is ``extra["test loss"]``; None if the task has none, and
     in results that are read from a store, which gives them on request."""
-
-    @property
-    def question(self) -> RunConfig:
-        """The run without its seed, schedules, grid and learning-rate policy: runs of one question are comparable."""
-        return replace(
-            self.run.setting,
-            schedule="",
-            backward_bits="max",
-            learning_rate="",
-            weights="",
-            activations="",
-            strength="",
-            grid="integer",
-        )
 
     @property
     def schedule(self) -> Schedule:

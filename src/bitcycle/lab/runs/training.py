@@ -22,22 +22,22 @@ from torch import nn
 
 import bitcycle
 from bitcycle._cost import Meter
-from bitcycle._support.text import one_line
+from bitcycle._support.text import format_error
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize, restore, set_execution
-from bitcycle.experiments.checkpoints import load_checkpoint, save_checkpoint
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.diagnostics import Diagnostics
-from bitcycle.experiments.learning_rate import LearningRatePolicy
-from bitcycle.experiments.result import TEST_LOSS, RunResult
-from bitcycle.experiments.run_config import RunConfig, WeightChoice
-from bitcycle.experiments.tasks import Task, Training, task_of
 from bitcycle.integrations.loggers import LoggedRun, open_loggers
 from bitcycle.kernels.native import current_kernels
 from bitcycle.kernels.noise import mix
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.runs.checkpoints import load_checkpoint, save_checkpoint
+from bitcycle.lab.runs.diagnostics import Diagnostics
+from bitcycle.lab.runs.learning_rate import LearningRatePolicy
+from bitcycle.lab.runs.result import TEST_LOSS, RunResult
+from bitcycle.lab.runs.run_config import RunConfig, WeightChoice
+from bitcycle.lab.tasks import Task, Training, task_of
 from bitcycle.scheduler import PrecisionScheduler
-from bitcycle.schedules.base import positive
+from bitcycle.schedules.base import validate_positive
 
 UNOBSERVED: AbstractContextManager[None] = nullcontext()
 OWN = ("curve", "losses", "best", "best_step", "best_weights", "seconds")
@@ -98,7 +98,7 @@ def train(
         ('accuracy', True, [4])
     """
     started = time.perf_counter()
-    positive(checkpoint_every, "the number of steps between checkpoints")
+    validate_positive(checkpoint_every, "the number of steps between checkpoints")
     check_device(device)
     task = task_of(run)
     torch.manual_seed(mix(run.seed, 0) >> 1)
@@ -320,6 +320,6 @@ class _State:
                 part.load_state_dict(checkpoint[name])
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise ValueError(
-                f"the checkpoint in {folder} does not fit this run: choose another folder ({one_line(error)[:200]})"
+                f"the checkpoint in {folder} does not fit this run: choose another folder ({format_error(error)[:200]})"
             ) from error
         vars(self).update(own)

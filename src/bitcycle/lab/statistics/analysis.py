@@ -1,4 +1,4 @@
-"""The results of a study's statistics as plain values; ``bitcycle._study.wording`` puts them into words.
+"""The results of a study's statistics as plain values; ``bitcycle.lab.report.wording`` puts them into words.
 
 Quality is the metric on the test set. Differences are signed so that positive is better, also where a lower metric is
 better.
@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bitcycle._study.deficits import Arm
-from bitcycle.advice.non_inferiority import NonInferiority
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle._support.judging import NonInferiority
+from bitcycle.lab.runs.run_config import ComparisonGroup, Condition, RunConfig
+from bitcycle.lab.studies.deficits import Arm
 
 
 class Verdict(StrEnum):
@@ -105,7 +105,7 @@ class Comparison:
     p: float
     """Two-sided paired t test; NaN with fewer than two pairs, and if a run of the two diverged."""
     corrected: float
-    """The same with Holm's correction for all settings of the question."""
+    """The same with Holm's correction for all settings of the group."""
     outcome: Outcome
 
 
@@ -113,7 +113,7 @@ class Comparison:
 class Setting:
     """All runs of one schedule."""
 
-    run: RunConfig
+    condition: Condition
     """With seed 0."""
     label: str
     """A short name, unique in the study: ``CR``, ``static 8``, ``full``; with bits or cycles where those differ."""
@@ -173,7 +173,7 @@ class EqualCost:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement that the runs support, contradict or leave open; its kinds are in ``bitcycle._study.claims``."""
+    """A statement that the runs support, contradict or leave open; ``bitcycle.lab.statistics.claims`` has its kinds."""
 
     verdict: Verdict
     reasons: tuple[OpenReason, ...]
@@ -182,9 +182,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything about one question: a task with its model, data and length of training."""
+    """Everything about one group of comparable runs: a task with its model, data and length of training."""
 
-    question: RunConfig
+    comparison_group: ComparisonGroup
     title: str
     metric: str
     higher_is_better: bool

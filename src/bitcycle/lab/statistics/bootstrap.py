@@ -22,9 +22,9 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._study.analysis import Estimate
 from bitcycle._support.extras import need
 from bitcycle._support.rounding import Floats, power_of_two, scaled
+from bitcycle.lab.statistics.analysis import Estimate
 
 LEVEL = 0.05
 """Of tests; intervals cover the rest."""
@@ -36,9 +36,6 @@ BLOCK = 2_000_000
 
 _ROWS = 8
 """Blocks have a multiple of so many rows, for which a matrix product rounds every row as it does in the whole."""
-
-_CACHED = 100_000_000
-"""Most bytes of resamples that are kept for the next call."""
 
 _SEED = 20240403
 
@@ -72,10 +69,6 @@ def drawn(n: int, width: int | None = None) -> Iterator[NDArray[np.int64]]:
     >>> block.shape, int(block.min()), int(block.max())
     ((5000, 5), 0, 4)
     """
-    if RESAMPLES * n * 4 <= _CACHED:
-        indices = _all_indices(n)
-        yield from (indices[block].astype(np.int64) for block in blocks(width or n))
-        return
     generator = np.random.default_rng((_SEED, n, 0))
     yield from (generator.integers(n, size=(block.stop - block.start, n)) for block in blocks(width or n))
 
@@ -87,31 +80,23 @@ def counted(n: int, width: int | None = None) -> Iterator[Floats]:
     >>> bool((block.sum(axis=1) == 5).all())
     True
     """
-    if RESAMPLES * n * 2 <= _CACHED:
+    if RESAMPLES * n <= BLOCK:
         counts = _all_counts(n)
-        yield from (counts[block].astype(np.float64) for block in blocks(width or n))
+        yield from (counts[block].copy() for block in blocks(width or n))
         return
     generator = np.random.default_rng((_SEED, n, 1))
     for block in blocks(width or n):
-        yield generator.multinomial(n, np.full(n, 1 / n), size=block.stop - block.start).astype(np.float64)
+        yield _draw_counts(generator, n, block.stop - block.start)
 
 
 @lru_cache(maxsize=4)
-def _all_indices(n: int) -> NDArray[np.int32]:
-    generator = np.random.default_rng((_SEED, n, 0))
-    indices = np.empty((RESAMPLES, n), dtype=np.int32)
-    for block in blocks(n):
-        indices[block] = generator.integers(n, size=indices[block].shape)
-    return indices
+def _all_counts(n: int) -> Floats:
+    """Return all resamples at once, kept for the next setting with as many seeds."""
+    return _draw_counts(np.random.default_rng((_SEED, n, 1)), n, RESAMPLES)
 
 
-@lru_cache(maxsize=4)
-def _all_counts(n: int) -> NDArray[np.uint16]:
-    generator = np.random.default_rng((_SEED, n, 1))
-    counts = np.empty((RESAMPLES, n), dtype=np.uint16)
-    for block in blocks(n):
-        counts[block] = generator.multinomial(n, np.full(n, 1 / n), size=block.stop - block.start)
-    return counts
+def _draw_counts(generator: np.random.Generator, n: int, rows: int) -> Floats:
+    return generator.multinomial(n, np.full(n, 1 / n), size=rows).astype(np.float64)
 
 
 @lru_cache(maxsize=64)

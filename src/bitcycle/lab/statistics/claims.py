@@ -1,6 +1,6 @@
 """What a study can claim, one class for each kind of claim, with the numbers behind it.
 
-``bitcycle._study.statistics`` decides them, ``bitcycle._study.wording`` puts them into words.
+``bitcycle.lab.statistics`` decides them, ``bitcycle.lab.report.wording`` puts them into words.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bitcycle._study.analysis import Claim, Comparison, Correlation, Interval, Outcome
-from bitcycle._study.deficits import Arm
-from bitcycle.advice.non_inferiority import Judgement, NonInferiority
+from bitcycle._support.judging import Judgement, NonInferiority
+from bitcycle.lab.statistics.analysis import Claim, Comparison, Correlation, Interval, Outcome
+from bitcycle.lab.studies.deficits import Arm
 
 ENOUGH_SEEDS = 5
 """The fewest from which an interval can cover more than 90 %."""
@@ -100,7 +100,7 @@ class FewSeeds(Claim):
     seeds: Mapping[str, int]
     """Number of seeds by label, of the settings that have too few."""
     all_alike: bool
-    """Whether every setting of the question has the same number."""
+    """Whether every setting of the group has the same number."""
     coverage: float
     """The highest probability with which an interval from the fewest seeds can cover the median."""
     comparisons: int

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._study.analysis import Correlation, CorrelationKind, Over
-from bitcycle._study.statistics.bootstrap import counted, drawn, interval, stats
 from bitcycle._support.rounding import NOISE, Floats, scaled, significant
+from bitcycle.lab.statistics.analysis import Correlation, CorrelationKind, Over
+from bitcycle.lab.statistics.bootstrap import counted, drawn, interval, stats
 
 FEWEST_SETTINGS = 5
 """Fewer have no interval over settings: by chance, four are in perfect order in 1 of 12 cases, five in 1 of 60."""

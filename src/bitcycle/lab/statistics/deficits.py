@@ -11,7 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from bitcycle._study.analysis import (
+from bitcycle._support.judging import Effect, Judgement
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.statistics.analysis import (
     Claim,
     Comparison,
     DeficitAnalysis,
@@ -19,13 +22,11 @@ from bitcycle._study.analysis import (
     Interval,
     OpenReason,
 )
-from bitcycle._study.claims import GrowingDamage, LastingDamage, LaterHurtsLess, RestartHelps
-from bitcycle._study.deficits import Arm, Cell, DeficitPart, Experiment
-from bitcycle._study.statistics.bootstrap import estimate
-from bitcycle._study.statistics.comparisons import compare, corrected, t_interval
-from bitcycle._study.statistics.findings import CONTRADICTED, SUPPORTED, Decision, open_because
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.statistics.bootstrap import estimate
+from bitcycle.lab.statistics.claims import GrowingDamage, LastingDamage, LaterHurtsLess, RestartHelps
+from bitcycle.lab.statistics.comparisons import compare, corrected, t_interval
+from bitcycle.lab.statistics.findings import CONTRADICTED, SUPPORTED, Decision, open_because
+from bitcycle.lab.studies.deficits import Arm, Cell, DeficitPart, Experiment
 
 CellRecords = dict[Cell, list[RunResult]]
 
@@ -160,5 +161,7 @@ def _decision(found: Interval, expected: int) -> Decision:
         return open_because(OpenReason.DIVERGED)
     if math.isnan(found.low):
         return open_because(OpenReason.TOO_FEW_SEEDS)
-    low, high = (found.low, found.high) if expected > 0 else (-found.high, -found.low)
-    return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else open_because(OpenReason.INCLUDES_ZERO)
+    bounds = (found.low, found.high) if expected > 0 else (-found.high, -found.low)
+    judgement = Effect(expected * found.mean, *bounds, seeds=2).judge(margin=0.0, min_seeds=2)
+    decided = {Judgement.BETTER: SUPPORTED, Judgement.WORSE: CONTRADICTED}
+    return decided.get(judgement, open_because(OpenReason.INCLUDES_ZERO))

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from bitcycle._study.analysis import Comparison, CorrelationKind, EqualCost, Over, Setting
-from bitcycle._study.statistics.bootstrap import stats
-from bitcycle._study.statistics.comparisons import compare, corrected
-from bitcycle._study.statistics.correlations import Table, correlation
-from bitcycle._study.statistics.labels import gradient_bits, schedule_of
 from bitcycle._support.rounding import significant
+from bitcycle.lab.statistics.analysis import Comparison, CorrelationKind, EqualCost, Over, Setting
+from bitcycle.lab.statistics.bootstrap import stats
+from bitcycle.lab.statistics.comparisons import compare, corrected
+from bitcycle.lab.statistics.correlations import Table, correlation
+from bitcycle.lab.statistics.labels import gradient_bits, schedule_of
 from bitcycle.schedules.base import Bits
 
 EQUAL = 0.05
@@ -99,7 +99,7 @@ def _pairs(settings: Sequence[Setting], sign: int) -> list[tuple[str, str, Compa
     """Compare the pairs of equal cost, with a correction for their number."""
     named: dict[str, list[tuple[str, Setting]]] = {}
     for setting in settings:
-        if (s := schedule_of(setting.run)) is not None:
+        if (s := schedule_of(setting.condition)) is not None:
             name, _, details = str(s).partition(":")
             named.setdefault(name, []).append((details, setting))
     pairs = []
@@ -119,5 +119,5 @@ def _pairs(settings: Sequence[Setting], sign: int) -> list[tuple[str, str, Compa
 
 def _training(setting: Setting) -> tuple[Bits | str, ...]:
     """What settings that differ by their schedule alone have in common."""
-    run = setting.run
-    return run.learning_rate, gradient_bits(run), run.weights, run.activations, run.strength, run.grid
+    c = setting.condition
+    return c.learning_rate, gradient_bits(c), c.weights, c.activations, c.strength, c.grid

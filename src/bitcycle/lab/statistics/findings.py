@@ -1,8 +1,7 @@
-"""What the numbers of a question allow to claim, and which settings they recommend.
+"""What the numbers of a comparison group allow to claim, and which settings they recommend.
 
-These claims are for the report of one study, whatever its settings: they rest on tests of significance, with Holm's
-correction for the number of settings. The paper's claims over many domains, with rules and a smallest effect worth
-knowing that were fixed beforehand, are judged by :mod:`bitcycle._evidence.judging`. Both can differ on the same runs.
+Comparisons of many settings rest on tests of significance with Holm's correction for their number; "as good as the
+baseline" is decided by :mod:`bitcycle._support.judging`, as everywhere else.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TypeVar
 
-from bitcycle._study.analysis import (
+from bitcycle._support.judging import Judgement
+from bitcycle.lab.statistics.analysis import (
     Analysis,
     Claim,
     Correlation,
@@ -25,7 +25,8 @@ from bitcycle._study.analysis import (
     Setting,
     Verdict,
 )
-from bitcycle._study.claims import (
+from bitcycle.lab.statistics.bootstrap import LEVEL, most_coverage, stats
+from bitcycle.lab.statistics.claims import (
     ENOUGH_SEEDS,
     CheapestAcceptable,
     DivergedRuns,
@@ -36,11 +37,9 @@ from bitcycle._study.claims import (
     QualityFollowsCost,
     SchedulesAgainstBaseline,
 )
-from bitcycle._study.statistics.bootstrap import LEVEL, most_coverage, stats
-from bitcycle._study.statistics.correlations import FEWEST_SETTINGS
-from bitcycle._study.statistics.labels import gradient_bits, moves_apart, schedule_of
-from bitcycle._study.statistics.settings import correlated
-from bitcycle.advice.non_inferiority import Judgement
+from bitcycle.lab.statistics.correlations import FEWEST_SETTINGS
+from bitcycle.lab.statistics.labels import gradient_bits, schedule_of
+from bitcycle.lab.statistics.settings import correlated
 from bitcycle.schedules import Constant
 from bitcycle.schedules.base import width_of
 
@@ -59,7 +58,7 @@ def open_because(*reasons: OpenReason) -> Decision:
 
 
 def claims(analysis: Analysis) -> list[Claim]:
-    """Return all claims that the settings of a question make possible."""
+    """Return all claims that the settings of a comparison group make possible."""
     candidates = [
         quality_follows_cost(analysis),
         schedules_against_baseline(analysis),
@@ -151,7 +150,7 @@ def cheapest_acceptable(analysis: Analysis) -> CheapestAcceptable | None:
         decision = open_because(OpenReason.BASELINE_DIVERGED)
     elif judged.keys() <= {Judgement.WORSE, Judgement.DIVERGED}:
         decision = CONTRADICTED
-    elif Judgement.NOT_SHOWN not in judged:
+    elif Judgement.UNCLEAR not in judged:
         decision = open_because(OpenReason.TOO_FEW_SEEDS)
     label, test = (None, None) if chosen is None else (chosen.label, chosen.acceptable)
     return CheapestAcceptable(*decision, base.label, label, test, judged)
@@ -219,16 +218,17 @@ def _lowest_static(analysis: Analysis, base: Setting) -> Setting | None:
 
     Settings with the baseline's gradients are preferred.
     """
-    widest = schedule_of(base.run)
+    widest = schedule_of(base.condition)
     assert isinstance(widest, Constant)  # see baseline_of
     static = [
-        ((schedule.bits, gradient_bits(setting.run) != gradient_bits(base.run)), setting)
+        ((schedule.bits, gradient_bits(setting.condition) != gradient_bits(base.condition)), setting)
         for setting in analysis.settings
-        if isinstance(schedule := schedule_of(setting.run), Constant)
+        if isinstance(schedule := schedule_of(setting.condition), Constant)
         and schedule.bits is not None
         and schedule.bits < width_of(widest.bits)
-        and not moves_apart(setting.run)
-        and (setting.run.grid, setting.run.learning_rate) == (base.run.grid, base.run.learning_rate)
+        and not setting.condition.has_overrides
+        and (setting.condition.grid, setting.condition.learning_rate)
+        == (base.condition.grid, base.condition.learning_rate)
     ]
     return min(static, key=lambda pair: pair[0])[1] if static else None
 
@@ -273,7 +273,7 @@ def advice(analysis: Analysis) -> dict[Role, str]:
     or the knee of the Pareto front if there is none.
     """
     finite = [setting for setting in analysis.settings if math.isfinite(setting.quality.mean)]
-    choices = [setting for setting in finite if schedule_of(setting.run) != Constant(None)] or finite
+    choices = [setting for setting in finite if schedule_of(setting.condition) != Constant(None)] or finite
     if not choices:
         return {}
     if len(choices) == 1:

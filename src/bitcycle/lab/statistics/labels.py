@@ -16,84 +16,86 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.schedules import Constant, Cyclic, Mixed, OperandSchedules, Schedule, schedule
+from bitcycle.lab.runs.run_config import Condition
+from bitcycle.schedules import Constant, Cyclic, Mixed, Schedule, schedule
 from bitcycle.schedules.base import Bits
+from bitcycle.schedules.operands import OperandSchedules
 
 
-def schedule_of(run: RunConfig) -> Schedule | None:
-    """Return the schedule of a run, or None for a user's function that is not known in this process."""
+def schedule_of(condition: Condition) -> Schedule | None:
+    """Return the schedule of a condition, or None for a user's function that is not known in this process."""
     try:
-        return schedule(run.schedule)
+        return schedule(condition.schedule)
     except ValueError:
-        if "call:" in run.schedule:
+        if "call:" in condition.schedule:
             return None
         raise
 
 
-def moves_of(run: RunConfig) -> OperandSchedules | None:
-    """Return everything that moves in a run, or None if a user's function in it is not known in this process."""
+def schedules_of(condition: Condition) -> OperandSchedules | None:
+    """Return the schedules of all operands, or None if a user's function in them is not known in this process."""
     try:
-        return run.schedules
+        return condition.schedules
     except ValueError:
-        if any("call:" in str(spec) for spec in (*run.operands.values(), run.backward_bits)):
+        if any("call:" in str(spec) for spec in (*condition.operands.values(), condition.backward_bits)):
             return None
         raise
 
 
-def moves_apart(run: RunConfig) -> bool:
-    """Return whether weights, activations or the strength of a run do not follow its schedule."""
-    return bool(run.weights or run.activations or run.strength)
-
-
-def gradient_bits(run: RunConfig) -> Bits | str:
+def gradient_bits(condition: Condition) -> Bits | str:
     """Return the bits of a run's gradients: given, or the largest of its schedule; ``max`` if that is not known.
 
-    >>> gradient_bits(RunConfig("graph", "CR:3-8", 150))
+    >>> from bitcycle.lab.runs.run_config import RunConfig
+    >>> gradient_bits(RunConfig("graph", "CR:3-8", 150).condition)
     8
-    >>> gradient_bits(RunConfig("graph", "CR:3-8", 150, backward_bits=6))
+    >>> gradient_bits(RunConfig("graph", "CR:3-8", 150, backward_bits=6).condition)
     6
     """
-    moves = moves_of(run)
-    return run.backward_bits if run.backward_bits != "max" or moves is None else moves.largest(run.steps)
+    schedules = schedules_of(condition)
+    return (
+        condition.backward_bits
+        if condition.backward_bits != "max" or schedules is None
+        else schedules.largest(condition.steps)
+    )
 
 
-def labels(settings: Sequence[RunConfig]) -> list[str]:
+def labels(settings: Sequence[Condition]) -> list[str]:
     """Return one label for each setting of a question.
 
     >>> specs = ["static:8", "CR:3-8:cycles=8", "CR:3-8:cycles=2", "LR:3-8:cycles=8", "delay(0.5, LR:3-8:cycles=4)"]
-    >>> labels([RunConfig("graph", spec, 150) for spec in specs])
+    >>> from bitcycle.lab.runs.run_config import RunConfig
+    >>> labels([RunConfig("graph", spec, 150).condition for spec in specs])
     ['static 8', 'CR n=8', 'CR n=2', 'LR', 'delay(0.5, LR:3-8:cycles=4)']
     """
-    schedules = [schedule_of(run) for run in settings]
+    schedules = [schedule_of(condition) for condition in settings]
     cyclic = [s for s in schedules if isinstance(s, Cyclic)]
     shows_bits, shows_cycles = _distinguishes(cyclic, _bits), _distinguishes(cyclic, _cycles)
-    several_rates = len({run.learning_rate for run in settings}) > 1
-    several_grids = len({run.grid for run in settings}) > 1
+    several_rates = len({condition.learning_rate for condition in settings}) > 1
+    several_grids = len({condition.grid for condition in settings}) > 1
     short = []
-    for run, s in zip(settings, schedules, strict=True):
-        parts = [_name(run, s)]
+    for condition, s in zip(settings, schedules, strict=True):
+        parts = [_name(condition, s)]
         if isinstance(s, Cyclic):
             parts += [_bits(s)] if shows_bits(s) else []
             parts += [_cycles(s)] if shows_cycles(s) else []
             parts += [f"{key}={value:g}" for key, value in s.profile.changed().items()]
-        parts += [f"{name} {spec}" for name, spec in _moves(run) if spec]
-        parts += [run.learning_rate] if several_rates else []
-        parts += [run.grid] if several_grids and s != Constant(None) else []  # full precision has no grid
+        parts += [f"{name} {spec}" for name, spec in _overrides(condition) if spec]
+        parts += [condition.learning_rate] if several_rates else []
+        parts += [condition.grid] if several_grids and s != Constant(None) else []  # full precision has no grid
         short.append(" ".join(part for part in parts if part))
     return _made_unique(_with_gradients(short, settings), settings)
 
 
-def _moves(run: RunConfig) -> list[tuple[str, str]]:
-    return [("W", run.weights), ("A", run.activations), ("strength", run.strength)]
+def _overrides(condition: Condition) -> list[tuple[str, str]]:
+    return [("W", condition.weights), ("A", condition.activations), ("strength", condition.strength)]
 
 
-def _name(run: RunConfig, s: Schedule | None) -> str:
+def _name(condition: Condition, s: Schedule | None) -> str:
     if isinstance(s, (Constant, Mixed)):
         return "full" if s.bits is None else f"static {s.bits}"
     if isinstance(s, Cyclic):
         return _family(s)
-    return run.schedule if s is None else str(s)
+    return condition.schedule if s is None else str(s)
 
 
 def _family(s: Cyclic) -> str:
@@ -123,24 +125,25 @@ def _distinguishes(schedules: Sequence[Cyclic], detail: Callable[[Cyclic], str])
     return shown
 
 
-def _with_gradients(short: list[str], settings: Sequence[RunConfig]) -> list[str]:
+def _with_gradients(short: list[str], settings: Sequence[Condition]) -> list[str]:
     """Add the bits of gradients where settings differ in nothing else, and where a run sets unusual ones."""
-    widths = [gradient_bits(run) for run in settings]
+    widths = [gradient_bits(condition) for condition in settings]
     usual = Counter(widths).most_common(1)[0][0]
     widths_of: dict[str, set[Bits | str]] = {}
     for label, width in zip(short, widths, strict=True):
         widths_of.setdefault(label, set()).add(width)
     return [
         f"{label} gradients {'full' if width is None else width}"
-        if len(widths_of[label]) > 1 or (run.backward_bits != "max" and width != usual)
+        if len(widths_of[label]) > 1 or (condition.backward_bits != "max" and width != usual)
         else label
-        for label, run, width in zip(short, settings, widths, strict=True)
+        for label, condition, width in zip(short, settings, widths, strict=True)
     ]
 
 
-def _made_unique(short: list[str], settings: Sequence[RunConfig]) -> list[str]:
+def _made_unique(short: list[str], settings: Sequence[Condition]) -> list[str]:
     """Add the run's name to labels that still coincide, such as those of one schedule spelt in two ways."""
     counts = Counter(short)
     return [
-        label if counts[label] == 1 else f"{label} ({run.name})" for label, run in zip(short, settings, strict=True)
+        label if counts[label] == 1 else f"{label} ({condition.name})"
+        for label, condition in zip(short, settings, strict=True)
     ]

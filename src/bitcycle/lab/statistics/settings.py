@@ -8,14 +8,14 @@ from statistics import fmean
 
 import numpy as np
 
-from bitcycle._study.analysis import Comparison, Setting
-from bitcycle._study.statistics.bootstrap import estimate
-from bitcycle._study.statistics.comparisons import compare, corrected
-from bitcycle._study.statistics.labels import gradient_bits, labels, moves_apart, moves_of, schedule_of
+from bitcycle._support.judging import non_inferiority
 from bitcycle._support.rounding import significant
-from bitcycle.advice.non_inferiority import non_inferiority
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import Condition
+from bitcycle.lab.statistics.analysis import Comparison, Setting
+from bitcycle.lab.statistics.bootstrap import estimate
+from bitcycle.lab.statistics.comparisons import compare, corrected
+from bitcycle.lab.statistics.labels import gradient_bits, labels, schedule_of, schedules_of
 from bitcycle.schedules import Constant, Mixed
 from bitcycle.schedules.comparison import EARLY
 
@@ -23,11 +23,11 @@ Records = dict[int, RunResult]
 """The records of one setting, by seed."""
 
 
-def by_setting(records: Iterable[RunResult]) -> dict[RunConfig, Records]:
-    """Group the records of one question by setting and seed, in an order that does not depend on theirs."""
-    groups: dict[RunConfig, Records] = {}
+def by_condition(records: Iterable[RunResult]) -> dict[Condition, Records]:
+    """Arrange the records of one group by condition and seed, in an order that does not depend on theirs."""
+    groups: dict[Condition, Records] = {}
     for record in records:
-        group = groups.setdefault(record.run.setting, {})
+        group = groups.setdefault(record.run.condition, {})
         twin = group.setdefault(record.run.seed, record)
         if not _same(twin, record):
             raise ValueError(
@@ -35,21 +35,26 @@ def by_setting(records: Iterable[RunResult]) -> dict[RunConfig, Records]:
                 f"{twin.metric} {twin.test:g} and {record.metric} {record.test:g}"
             )
     return {
-        run: dict(sorted(group.items()))
-        for run, group in sorted(groups.items(), key=lambda item: _cost_and_name(*item))
+        condition: dict(sorted(group.items()))
+        for condition, group in sorted(groups.items(), key=lambda item: _cost_and_name(*item))
     }
 
 
-def baseline_of(settings: Iterable[RunConfig]) -> RunConfig | None:
+def baseline_of(settings: Iterable[Condition]) -> Condition | None:
     """Choose the setting that others are compared with: the widest static one, else full precision, else none.
 
     Among several, the one with integers, the task's own learning rate and with gradients at the same bits is chosen.
 
-    >>> runs = [RunConfig("graph", spec, 150) for spec in ("full", "static:3", "CR:3-8:cycles=8", "static:8")]
+    >>> from bitcycle.lab.runs.run_config import RunConfig
+    >>> runs = [RunConfig("graph", spec, 150).condition for spec in ("full", "static:3", "CR:3-8:cycles=8", "static:8")]
     >>> baseline_of(runs).schedule, baseline_of(runs[:1]).schedule, baseline_of(runs[2:3])
     ('static:8', 'full', None)
     """
-    constant = [(run, s) for run in settings if isinstance(s := schedule_of(run), Constant) and not moves_apart(run)]
+    constant = [
+        (condition, s)
+        for condition in settings
+        if isinstance(s := schedule_of(condition), Constant) and not condition.has_overrides
+    ]
     if not constant:
         return None
     return max(
@@ -64,7 +69,7 @@ def baseline_of(settings: Iterable[RunConfig]) -> RunConfig | None:
 
 
 def describe(
-    groups: Mapping[RunConfig, Records], baseline: RunConfig | None, sign: int, margin: float | None
+    groups: Mapping[Condition, Records], baseline: Condition | None, sign: int, margin: float | None
 ) -> list[Setting]:
     """Return the settings with all their numbers, the cheapest first.
 
@@ -72,38 +77,42 @@ def describe(
         groups: Records by setting and seed.
         baseline: The setting that the others are compared with.
         sign: -1 where a lower metric is better.
-        margin: The acceptable loss; see :func:`~bitcycle.advice.non_inferiority.non_inferiority`.
+        margin: The acceptable loss; see :func:`~bitcycle._support.judging.non_inferiority`.
     """
-    qualities = {run: {seed: record.test for seed, record in group.items()} for run, group in groups.items()}
-    estimates = {run: estimate(of_run.values()) for run, of_run in qualities.items()}
-    bitops = {run: fmean(record.bitops for record in group.values()) for run, group in groups.items()}
+    qualities = {
+        condition: {seed: record.test for seed, record in group.items()} for condition, group in groups.items()
+    }
+    estimates = {condition: estimate(of_run.values()) for condition, of_run in qualities.items()}
+    bitops = {condition: fmean(record.bitops for record in group.values()) for condition, group in groups.items()}
     front = on_front(list(bitops.values()), [sign * each.mean for each in estimates.values()])
     unit = math.nan if baseline is None else bitops[baseline]
     against = _against(qualities, baseline, sign)
     settings = []
-    for run, label, in_front in zip(groups, labels(list(groups)), front, strict=True):
-        schedule = schedule_of(run)
-        constant = isinstance(schedule, (Constant, Mixed)) and not moves_apart(run)
-        one_schedule = schedule is not None and not constant and not moves_apart(run)
-        fixed_backward = run.backward_bits if isinstance(run.backward_bits, int) else "max"
+    for condition, label, in_front in zip(groups, labels(list(groups)), front, strict=True):
+        schedule = schedule_of(condition)
+        constant = isinstance(schedule, (Constant, Mixed)) and not condition.has_overrides
+        one_schedule = schedule is not None and not constant and not condition.has_overrides
+        fixed_backward = condition.backward_bits if isinstance(condition.backward_bits, int) else "max"
         settings.append(
             Setting(
-                run=run,
+                condition=condition,
                 label=label,
-                group=schedule.group(run.steps, fixed_backward) if schedule and one_schedule else None,
+                group=schedule.group(condition.steps, fixed_backward) if schedule and one_schedule else None,
                 baseline=constant,
-                mean_bits=_mean_bits(run),
-                early_bits=_mean_bits(run, EARLY),
-                qualities=qualities[run],
-                quality=estimates[run],
-                bitops=bitops[run],
-                relative_cost=bitops[run] / unit if unit else math.nan,
-                seconds=fmean(record.seconds for record in groups[run].values()),
+                mean_bits=_mean_bits(condition),
+                early_bits=_mean_bits(condition, EARLY),
+                qualities=qualities[condition],
+                quality=estimates[condition],
+                bitops=bitops[condition],
+                relative_cost=bitops[condition] / unit if unit else math.nan,
+                seconds=fmean(record.seconds for record in groups[condition].values()),
                 on_front=in_front,
-                against=against.get(run),
+                against=against.get(condition),
                 acceptable=None
-                if baseline in (None, run)
-                else non_inferiority(qualities[run], qualities[baseline], margin=margin, higher_is_better=sign > 0),
+                if baseline in (None, condition)
+                else non_inferiority(
+                    qualities[condition], qualities[baseline], margin=margin, higher_is_better=sign > 0
+                ),
             )
         )
     return settings
@@ -111,15 +120,15 @@ def describe(
 
 def correlated(settings: Iterable[Setting]) -> list[Setting]:
     """Return the settings whose quality is related to their cost: without full precision and those that diverged."""
-    return [s for s in settings if math.isfinite(s.quality.mean) and schedule_of(s.run) != Constant(None)]
+    return [s for s in settings if math.isfinite(s.quality.mean) and schedule_of(s.condition) != Constant(None)]
 
 
-def _mean_bits(run: RunConfig, first: float = 1.0) -> float:
+def _mean_bits(condition: Condition, first: float = 1.0) -> float:
     """Return the mean bits of weights and activations; NaN for a user's function that is not known here."""
-    moves = moves_of(run)
-    if moves is None:
+    schedules = schedules_of(condition)
+    if schedules is None:
         return math.nan
-    return fmean(own.mean_bits(run.steps, first) for own in (moves.weights, moves.activations))
+    return fmean(each.mean_bits(condition.steps, first) for each in (schedules.weights, schedules.activations))
 
 
 def on_front(costs: Sequence[float], qualities: Sequence[float]) -> list[bool]:
@@ -143,18 +152,18 @@ def on_front(costs: Sequence[float], qualities: Sequence[float]) -> list[bool]:
 
 
 def _against(
-    qualities: Mapping[RunConfig, Mapping[int, float]], baseline: RunConfig | None, sign: int
-) -> dict[RunConfig, Comparison]:
+    qualities: Mapping[Condition, Mapping[int, float]], baseline: Condition | None, sign: int
+) -> dict[Condition, Comparison]:
     if baseline is None:
         return {}
-    others = [run for run in qualities if run != baseline]
-    comparisons = corrected([compare(qualities[run], qualities[baseline], sign) for run in others])
+    others = [condition for condition in qualities if condition != baseline]
+    comparisons = corrected([compare(qualities[condition], qualities[baseline], sign) for condition in others])
     return dict(zip(others, comparisons, strict=True))
 
 
-def _cost_and_name(run: RunConfig, records: Records) -> tuple[float, str, str]:
+def _cost_and_name(condition: Condition, records: Records) -> tuple[float, str, str]:
     """The key that settings are ordered by: cost first, then a fixed order."""
-    return fmean(record.bitops for record in records.values()), run.schedule, run.name
+    return fmean(record.bitops for record in records.values()), condition.schedule, condition.name
 
 
 def _same(one: RunResult, other: RunResult) -> bool:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from bitcycle._support.text import shown
-from bitcycle.schedules import Bits, Control, Schedule, complete, match
+from bitcycle._support.text import short_repr
+from bitcycle.schedules import Bits, Control, Schedule, match
+from bitcycle.schedules.spec import complete
 
 _START, _END = "match(", ")"
 _CONTROL = re.compile(r"[a-z-]+")
@@ -81,5 +82,5 @@ def _read(name: str) -> tuple[str, str]:
     before, _, last = (part.strip() for part in inner.rpartition(","))
     reference, control = (before, last) if _CONTROL.fullmatch(last) and "," in inner else (inner, "")
     if not (name.endswith(_END) and reference):
-        raise ValueError(f"{shown(name)}: a control is written match(CT) or match(CT, mixed)")
+        raise ValueError(f"{short_repr(name)}: a control is written match(CT) or match(CT, mixed)")
     return reference, control

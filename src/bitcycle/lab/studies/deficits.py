@@ -14,19 +14,20 @@ Each has three arms, which differ in nothing else:
                 (arXiv 2510.09687)
     longer      no deficit: the same number of steps and the same learning rates as held, at q_max throughout
 
-The last weights are tested, because the best on validation may be from before the deficit. The difference between held
-and longer is the effect of the deficit. What restarted recovers was no lasting damage.
+The last weights are tested by default, because the best on validation may be from before the deficit. The difference
+between held and longer is the effect of the deficit. What restarted recovers was no lasting damage.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle.lab.runs.parsing import one_of
+from bitcycle.lab.runs.run_config import RunConfig
 
 
 class Experiment(StrEnum):
@@ -57,7 +58,10 @@ class Recovery(StrEnum):
 
 
 ARMS = tuple(Arm)
-E = TypeVar("E", bound=StrEnum)
+DEFAULTS: dict[str, Any] = {"test_weights": "last", "diagnostics": True}
+"""The fields of a run whose default differs in deficit experiments."""
+FIXED = ("learning_rate",)
+"""The fields of a run that the arms set."""
 
 
 class Cell(NamedTuple):
@@ -100,14 +104,8 @@ class DeficitPart:
     """What follows the window."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     arms: tuple[Arm, ...] = ARMS
-    diagnostics: bool = True
-    """Whether Fisher information, gradient noise and more are measured during training."""
-    model: str = ""
-    data: str = ""
-    batch_size: int = 0
-    options: dict[str, str] = field(default_factory=dict)
-    source: str = ""
-    fingerprint: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the runs by name, where they are not :data:`DEFAULTS` or those of a run."""
 
     def __post_init__(self) -> None:
         low, high = self.bits
@@ -121,8 +119,8 @@ class DeficitPart:
         for start in self.starts:
             if not 0 <= start < math.inf:
                 raise ValueError(f"a window must begin at 0 or later, in normal runs, got {start:g}")
-        object.__setattr__(self, "recovery", _member(Recovery, self.recovery, "recovery"))
-        object.__setattr__(self, "arms", tuple(_member(Arm, arm, "an arm") for arm in self.arms))
+        object.__setattr__(self, "recovery", Recovery(one_of(tuple(Recovery))(self.recovery, "recovery")))
+        object.__setattr__(self, "arms", tuple(Arm(one_of(ARMS)(arm, "an arm")) for arm in self.arms))
         if self.recovery is Recovery.REST and round(self.window * self.steps):
             for start in self.starts:
                 if start >= 1:
@@ -170,19 +168,9 @@ class DeficitPart:
                 yield Cell(experiment, place, arm), self._run(spec, total, policy, seed)
 
     def _run(self, spec: str, steps: int, policy: str, seed: int) -> RunConfig:
-        return RunConfig(
-            self.task, spec, steps, seed, self.bits[1], self.model, self.data, self.batch_size,
-            test_weights="last", diagnostics=self.diagnostics, learning_rate=policy, options=self.options,
-            source=self.source, fingerprint=self.fingerprint,
-        )  # fmt: skip
+        values = {"backward_bits": self.bits[1], **DEFAULTS, **self.fields}
+        return RunConfig(self.task, spec, steps, seed, learning_rate=policy, **values)
 
     def values(self) -> dict[str, Any]:
         """Return the table of a plan file, under ``[[deficit]]``."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-
-def _member(kind: type[E], value: str, what: str) -> E:
-    try:
-        return kind(value)
-    except ValueError:
-        raise ValueError(f"{what} must be {' or '.join(map(repr, map(str, kind)))}, got {value!r}") from None
+        return {**{name: value for name, value in vars(self).items() if name != "fields"}, **self.fields}

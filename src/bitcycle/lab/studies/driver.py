@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bitcycle._study.plan import Plan
-from bitcycle._study.queue import RunQueue, remove_leftovers
-from bitcycle._study.store import Store, Study
-from bitcycle.experiments.result import RunFailure, RunResult
-from bitcycle.experiments.run_config import RunConfig
-
-_SET_ASIDE = {
-    "records": "results",
-    "failures": "failures",
-    "examples": "losses of test examples",
-    "studies": "studies",
-    "members": "runs in their plans",
-}
-"""What a row of each table is to a user."""
+from bitcycle.lab.runs.result import RunFailure, RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies.plan import Plan
+from bitcycle.lab.studies.queue import RunQueue, remove_leftovers
+from bitcycle.lab.studies.store import Store, Study
 
 
 class Engine(Protocol):
@@ -113,28 +104,25 @@ def run_study(
         The study as it is stored.
 
     Raises:
-        ValueError: The plan is wrong. Nothing was run.
         OSError: The store or a checkpoint cannot be written.
     """
-    plan.check()
-    if damaged := store.set_aside_damage():
+    if damaged := store.delete_damaged():
         logging.getLogger("bitcycle").warning(
-            "%s is damaged; set aside in its table 'damaged': %s. Results of this study among them are computed again",
+            "%s is damaged; deleted: the rows of %s. Runs of this study among them are trained again",
             store.path,
-            ", ".join(f"{_SET_ASIDE[table]} {number}" for table, number in damaged.items()),
+            ", ".join(damaged),
         )
     remove_leftovers(store)
     planned = plan.runs()
     runs = planned if wanted is None else [run for run in planned if run.name in wanted]
     if retry_failed:
         store.clear_failures(runs)
-    done, failed = store.done(run.name for run in runs), {failure.run.name for failure in store.failures(runs)}
+    done, failed = _ended(runs, store)
     missing = [run for run in runs if run.name not in done | failed]
     if missing or not _is_stored(plan, store):
-        store.begin(plan.name, planned, plan.as_toml(), command)
+        store.begin(plan.name, plan.purposes(), plan.as_toml(), command, plan.deficits)
 
-    done_before = sum(run.name in done for run in runs)
-    progress = StudyProgress(len(runs), sum(run.steps for run in runs), done_before, len(failed), done_before)
+    progress = StudyProgress(len(runs), sum(run.steps for run in runs), len(done), len(failed), len(done))
     progress.finished_steps = sum(run.steps for run in runs if run.name in done | failed)
     progress.finished_steps_before = progress.finished_steps
 
@@ -157,16 +145,18 @@ def run_study(
             count(written)
     finally:
         queue.close()
-    ended = progress.done + progress.failed == len(runs) and (wanted is None or _all_ended(planned, store))
-    if ended and store.study(plan.name).ended is None:
+    if store.study(plan.name).ended is None and sum(map(len, _ended(planned, store))) == len(planned):
         store.end(plan.name)
     return store.study(plan.name)
 
 
-def _all_ended(runs: Sequence[RunConfig], store: Store) -> bool:
-    """Whether all runs are done or failed."""
-    failed = {failure.run.name for failure in store.failures(runs)}
-    return {run.name for run in runs} <= store.done(run.name for run in runs) | failed
+def _ended(runs: Iterable[RunConfig], store: Store) -> tuple[set[str], set[str]]:
+    """Return the names of the runs that are done, and of those that failed."""
+    done: set[str] = set()
+    failed: set[str] = set()
+    for outcome in store.outcomes(runs, with_curves=False):
+        (done if isinstance(outcome, RunResult) else failed).add(outcome.run.name)
+    return done, failed
 
 
 def _is_stored(plan: Plan, store: Store) -> bool:

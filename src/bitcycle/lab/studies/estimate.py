@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from bitcycle._cost import Cost, cost
 from bitcycle.conversion.convert import quantize, set_bits
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.run_config import RunConfig, grouped_by_setting
-from bitcycle.experiments.tasks import Training, task_of
-from bitcycle.schedules import Bits, OperandSchedules, Schedule
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES, ComparisonGroup, Condition, RunConfig
+from bitcycle.lab.tasks import Training, task_of
+from bitcycle.schedules import Bits, Schedule
+from bitcycle.schedules.operands import OperandSchedules
 
 TIMED = 3  # steps that are timed, after one for warming up
 
@@ -30,7 +31,7 @@ class RunEstimate:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What runs that differ only in schedule and seed have in common."""
+    """What was measured for all runs of a comparison group."""
 
     step: Cost
     seconds_per_step: float
@@ -39,53 +40,46 @@ class _Measured:
 
 
 def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
-    """Return the cost and time of each run, from a few steps of one model for each kind of run.
-
-    Runs are of one kind if they differ only in schedule, bits of the gradients, seed and learning-rate policy.
-    """
+    """Return the cost and time of each run, from a few steps of one model for each comparison group."""
     wanted = list(runs)
-    measured: dict[RunConfig, _Measured] = {}
-    estimated: dict[str, RunEstimate] = {}  # by the name of the run
-    for alike in grouped_by_setting(wanted):  # seeds cost the same
-        setting = alike[0].setting
-        kind = replace(
-            setting, schedule="full", backward_bits="max", learning_rate="", weights="", activations="", strength=""
-        )
-        if kind not in measured:
-            measured[kind] = _measure(kind)
-        bitops, seconds = _estimated(setting, measured[kind])
-        estimated |= {run.name: RunEstimate(run, bitops, seconds) for run in alike}
-    return [estimated[run.name] for run in wanted]
+    measured: dict[ComparisonGroup, _Measured] = {}
+    estimated: dict[Condition, tuple[int, float]] = {}  # seeds cost the same
+    for run in wanted:
+        if run.group not in measured:
+            measured[run.group] = _measure(run)
+        if run.condition not in estimated:
+            estimated[run.condition] = _estimated(run, measured[run.group])
+    return [RunEstimate(run, *estimated[run.condition]) for run in wanted]
 
 
 def _estimated(run: RunConfig, kind: _Measured) -> tuple[int, float]:
     """Return the BitOps of a run and its seconds."""
-    bitops = kind.step.training(run.schedule, run.steps, run.backward_bits, **_moves(run))
+    bitops = kind.step.training(run.schedule, run.steps, run.backward_bits, **_overrides(run))
     return int(bitops), run.steps * kind.seconds_per_step + kind.evaluations * kind.seconds_per_evaluation
 
 
 def training_cost(run: RunConfig) -> Callable[[Schedule, Bits | str], float]:
     """Return the cost of a training like this run, as a function of its schedule and the bits of its gradients.
 
-    Weights, activations and strength that move apart from the schedule are those of the run.
+    Separate schedules of weights, activations and strength are those of the run.
     """
     training, step_cost = _prepared(run)
     sizes = [training.step_size(step) for step in range(run.steps)]
 
     def cost_of(schedule: Schedule, backward_bits: Bits | str) -> float:
         if all(size == 1 for size in sizes):
-            return step_cost.training(schedule, run.steps, backward_bits, **_moves(run))
-        moves = OperandSchedules.of(schedule, backward_bits, **_moves(run))
-        widths = [moves.at(step, run.steps).counted() for step in range(run.steps)]
+            return step_cost.training(schedule, run.steps, backward_bits, **_overrides(run))
+        operands = OperandSchedules.of(schedule, backward_bits, **_overrides(run))
+        widths = [operands.at(step, run.steps).counted() for step in range(run.steps)]
         of_step = {(w, a, g): step_cost.bitops(weights=w, activations=a, backward=g) for w, a, g in set(widths)}
         return sum(size * of_step[each] for size, each in zip(sizes, widths, strict=True))
 
     return cost_of
 
 
-def _moves(run: RunConfig) -> dict[str, Any]:
-    """Return what moves apart from the schedule, as costs and schedules take it."""
-    return {"weights": run.weights or None, "activations": run.activations or None, "strength": run.strength or None}
+def _overrides(run: RunConfig) -> dict[str, Any]:
+    """Return the separate schedules of the run, as costs and schedules take them."""
+    return {name: getattr(run, name) or None for name in OPERAND_OVERRIDES}
 
 
 def _prepared(run: RunConfig) -> tuple[Training, Cost]:

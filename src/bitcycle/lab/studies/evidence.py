@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bitcycle._study.store import Store
 from bitcycle._support.names import nearest
-from bitcycle.advice import Evidence, Settings
-from bitcycle.experiments.result import RunResult
+from bitcycle.lab.advice import RunRecord, TrainingSettings
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.studies.store import Store
 
 
-def evidence_of(record: RunResult) -> Evidence:
+def evidence_of(record: RunResult) -> RunRecord:
     """Return a finished run as :func:`bitcycle.advise` takes it: its quality is signed so that higher is better.
 
-    >>> from bitcycle.experiments.run_config import RunConfig
+    >>> from bitcycle.lab.runs.run_config import RunConfig
     >>> run = RunConfig("language", "CR:3-8", 400, 7, grid="mx")
     >>> found = evidence_of(RunResult(run, "perplexity", False, 99.5, 99.0, 400, 640, 1.0))
     >>> found.schedule, found.seed, found.quality, found.cost, found.settings.recipe
@@ -21,13 +21,13 @@ def evidence_of(record: RunResult) -> Evidence:
     """
     run = record.run
     quality = record.test if record.higher_is_better else -record.test
-    settings = Settings(
+    settings = TrainingSettings(
         run.schedules.backward_setting(run.steps), run.weights, run.activations, run.strength, run.grid, run.evaluate_at
     )
-    return Evidence(run.schedule, run.seed, quality, float(record.bitops), settings)
+    return RunRecord(run.schedule, run.seed, quality, float(record.bitops), settings)
 
 
-def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[Evidence], int]:
+def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[RunRecord], int]:
     """Read the runs of a study on one task from a store.
 
     Args:
@@ -55,7 +55,7 @@ def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[Eviden
         hint = f"name one of {', '.join(tasks)} with --domain" if task is None else nearest(task, tasks)
         raise ValueError(f"the study has no runs of the task {task!r}; {hint}")
     chosen = [record for record in records if record.run.task == task]
-    if len({record.question for record in chosen}) > 1:
+    if len({record.run.group for record in chosen}) > 1:
         raise ValueError(f"the runs of {task} differ in model, steps or options, so they cannot be compared")
     apart = {(record.run.weights, record.run.activations, record.run.strength, record.run.grid) for record in chosen}
     if len(apart) > 1:  # evidence is about schedules alone

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from bitcycle._support.extras import need
-from bitcycle._support.text import FORMULA, csv_cell
-from bitcycle.experiments.result import RunResult
-from bitcycle.experiments.run_config import RunConfig, operands_used
-
-FORMATS = (".csv", ".json", ".parquet")
+from bitcycle._support.text import csv_cell
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import ComparisonGroup, Condition, RunConfig
+from bitcycle.lab.studies.rows import RESULT, RUN
 
 _ENCODER = json.JSONEncoder(allow_nan=False)  # made once, because there may be many rows
 
@@ -34,36 +33,11 @@ def export(records: Iterable[RunResult], path: Path) -> int:
     Raises:
         ValueError: The suffix is not one of ``.csv``, ``.json`` and ``.parquet``.
     """
-    if path.suffix not in FORMATS:
-        raise ValueError(f"{path}: cannot export to this format, use a file that ends in {', '.join(FORMATS)}")
-    if path.suffix == ".json":
-        return export_json(((record, _json_line(record.curve)) for record in records), path)
+    if path.suffix not in _WRITERS:
+        raise ValueError(f"{path}: cannot export to this format, use a file that ends in {', '.join(_WRITERS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as unfinished:
-        return _csv(records, unfinished) if path.suffix == ".csv" else _parquet(records, unfinished)
-
-
-def export_json(records: Iterable[tuple[RunResult, str]], path: Path) -> int:
-    """Write results as JSON, one a line, so that a large store neither needs memory nor makes a line nobody can open.
-
-    Args:
-        records: The results, each with its curve as JSON text. To read and write these again would take most of the
-            time.
-        path: The file, which is written under another name and then renamed.
-
-    Returns:
-        The number of results.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    count = 0
-    with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
-        for record, curve in records:
-            if "NaN" in curve or "Infinity" in curve:  # which JSON lacks
-                curve = _json_line(json.loads(curve))
-            file.write(f'{"," if count else "["}\n{_json_line(row(record))[:-1]}, "curve": {curve}}}')
-            count += 1
-        file.write("\n]\n" if count else "[]\n")
-    return count
+        return _WRITERS[path.suffix](records, unfinished)
 
 
 @contextmanager
@@ -78,67 +52,60 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def row(record: RunResult) -> dict[str, Any]:
-    """Return a result as one flat row."""
-    run = record.run.as_dict()
-    options = run.pop("options")
+    """Return a result as one flat row, without its curve."""
+    run = {name: getattr(record.run, name) for name in RUN if name != "options"}
     return {
         "name": record.run.name,
         **run,
-        "backward_bits": str(run["backward_bits"]),
-        **{f"option {key}": value for key, value in options.items()},
-        "metric": record.metric,
-        "test": record.test,
-        "validation": record.validation,
-        "best_step": record.best_step,
-        "bitops": record.bitops,
+        "backward_bits": str(record.run.backward_bits),  # a number or a text, so that one column holds both
+        **{f"option {key}": value for key, value in record.run.options},
+        **{name: getattr(record, name) for name in RESULT if name not in _NESTED},
         "effective_gmacs": record.bitops / 32**2 / 1e9,
-        "seconds": record.seconds,
         **record.extra,
         **{f"version {key}": value for key, value in record.versions.items()},
     }
 
 
-def _csv(records: Iterable[RunResult], path: Path) -> int:
-    rows = _rows(records)
+def _write_json(records: Iterable[RunResult], path: Path) -> int:
+    """Write one result a line, so that large stores stream and the file stays readable."""
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for record in records:
+            file.write(f"{',' if count else '['}\n{_json_line({**row(record), 'curve': record.curve})}")
+            count += 1
+        file.write("\n]\n" if count else "[]\n")
+    return count
+
+
+def _write_csv(records: Iterable[RunResult], path: Path) -> int:
+    rows = [row(record) for record in records]
     columns = _columns(rows)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([csv_cell(column) for column in columns])
-        # A store may have a million cells: only those that could be formulas are looked at more closely.
-        writer.writerows(
-            [
-                csv_cell(cell) if isinstance(cell, str) and cell[:1] in FORMULA else cell
-                for cell in map(each.get, columns)
-            ]
-            for each in rows
-        )
+        writer.writerow(map(csv_cell, columns))
+        writer.writerows(map(csv_cell, map(each.get, columns)) for each in rows)
     return len(rows)
 
 
-def _parquet(records: Iterable[RunResult], path: Path) -> int:
+def _write_parquet(records: Iterable[RunResult], path: Path) -> int:
     need("pyarrow", "parquet", "exporting to Parquet")
     import pyarrow
     import pyarrow.parquet
 
     # BitOps of large trainings exceed 64 bits, so the column is float: exact below 2^53.
-    rows = [{**each, "bitops": float(each["bitops"])} for each in _rows(records)]
+    rows = [{**row(record), "bitops": float(record.bitops)} for record in records]
     columns = {name: [each.get(name) for each in rows] for name in _columns(rows)}
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
     return len(rows)
 
 
-def _rows(records: Iterable[RunResult]) -> list[dict[str, Any]]:
-    """Return flat rows for a table: a column of operands that some run uses has a value in every row."""
-    found = list(records)
-    used = operands_used(record.run for record in found)
-    if not used:
-        return [row(record) for record in found]
-    return [row(record) | {name: record.run.operands[name] for name in used} for record in found]
-
-
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
     layouts = dict.fromkeys(map(tuple, rows))  # nearly all rows have the same
     return list(dict.fromkeys(chain.from_iterable(layouts))) or ["name"]
+
+
+_WRITERS = {".csv": _write_csv, ".json": _write_json, ".parquet": _write_parquet}
+_NESTED = ("extra", "curve", "versions")
 
 
 def json_text(value: Any) -> str:
@@ -169,7 +136,7 @@ def _json_line(value: Any) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, RunConfig):
+    if isinstance(value, (RunConfig, Condition, ComparisonGroup)):
         return value.as_dict()
     if isinstance(value, RunResult):
         return _plain(value.as_dict())

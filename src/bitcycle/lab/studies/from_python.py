@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
-from bitcycle._study.driver import StudyProgress, run_study
-from bitcycle._study.engines import engine_of
-from bitcycle._study.plan import check_data
-from bitcycle._study.plan_file import plan_of
-from bitcycle._study.progress import EndedRuns
-from bitcycle._study.statistics import analyse
-from bitcycle._study.store import Store
-from bitcycle._study.study_result import StudyResult
-from bitcycle.experiments.tasks import TASKS, Task
-from bitcycle.experiments.tasks.own_tasks import is_built_in, load_class
-from bitcycle.experiments.user_code import refuse_while_executing
+from bitcycle._support.names import nearest
+from bitcycle.lab.runs.parsing import as_list
+from bitcycle.lab.runs.run_config import DEFAULTS, KEYWORDS, OPERAND_OVERRIDES
+from bitcycle.lab.runs.user_code import refuse_while_importing
+from bitcycle.lab.statistics import analyse
+from bitcycle.lab.studies.driver import StudyProgress, run_study
+from bitcycle.lab.studies.engines import engine_of
+from bitcycle.lab.studies.plan import check_data
+from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.progress import EndedRuns
+from bitcycle.lab.studies.store import Store
+from bitcycle.lab.studies.study_result import StudyResult
+from bitcycle.lab.tasks import TASKS, Task
+from bitcycle.lab.tasks.user_tasks import is_built_in, load_class
 from bitcycle.schedules import Schedule
 
 
@@ -28,16 +33,6 @@ def study(
     *,
     bits: Sequence[int] | Sequence[Sequence[int]] | None = None,
     cycles: int | Iterable[int] | None = None,
-    steps: int | None = None,
-    backward_bits: int | str | None = "max",
-    weights: str | Schedule | Iterable[str | Schedule] | None = None,
-    activations: str | Schedule | Iterable[str | Schedule] | None = None,
-    strength: str | Iterable[str] | None = None,
-    grid: str | Iterable[str] | None = None,
-    model: str = "",
-    data: str | Path = "",
-    batch_size: int = 0,
-    options: Mapping[str, Any] | None = None,
     name: str = "",
     store: str | Path = "out/studies.sqlite",
     margin: float | None = None,
@@ -49,6 +44,7 @@ def study(
     gpus: float = 0.0,
     retry_failed: bool = False,
     progress: bool | Callable[[StudyProgress], None] = True,
+    **fields: Any,
 ) -> StudyResult:
     """Compare schedules on a task: train all of them with several seeds in parallel, and analyse the results.
 
@@ -58,21 +54,11 @@ def study(
 
     Args:
         task: The name of a built-in task, a reference to your own such as ``"my_task.py:MyTask"``, or a class (or an
-            instance without state) that is defined in a file or in a notebook.
+            instance without state) that is defined in a file.
         schedules: Names, specs or schedules; ``"ten"``, ``"baselines"`` and ``"all"`` stand for several.
         seeds: The number of seeds, or the seeds.
         bits: q_min and q_max for schedules that are given by name, or several such pairs; by default the task's.
         cycles: The number of cycles for schedules that are given by name, or several; by default the task's.
-        steps: Training steps of each run; by default the task's.
-        backward_bits: The bit-width of gradients; ``"max"`` is q_max, ``None`` is full precision.
-        weights: A separate schedule for the weights, or several; by default the schedule of the run.
-        activations: A separate schedule for the activations, or several; by default the schedule of the run.
-        strength: The strength of quantisation as a spec, or several; by default full strength.
-        grid: What a width means, such as ``"mx"``, or several grids; by default ``"integer"``.
-        model: One of the task's models; by default the first.
-        data: A folder or file with data; by default the task's own.
-        batch_size: Samples per step; 0 = the task's default.
-        options: Options of the task. A list of values means that each is tried.
         name: The name of the study in the store; by default that of the task.
         store: The SQLite file with all results.
         margin: The largest acceptable loss of quality, in units of the metric; by default 1 % of the baseline's mean.
@@ -84,6 +70,9 @@ def study(
         gpus: GPUs for each run on a cluster.
         retry_failed: Train failed runs again.
         progress: Whether to print a line for each run that ends, or a function that is called with the progress.
+        **fields: Fields of the runs, see :class:`bitcycle.tasks.RunConfig`: ``steps``, ``model``, ``grid``, ... A field
+            that is compared, such as ``grid`` or ``weights``, and an option in ``options`` can be a list: each value is
+            tried.
 
     Returns:
         The analysis: ``print(result)``, ``result.rows``, ``result.report(folder)``.
@@ -100,28 +89,17 @@ def study(
         print(result)
         result.report("out/my-study")
     """
-    refuse_while_executing("bc.study")
+    refuse_while_importing("bc.study")
+    if unknown := sorted(fields.keys() - KEYWORDS.keys()):
+        raise TypeError(f"study() got an unexpected keyword argument {unknown[0]!r}; {nearest(unknown[0], KEYWORDS)}")
     named = _task(task)
-    moves = {"schedules": schedules, "weights": weights, "activations": activations, "strength": strength}
-    specs = {key: _specs(key, value) for key, value in moves.items()}
+    values: dict[str, Any] = {"schedules": schedules, "seeds": seeds, "bits": bits, "cycles": cycles, **fields}
+    given = {key: _plan_value(value) for key, value in values.items() if value is not None}
+    if fields.get("backward_bits", MISSING) is None:
+        given["backward_bits"] = "full"
     if isinstance(named, str) and named in TASKS:
-        _refuse_functions(each for values in specs.values() for each in values or ())
-    given = {
-        **specs,
-        "seeds": _seeds(seeds),
-        "bits": None if bits is None else [list(each) if isinstance(each, Sequence) else each for each in bits],
-        "cycles": cycles if cycles is None or isinstance(cycles, int) else list(cycles),
-        "steps": steps,
-        "backward_bits": "full" if backward_bits is None else backward_bits,
-        "grid": grid if grid is None or isinstance(grid, str) else list(grid),
-        "model": model,
-        "data": str(data),
-        "batch_size": batch_size,
-        "options": dict(options or {}),
-    }
-    plan = plan_of({"task": named, **{key: value for key, value in given.items() if value is not None}}, name)
-    plan = plan if name else replace(plan, name=plan.parts[0].task)
-    plan.check()
+        _refuse_functions(each for key in _SPECS for each in as_list(given.get(key, "")))
+    plan = plan_of({"task": named, **given}, name)
     chosen = engine_of(engine, workers, threads, device, address, gpus)
     watch = (EndedRuns().print if progress else _ignore) if isinstance(progress, bool) else progress
     if not Path(store).exists():  # nothing is done yet
@@ -135,25 +113,41 @@ def study(
         )
 
 
-def _specs(key: str, given: Any) -> list[str] | None:
-    if given is None:
-        return None
-    several = [given] if isinstance(given, (str, Schedule)) else given
-    if not isinstance(several, Iterable):
-        raise ValueError(f"{key} must be a name, a spec, a schedule or a list of them, got {given!r}")
-    return [str(each) for each in several]
+def _document_fields() -> None:
+    """Give :func:`study` a signature and a documentation that have every field of a run."""
+    signature = inspect.signature(study)
+    *own, _ = signature.parameters.values()
+    further = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None if default is MISSING else default)
+        for name, default in DEFAULTS.items()
+        if name in KEYWORDS
+    ]
+    study.__signature__ = signature.replace(parameters=[*own, *further])  # type: ignore[attr-defined]
+    before, _, after = (study.__doc__ or "").partition("        **fields: ")
+    lines = [
+        textwrap.fill(f"{name}: {info.help}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
+        for name, info in KEYWORDS.items()
+    ]
+    study.__doc__ = before + "\n".join(lines) + after[after.index("\n\n") :]
 
 
-def _seeds(given: Any) -> int | list[int]:
-    if not isinstance(given, (int, Iterable)):
-        raise ValueError(f"seeds must be a number of seeds, or a list of seeds, got {given!r}")
-    return given if isinstance(given, int) else list(given)
+_document_fields()
+_SPECS = ("schedules", "backward_bits", *OPERAND_OVERRIDES)
+"""The arguments that can be schedules."""
 
 
-def _refuse_functions(specs: Iterable[str]) -> None:
+def _plan_value(value: Any) -> Any:
+    """Return a value as a plan file would have it."""
+    if isinstance(value, (Schedule, Path)):
+        return str(value)
+    is_list = isinstance(value, Iterable) and not isinstance(value, (str, Mapping))
+    return [_plan_value(each) for each in value] if is_list else value
+
+
+def _refuse_functions(specs: Iterable[Any]) -> None:
     """Raise an error for schedules that are functions of this process. Workers know only those of a task's own file."""
     for spec in specs:
-        if "call:" in spec:
+        if "call:" in str(spec):
             raise ValueError(
                 f"{spec} is a function, which the processes that train do not know: build the schedule from specs such "
                 "as join(static:4, 0.5, CR:3-8), or call bc.schedule(function) in the file of a task of your own"

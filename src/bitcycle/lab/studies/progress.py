@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from bitcycle._study.driver import StudyProgress
-from bitcycle.experiments.result import RunResult
+from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.studies.driver import StudyProgress
 
 
 def status(now: StudyProgress) -> str:

@@ -6,12 +6,16 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bitcycle._study.store import Store
-from bitcycle._support.locks import FileLock
-from bitcycle.experiments.checkpoints import has_checkpoint
-from bitcycle.experiments.result import RunFailure, RunResult
-from bitcycle.experiments.run_config import RunConfig
+from bitcycle._support.locks import try_lock, unlock
+from bitcycle.lab.runs.checkpoints import has_checkpoint
+from bitcycle.lab.runs.result import RunFailure, RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.studies.store import Store
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 TRAINING_LOCK = "training.lock"
 """The lock in the folder of a run that a worker holds while it trains there."""
@@ -36,7 +40,7 @@ class RunQueue:
         self._waiting = deque(runs)
         self._store = store
         self._ended_elsewhere = ended_elsewhere
-        self._locks: dict[RunConfig, FileLock] = {}
+        self._locks: dict[RunConfig, BaseFileLock] = {}
 
     def __len__(self) -> int:
         """Runs that have not been taken, including those that other studies train."""
@@ -53,11 +57,11 @@ class RunQueue:
             self._store.checkpoints.mkdir(parents=True, exist_ok=True)
         for _ in range(len(self._waiting)):
             run = self._waiting.popleft()
-            lock = FileLock.take(_lock_path(self._folder(run)))
+            lock = try_lock(_lock_path(self._folder(run)))
             if lock is None:
                 self._waiting.append(run)
             elif (outcome := self._store.outcome(run)) is not None:
-                lock.release()
+                unlock(lock)
                 self._ended_elsewhere(outcome)
             else:
                 self._locks[run] = lock
@@ -70,7 +74,7 @@ class RunQueue:
         if lock is not None:
             if not (keep_checkpoint and has_checkpoint(self._folder(run))):
                 _remove(self._folder(run))
-            lock.release()
+            unlock(lock)
 
     def close(self) -> None:
         """Unlock all runs that were taken and have not ended; they keep their checkpoints."""
@@ -87,10 +91,10 @@ def remove_leftovers(store: Store) -> None:
         return
     folders = {path.stem for path in store.checkpoints.iterdir()}
     for name in sorted(store.done(folders)):
-        lock = FileLock.take(_lock_path(store.checkpoints / name))
+        lock = try_lock(_lock_path(store.checkpoints / name))
         if lock is not None:
-            with lock:
-                _remove(store.checkpoints / name)
+            _remove(store.checkpoints / name)
+            unlock(lock)
 
 
 def _lock_path(folder: Path) -> Path:
@@ -98,10 +102,10 @@ def _lock_path(folder: Path) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the folder of a run, unless a worker still trains there: one whose study was killed lives a moment on."""
+    """Remove the folder of a run unless a worker still trains there: a worker can briefly outlive a killed study."""
     if not folder.is_dir():
         return
-    lock = FileLock.take(folder / TRAINING_LOCK)
+    lock = try_lock(folder / TRAINING_LOCK)
     if lock is not None:
-        with lock:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        unlock(lock)

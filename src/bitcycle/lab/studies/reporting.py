@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bitcycle._study.analysis import Analysis, DeficitAnalysis
-from bitcycle._study.deficits import DeficitPart
-from bitcycle._study.plan_file import stored_parts
-from bitcycle._study.report import StudyInfo, write_report
-from bitcycle._study.statistics import analyse
-from bitcycle._study.statistics.deficits import analyse_deficits
-from bitcycle._study.store import Store
+from bitcycle.lab.report import StudyInfo, write_report
+from bitcycle.lab.statistics import analyse
+from bitcycle.lab.statistics.analysis import Analysis, DeficitAnalysis
+from bitcycle.lab.statistics.deficits import analyse_deficits
+from bitcycle.lab.studies.plan import Purpose
+from bitcycle.lab.studies.store import Store
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,9 @@ def report(store: Store, name: str, folder: Path, margin: float | None = None) -
     study = store.study(name)
     records = store.records(study.runs)
     plain = [replace(record, curve=[]) for record in records]  # the statistics need no curves
-    parts = [part for part in stored_parts(study.plan) if isinstance(part, DeficitPart)]
-    probing = {run for part in parts for run in part.runs()}
-    analyses = analyse((record for record in plain if record.run not in probing), margin)
-    deficits = [found for part in parts if (found := analyse_deficits(part, plain)) is not None]
+    compared = (record for record in plain if study.members[record.run] is Purpose.COMPARISON)
+    analyses = analyse(compared, margin)
+    deficits = [found for part in study.deficits if (found := analyse_deficits(part, plain)) is not None]
     info = StudyInfo(
         name=name,
         command=study.command,

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bitcycle._study.analysis import Analysis, Setting
-from bitcycle._study.analysis_text import analysis_table, analysis_text
-from bitcycle._study.format import count
 from bitcycle._support.charts.markup import join, tag
-from bitcycle.experiments.result import RunFailure
+from bitcycle.lab.format import count
+from bitcycle.lab.report.analysis_text import analysis_table, analysis_text
+from bitcycle.lab.runs.result import RunFailure
+from bitcycle.lab.statistics.analysis import Analysis, Setting
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class StudyRow:
         return cls(
             question=analysis.title,
             setting=setting.label,
-            schedule=setting.run.schedule,
+            schedule=setting.condition.schedule,
             seeds=len(setting.qualities),
             mean=setting.quality.mean,
             low=setting.quality.low,
@@ -104,8 +104,8 @@ class StudyResult:
         Returns:
             The HTML page.
         """
-        from bitcycle._study.reporting import report
-        from bitcycle._study.store import Store
+        from bitcycle.lab.studies.reporting import report
+        from bitcycle.lab.studies.store import Store
 
         with Store(self.store, must_exist=True) as opened:
             report(opened, self.name, Path(folder), self.margin)

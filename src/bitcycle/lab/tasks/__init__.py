@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from bitcycle._support.names import nearest
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks import detection, entailment, graph, image, language  # noqa: F401
-from bitcycle.experiments.tasks.own_tasks import load_code, load_task
-from bitcycle.experiments.tasks.registry import TASKS
-from bitcycle.experiments.tasks.task import Task, Training
-from bitcycle.experiments.user_code import code_of, is_reference
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.user_code import code_of, is_reference
+from bitcycle.lab.tasks.registry import TASKS
+from bitcycle.lab.tasks.task import Task, Training
+from bitcycle.lab.tasks.user_tasks import load_code, load_task
 
 __all__ = ["TASKS", "Task", "Training", "task_named", "task_of"]
+
+for _name in BUILT_IN:
+    import_module(f"bitcycle.lab.tasks.{_name}")  # registers the task
 
 
 def task_named(name: str) -> Task:
     """Return the task of a name.
 
     Args:
-        name: The name of a registered task, or a reference to the user's own, such as ``my_task.py:MyTask``.
+        name: The name of a registered task, or a reference to a user's task, such as ``my_task.py:MyTask``.
 
     Raises:
         ValueError: If no task has this name, or there is none where the reference points.

@@ -16,25 +16,26 @@ import torch
 from torch import Tensor
 
 from bitcycle._support.extras import MissingExtraError
-from bitcycle.experiments.data.detection import DetectionBatch, DetectionData, DetectionSplit, Target, collate
-from bitcycle.experiments.data.digit_scenes import digit_scenes
-from bitcycle.experiments.data.official import find_official
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.data.voc import read_voc
-from bitcycle.experiments.metrics.detection import coco_map, voc_map
-from bitcycle.experiments.models.backbones import freeze_batch_norm, load_backbone
-from bitcycle.experiments.models.boxes import Detections
-from bitcycle.experiments.models.retinanet import Outputs, RetinaNet, detect, retinanet_loss
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.batches import Batches
-from bitcycle.experiments.tasks.options import AUTO, Option, positive_option
-from bitcycle.experiments.tasks.registry import register_task
-from bitcycle.experiments.tasks.task import FinalFigures, Task, Training
 from bitcycle.kernels.noise import mix
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.data.detection import DetectionBatch, DetectionData, DetectionSplit, Target, collate
+from bitcycle.lab.data.digit_scenes import digit_scenes
+from bitcycle.lab.data.official import find_official
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.data.voc import read_voc
+from bitcycle.lab.metrics.detection import coco_map, voc_map
+from bitcycle.lab.models.backbones import freeze_batch_norm, load_backbone
+from bitcycle.lab.models.boxes import Detections
+from bitcycle.lab.models.retinanet import Outputs, RetinaNet, detect, retinanet_loss
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks.batches import Batches
+from bitcycle.lab.tasks.options import AUTO, Option, parse_positive_int
+from bitcycle.lab.tasks.registry import register_task
+from bitcycle.lab.tasks.task import FinalFigures, Task, Training
 
 WARM_UP = 20  # steps
-SMALL = "retinanet-small"
-DEPTHS = {f"retinanet-{depth}": depth for depth in (18, 34, 50, 101)}
+MODELS = BUILT_IN["detection"].models
+SMALL = MODELS[0]
 
 
 class FrozenNorm(StrEnum):
@@ -56,7 +57,7 @@ class DetectionTask(Task):
     bits = (3, 8)
     steps = 160
     evaluate_every = 40
-    models = (SMALL, *DEPTHS)
+    models = MODELS
     options: ClassVar = {
         "backbone": Option(
             "", "a file with pretrained weights of the ResNet, with torchvision's names, .pth or .safetensors"
@@ -78,17 +79,17 @@ class DetectionTask(Task):
         classes = len(data.classes)
         if name == SMALL:
             if weights:
-                raise ValueError(f"{SMALL} has no pretrained backbone: choose {', '.join(DEPTHS)}")
+                raise ValueError(f"{SMALL} has no pretrained backbone: choose {', '.join(MODELS[1:])}")
             model, usual, rate = RetinaNet.small(classes), 64, 6e-3
         else:
-            depth = DEPTHS[name]
+            depth = int(name.removeprefix("retinanet-"))
             model, usual, rate = RetinaNet(classes, depth), 512, 1e-4
             if weights:
                 load_backbone(model.backbone, weights)
                 rate = 3e-6 if depth == 101 else 1e-5
         if frozen is FrozenNorm.YES or (frozen is FrozenNorm.AUTO and weights):
             freeze_batch_norm(model)
-        size = positive_option("size", options["size"], auto=usual)
+        size = parse_positive_int("size", options["size"], auto=usual)
         return DetectionTraining(run, data, model, size, rate)
 
 

@@ -12,19 +12,20 @@ from torch import Tensor, nn
 
 from bitcycle._support.extras import need
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.experiments.data.natural_logic import natural_logic
-from bitcycle.experiments.data.official import find_official
-from bitcycle.experiments.data.sentence_pairs import Pair, PairData, read_pairs
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.models.pretrained_encoder import pretrained_encoder
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.batches import Batches
-from bitcycle.experiments.tasks.one_pass import OnePassTraining, classification_figures
-from bitcycle.experiments.tasks.options import AUTO, Option, positive_number, positive_option
-from bitcycle.experiments.tasks.registry import register_task
-from bitcycle.experiments.tasks.task import FinalFigures, Task, Training
-from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
-from bitcycle.experiments.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.data.natural_logic import natural_logic
+from bitcycle.lab.data.official import find_official
+from bitcycle.lab.data.sentence_pairs import Pair, PairData, read_pairs
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.models.pretrained_encoder import pretrained_encoder
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks.batches import Batches
+from bitcycle.lab.tasks.one_pass import OnePassTraining, classification_figures
+from bitcycle.lab.tasks.options import AUTO, Option, parse_positive_float, parse_positive_int
+from bitcycle.lab.tasks.registry import register_task
+from bitcycle.lab.tasks.task import FinalFigures, Task, Training
+from bitcycle.lab.tasks.token_grids import ACTIVATIONS, recipe_of
+from bitcycle.lab.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 
 MAX_LENGTH = 128  # tokens
 SIZES = {"bert-tiny": (64, 2, 2e-3), "bert-mini": (128, 4, 1e-3)}
@@ -42,7 +43,7 @@ class EntailmentTask(Task):
     cycles = 2
     steps = 300
     evaluate_every = 75
-    models = tuple(SIZES)
+    models = BUILT_IN["entailment"].models
     options: ClassVar = {
         "activations": ACTIVATIONS,
         "rate": Option(AUTO, "learning rate; auto = 1e-5 for a pretrained model, else set by its size"),
@@ -63,12 +64,12 @@ class EntailmentTask(Task):
         recipe = recipe_of(options)
         data = replace(
             data,
-            validation=data.validation[: positive_option("validation", options["validation"], len(data.validation))],
-            test=data.test[: positive_option("test", options["test"], len(data.test))],
+            validation=data.validation[: parse_positive_int("validation", options["validation"], len(data.validation))],
+            test=data.test[: parse_positive_int("test", options["test"], len(data.test))],
         )
         if Path(name).is_dir():
             pretrained = pretrained_encoder(name, len(data.labels))
-            rate = positive_number("rate", options["rate"], auto=1e-5)
+            rate = parse_positive_float("rate", options["rate"], auto=1e-5)
             return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), rate, recipe)
         tokenizer = WordTokenizer(text for pair in data.train for text in (pair.premise, pair.hypothesis))
         width, layers, rate = SIZES[name]
@@ -89,7 +90,7 @@ class EntailmentTask(Task):
         )
         model = transformers.BertForSequenceClassification(config)
         return EntailmentTraining(
-            run, data, model, tokenizer, positive_number("rate", options["rate"], auto=rate), recipe
+            run, data, model, tokenizer, parse_positive_float("rate", options["rate"], auto=rate), recipe
         )
 
 

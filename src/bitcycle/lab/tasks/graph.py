@@ -15,16 +15,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.experiments.data.graph_batches import Adjacency, random_part, step_generator
-from bitcycle.experiments.data.graph_files import read_graph
-from bitcycle.experiments.data.graphs import GraphData, digits_graph
-from bitcycle.experiments.data.official import find_official
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.models.graph_networks import GAT, GCN, SAGE, GraphNetwork
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.options import AUTO, Option, positive_option
-from bitcycle.experiments.tasks.registry import register_task
-from bitcycle.experiments.tasks.task import Task, Training
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.data.graph_batches import Adjacency, random_part, step_generator
+from bitcycle.lab.data.graph_files import read_graph
+from bitcycle.lab.data.graphs import GraphData, digits_graph
+from bitcycle.lab.data.official import find_official
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.models.graph_networks import GAT, GCN, SAGE, GraphNetwork
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks.options import AUTO, Option, parse_positive_int
+from bitcycle.lab.tasks.registry import register_task
+from bitcycle.lab.tasks.task import Task, Training
 
 NETWORKS: dict[str, type[GraphNetwork]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
 DEFAULT_PARTS = 4
@@ -50,7 +51,7 @@ class GraphTask(Task):
     bits = (1, 8)
     steps = 150
     evaluate_every = 15
-    models = ("gcn", "sage", "gat")
+    models = BUILT_IN["graph"].models
     options: ClassVar = {
         "aggregation": Option(
             "full", "messages between neighbours: full precision, or quantised", ("full", "quantized")
@@ -79,8 +80,8 @@ class GraphTask(Task):
         data = read_graph(find_official(run.data)) if run.data else digits_graph()
         small = len(data.train) < 1000
         dropout = 0.5 if small else 0.2
-        hidden = positive_option("hidden", options["hidden"], auto=64 if small else 512)
-        layers = positive_option("layers", options["layers"], auto=2 if small else 3)
+        hidden = parse_positive_int("hidden", options["hidden"], auto=64 if small else 512)
+        layers = parse_positive_int("layers", options["layers"], auto=2 if small else 3)
         model = NETWORKS[name](data.x.shape[1], hidden, data.classes, layers, dropout, normalised=not small)
         recipe = Recipe(bias=True, aggregation=options["aggregation"])  # type: ignore[arg-type]
         rate, decay = (1e-2, 5e-4) if small else (1e-3, 0.0)
@@ -89,7 +90,7 @@ class GraphTask(Task):
             case GraphBatches.PARTS:
                 return PartsTraining(run, data, model, recipe, optimizer)
             case GraphBatches.NEIGHBOURS:
-                fan_outs = (positive_option("fan_out", options["fan_out"]),) * layers
+                fan_outs = (parse_positive_int("fan_out", options["fan_out"]),) * layers
                 return NeighboursTraining(run, data, model, recipe, optimizer, fan_outs)
         return GraphTraining(run, data, model, recipe, optimizer)
 

@@ -8,25 +8,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.experiments.data.image_files import read_images
-from bitcycle.experiments.data.images import ImageData, digits
-from bitcycle.experiments.data.official import find_official
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.models.cifar_resnet import CifarResNet
-from bitcycle.experiments.models.imagenet_resnet import ImageNetResNet
-from bitcycle.experiments.models.mobilenet_v2 import MobileNetV2
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.batches import Batches
-from bitcycle.experiments.tasks.one_pass import OnePassTraining, classification_figures
-from bitcycle.experiments.tasks.registry import register_task
-from bitcycle.experiments.tasks.task import FinalFigures, Task, Training
 from bitcycle.kernels.noise import mix
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.data.image_files import read_images
+from bitcycle.lab.data.images import ImageData, digits
+from bitcycle.lab.data.official import find_official
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.models.cifar_resnet import CifarResNet
+from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
+from bitcycle.lab.models.mobilenet_v2 import MobileNetV2
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks.batches import Batches
+from bitcycle.lab.tasks.one_pass import OnePassTraining, classification_figures
+from bitcycle.lab.tasks.registry import register_task
+from bitcycle.lab.tasks.task import FinalFigures, Task, Training
 
 SMALL_IMAGES = 64  # up to this size in pixels, networks have the strides for CIFAR
 PADDING = 4  # pixels, before a random crop
-CIFAR_DEPTHS = {f"resnet-{depth}": depth for depth in (8, 20, 38, 74, 110, 152)}
-IMAGENET_DEPTHS = {f"imagenet-resnet-{depth}": depth for depth in (18, 34, 50, 101)}
-MOBILENET = "mobilenet-v2"
 
 
 @register_task
@@ -39,7 +37,7 @@ class ImageTask(Task):
     bits = (2, 8)
     steps = 400
     evaluate_every = 50
-    models = (*CIFAR_DEPTHS, *IMAGENET_DEPTHS, MOBILENET)
+    models = BUILT_IN["image"].models
     embedded = "scikit-learn's digits"
     official = "MNIST and Fashion-MNIST idx files, CIFAR-10/100 python batches, ImageNet-style folders"
 
@@ -123,12 +121,12 @@ def crop_and_flip(x: Tensor, generator: torch.Generator) -> Tensor:
 
 def _model(name: str, data: ImageData) -> nn.Module:
     classes = len(data.classes)
-    if name in CIFAR_DEPTHS:
-        return CifarResNet(CIFAR_DEPTHS[name], classes, data.channels)
+    if name.startswith("resnet-"):
+        return CifarResNet(int(name.removeprefix("resnet-")), classes, data.channels)
     if data.channels != 3:
         raise ValueError(
             f"{name} takes images of 3 channels, {data.name} has {data.channels}: choose a model such as resnet-20"
         )
-    if name == MOBILENET:
+    if name == "mobilenet-v2":
         return MobileNetV2(classes, small_images=data.size <= SMALL_IMAGES)
-    return ImageNetResNet(IMAGENET_DEPTHS[name], classes)
+    return ImageNetResNet(int(name.removeprefix("imagenet-resnet-")), classes)

@@ -11,21 +11,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.experiments.data.files import DataError
-from bitcycle.experiments.data.official import find_official
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.data.text import WordData, python_reference, read_words
-from bitcycle.experiments.models.language_models import LSTMLanguageModel, TransformerLanguageModel
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.one_pass import OnePassTraining
-from bitcycle.experiments.tasks.options import AUTO, Option, positive_option
-from bitcycle.experiments.tasks.registry import register_task
-from bitcycle.experiments.tasks.task import FinalFigures, Task, Training
-from bitcycle.experiments.tasks.token_grids import ACTIVATIONS, recipe_of
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.official import find_official
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.data.text import WordData, python_reference, read_words
+from bitcycle.lab.models.language_models import LSTMLanguageModel, TransformerLanguageModel
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks.one_pass import OnePassTraining
+from bitcycle.lab.tasks.options import AUTO, Option, parse_positive_int
+from bitcycle.lab.tasks.registry import register_task
+from bitcycle.lab.tasks.task import FinalFigures, Task, Training
+from bitcycle.lab.tasks.token_grids import ACTIVATIONS, recipe_of
 
 LENGTH = 35  # words between truncations of back-propagation
-LSTM_LAYERS = {"lstm": 1, "lstm-2": 2}
-TRANSFORMER = "transformer"
 
 
 @register_task
@@ -39,7 +38,7 @@ class LanguageTask(Task):
     bits = (2, 8)
     steps = 400
     evaluate_every = 100
-    models = (*LSTM_LAYERS, TRANSFORMER)
+    models = BUILT_IN["language"].models
     options: ClassVar = {
         "activations": ACTIVATIONS,
         "hidden": Option(AUTO, "units of the LSTM; auto = 128 for the embedded text, else 800"),
@@ -52,12 +51,12 @@ class LanguageTask(Task):
         name, words = self.chosen_model(run), len(data.vocabulary)
         options = self.chosen_options(run)
         dropout = 0.5 if run.data else 0.2
-        if name == TRANSFORMER:
+        if name == "transformer":
             model: nn.Module = TransformerLanguageModel(words, 128 if not run.data else 256, dropout=dropout)
             optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), 1e-3)
         else:
-            hidden = positive_option("hidden", options["hidden"], auto=800 if run.data else 128)
-            model = LSTMLanguageModel(words, hidden, layers=LSTM_LAYERS[name], dropout=dropout)
+            hidden = parse_positive_int("hidden", options["hidden"], auto=800 if run.data else 128)
+            model = LSTMLanguageModel(words, hidden, layers=2 if name == "lstm-2" else 1, dropout=dropout)
             optimizer = torch.optim.SGD(model.parameters(), 20.0)
         return LanguageTraining(run, data, model, optimizer, recipe_of(options))
 

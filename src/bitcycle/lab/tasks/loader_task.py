@@ -1,4 +1,4 @@
-"""A task made of a model, data loaders and a loss: the shortest way to a task of one's own."""
+"""A task made of a model, data loaders and a loss: the shortest way to write a task."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.conversion.tracing import CallArguments, preserve_state
-from bitcycle.experiments.data.loader_batches import LoaderBatches, seeded
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.task import Task, Training
+from bitcycle.conversion.running import CallArguments, preserve_state
+from bitcycle.lab.data.loader_batches import LoaderBatches, seeded
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks.task import Task, Training
 
 
 class LoaderTask(Task):
@@ -23,7 +23,7 @@ class LoaderTask(Task):
 
     Subclasses implement :meth:`model`, :meth:`loaders` and :meth:`loss`. Everything else has a default. Without a
     :meth:`score`, the metric is the loss. A DataLoader that shuffles is given the order of the run's seed, so that a
-    run that is killed resumes exactly, see :class:`~bitcycle.experiments.data.loader_batches.LoaderBatches`.
+    run that is killed resumes exactly, see :class:`~bitcycle.lab.data.loader_batches.LoaderBatches`.
     ``bitcycle task new my_task.py`` writes a file with an example.
 
     Example:
@@ -130,8 +130,8 @@ class LoaderTraining(Training):
     def loss(self, step: int) -> Tensor:
         loss = self.task.loss(self.model, _moved(self.batches(step), self.device))
         if not isinstance(loss, Tensor) or loss.numel() != 1:
-            told = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(f"{self.task.name}.loss must return a tensor with one value, got {told}")
+            given = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f"{self.task.name}.loss must return a tensor with one value, got {given}")
         return loss
 
     @torch.no_grad()

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.tasks.task import FinalFigures, Training
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.tasks.task import FinalFigures, Training
 
 
 class OnePassTraining(Training):

@@ -27,7 +27,7 @@ AUTO = "auto"
 """The default of options whose value follows from the data or the model."""
 
 
-def positive_option(name: str, text: str, auto: int | None = None) -> int:
+def parse_positive_int(name: str, text: str, auto: int | None = None) -> int:
     """Return the value of an option as an integer of 1 or more.
 
     Args:
@@ -39,7 +39,7 @@ def positive_option(name: str, text: str, auto: int | None = None) -> int:
         ValueError: If the value is not such an integer.
 
     Example:
-        >>> positive_option("hidden", "200"), positive_option("hidden", "auto", auto=64)
+        >>> parse_positive_int("hidden", "200"), parse_positive_int("hidden", "auto", auto=64)
         (200, 64)
     """
     if text == AUTO and auto is not None:
@@ -49,14 +49,14 @@ def positive_option(name: str, text: str, auto: int | None = None) -> int:
     return int(text)
 
 
-def positive_number(name: str, text: str, auto: float) -> float:
+def parse_positive_float(name: str, text: str, auto: float) -> float:
     """Return the value of an option as a number above 0, where :data:`AUTO` stands for ``auto``.
 
     Raises:
         ValueError: If the value is not such a number.
 
     Example:
-        >>> positive_number("rate", "5e-5", auto=1e-5), positive_number("rate", "auto", auto=1e-5)
+        >>> parse_positive_float("rate", "5e-5", auto=1e-5), parse_positive_float("rate", "auto", auto=1e-5)
         (5e-05, 1e-05)
     """
     if text == AUTO:

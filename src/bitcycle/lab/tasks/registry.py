@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bitcycle.experiments.tasks.task import Task
+from bitcycle.lab.tasks.task import Task
 
 TASKS: dict[str, type[Task]] = {}
 """The registered tasks, by name."""

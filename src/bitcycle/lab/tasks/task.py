@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.experiments.data.splits import Split
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.tasks.options import Option
+from bitcycle.lab.data.splits import Split
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.tasks.options import Option
 
 
 class FinalFigures(NamedTuple):

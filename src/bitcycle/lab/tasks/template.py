@@ -25,7 +25,7 @@ def write_template(path: Path) -> str:
     if path.exists():
         raise ValueError(f"{path} exists already: choose another name")
     name = "".join(part[:1].upper() + part[1:] for part in path.stem.split("_"))
-    text = files("bitcycle.experiments.tasks").joinpath(_TEMPLATE).read_text("utf-8")
+    text = files("bitcycle.lab.tasks").joinpath(_TEMPLATE).read_text("utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.replace("my_task.py", path.name).replace("MyTask", name), "utf-8")
     return name

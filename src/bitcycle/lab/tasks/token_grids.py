@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.experiments.tasks.options import Option
+from bitcycle.lab.tasks.options import Option
 
 AUTO, TENSOR = "auto", "tensor"
 

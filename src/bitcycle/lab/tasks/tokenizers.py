@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from bitcycle.experiments.models.pretrained_encoder import pretrained_tokenizer
+from bitcycle.lab.models.pretrained_encoder import pretrained_tokenizer
 
 PAD, UNKNOWN, START, SEPARATOR = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 

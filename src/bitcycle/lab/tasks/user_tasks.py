@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bitcycle.experiments.data.fingerprints import fingerprint
-from bitcycle.experiments.data.official import located
-from bitcycle.experiments.notebook_code import code_of_class
-from bitcycle.experiments.tasks.registry import TASKS, check_attributes
-from bitcycle.experiments.tasks.task import Task
-from bitcycle.experiments.user_code import CODES, UserCode, UserCodeError, code_at, read_code, shown_path
+from bitcycle.lab.data.fingerprints import fingerprint
+from bitcycle.lab.data.official import resolve_data
+from bitcycle.lab.runs.user_code import CODES, UserCode, UserCodeError, code_at, code_of_class, read_code
+from bitcycle.lab.tasks.registry import TASKS, check_attributes
+from bitcycle.lab.tasks.task import Task
 
 
 def load_task(reference: str) -> type[Task]:
@@ -29,16 +28,16 @@ def load_task(reference: str) -> type[Task]:
 
 
 def load_class(task: type[Task]) -> type[Task]:
-    """Return a task that was given as a class, defined anew from its source, as workers define it.
+    """Return a task that was given as a class, imported again from its file, as workers import it.
 
     Raises:
-        UserCodeError: If its source is not known, see :mod:`bitcycle.experiments.notebook_code`.
+        UserCodeError: If it is not in a file, or not at its top level.
     """
     return load_code(code_of_class(task))
 
 
 def load_code(code: UserCode) -> type[Task]:
-    """Execute code and return the task that it names.
+    """Import code and return the task that it names.
 
     Raises:
         UserCodeError: If the code fails, or the object is not a complete task.
@@ -46,7 +45,7 @@ def load_code(code: UserCode) -> type[Task]:
     if not code.attribute:
         code = replace(code, attribute=_only_task(code))
     task = code.load()
-    where = f"{shown_path(code.modules[-1].path)}: {code.attribute}"
+    where = f"{code.path}: {code.attribute}"
     if not (isinstance(task, type) and issubclass(task, Task)):
         raise UserCodeError(f"{where} is not a task, a class derived from bitcycle.tasks.LoaderTask or Task")
     check_attributes(task, where)
@@ -60,7 +59,7 @@ def load_code(code: UserCode) -> type[Task]:
 
 
 def is_built_in(task: type[Task] | None) -> bool:
-    """Whether a task is one of bitcycle's own, which every worker knows."""
+    """Return whether a task is built in, so that every worker knows it."""
     return task is not None and task.__module__.startswith("bitcycle.")
 
 
@@ -69,7 +68,7 @@ def run_identity(task: Task, data: str) -> dict[str, Any]:
 
     Args:
         task: The task.
-        data: The data as the user names it; the task's own if empty.
+        data: The data as the user names it; the task's default if empty.
 
     Returns:
         The fields ``task``, ``source``, ``data`` and ``fingerprint`` of a :class:`RunConfig`.
@@ -77,28 +76,28 @@ def run_identity(task: Task, data: str) -> dict[str, Any]:
     Raises:
         DataError: If there is no such data, or it cannot be read.
     """
-    place = located(data) or _own_data(type(task))
+    place = resolve_data(data) or _default_data(type(task))
     return {"task": task.name, "source": task.source, "data": place, "fingerprint": fingerprint(place)}
 
 
-def _own_data(task: type[Task]) -> str:
-    """Return the path of a task's own data, which is relative to the file of the task."""
+def _default_data(task: type[Task]) -> str:
+    """Return the path of a task's default data, which is relative to the file of the task."""
     if not task.data:
         return ""
     module = sys.modules.get(task.__module__)
     folder = Path(getattr(module, "__file__", None) or "unknown").parent
-    return located(os.path.abspath(folder / task.data))
+    return resolve_data(os.path.abspath(folder / task.data))
 
 
 def _only_task(code: UserCode) -> str:
-    module = code.execute()
+    module = code.import_module()
     tasks = [
         each.__name__
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, Task) and each.__module__ == module.__name__
     ]
     if len(tasks) != 1:
-        path = code.modules[-1].path
         found = f"has the tasks {', '.join(tasks)}: name one" if tasks else "has no task: name a class of it"
-        raise UserCodeError(f"{shown_path(path)} {found}, as in {Path(path).name}:{tasks[0] if tasks else 'MyTask'}")
+        example = f"{Path(code.main).name}:{tasks[0] if tasks else 'MyTask'}"
+        raise UserCodeError(f"{code.path} {found}, as in {example}")
     return tasks[0]

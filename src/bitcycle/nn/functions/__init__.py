@@ -1,1 +1,1 @@
-"""How torch's functions that multiply are computed at the sites of a module, see :mod:`bitcycle.nn.own_products`."""
+"""How torch's functions that multiply are computed at the sites of a module, see :mod:`bitcycle.nn.functional_ops`."""

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.composed import Function, dense
+from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.site_names import join_names
 
 

@@ -23,7 +23,7 @@ from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.precision import role_of
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.discovered_sites import DiscoveredSites
+from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
 
 Function = Callable[..., Any]

@@ -11,8 +11,8 @@ from torch import Tensor
 from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Role, round_operand
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.convolution import activation_dims, transposed_weight_on_grid
-from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.composed import Function, compute_composed, dense, keeps_zeros, masked_operand
+from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
 from bitcycle.nn.losses import cross_entropy
 

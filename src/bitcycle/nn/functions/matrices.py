@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic import MatmulProduct
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.composed import (
     Function,
     composed_dims,
@@ -20,6 +19,7 @@ from bitcycle.nn.functions.composed import (
     masked_operand,
     operand_specs,
 )
+from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
 
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.discovered_sites import DiscoveredSites
 from bitcycle.nn.functions.composed import Function, composed_dims, compute_composed, dense, in_order, operand_specs
+from bitcycle.nn.functions.sites import DiscoveredSites
 
 
 def compute_einsum(module: DiscoveredSites, local: str, func: Function, equation: Any, *operands: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bitcycle.experiments.data.official.cache import cache_folder, find_official, is_cached, located
-from bitcycle.experiments.data.official.catalogue import OFFICIAL, Official, RemoteFile, official_named
-from bitcycle.experiments.data.official.fetching import DownloadError, Fetched, fetch
+from bitcycle.lab.data.official.cache import cache_folder, find_official, is_cached, resolve_data
+from bitcycle.lab.data.official.catalogue import OFFICIAL, Official, RemoteFile, official_named
+from bitcycle.lab.data.official.fetching import DownloadError, Fetched, fetch
 
 __all__ = [
     "OFFICIAL",
@@ -16,6 +16,6 @@ __all__ = [
     "fetch",
     "find_official",
     "is_cached",
-    "located",
     "official_named",
+    "resolve_data",
 ]

@@ -1,25 +1,19 @@
 """The cache folder of official data sets.
 
-    CACHE/cifar10/...          a complete data set, put there by a single rename
-    CACHE/downloads/cifar10/   downloads that are not unpacked yet
-    CACHE/first-seen.json      checksums of first downloads, for files without a published checksum
-
-The last file is trust on first use: later downloads have to match. It is {"cora/ind.cora.x": "sha256:...", ...}.
+CACHE/cifar10/...          a complete data set, put there by a single rename
+CACHE/downloads/cifar10/   downloads that are not unpacked yet
+CACHE/first-seen.json      checksums of first downloads, for files without a published checksum
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from pathlib import Path
 
 from bitcycle._support.extras import need
 from bitcycle._support.names import nearest
-from bitcycle.experiments.data.files import DataError
-from bitcycle.experiments.data.official.catalogue import OFFICIAL, Official
-
-RECORD = "first-seen.json"
+from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.official.catalogue import OFFICIAL, Official
 
 
 def cache_folder() -> Path:
@@ -40,13 +34,13 @@ def reader_path(official: Official, cache: Path) -> Path:
     return cache / official.name / official.reader_path
 
 
-def located(data: str) -> str:
+def resolve_data(data: str) -> str:
     """Return data as a run configuration names it: the name of an official data set, or an absolute path.
 
     Raises:
         DataError: If there is neither a folder nor an official data set of this name.
 
-    >>> located(""), located("cifar10"), located("/some/../folder")
+    >>> resolve_data(""), resolve_data("cifar10"), resolve_data("/some/../folder")
     ('', 'cifar10', '/folder')
     """
     if not data or (data in OFFICIAL and not Path(data).is_dir()):
@@ -78,29 +72,3 @@ def find_official(name: str | Path, cache: Path | None = None) -> Path:
     if not is_cached(official, cache):
         raise DataError(f"{name} is not in the cache: run 'bitcycle data get {name}'")
     return reader_path(official, cache)
-
-
-def recorded_checksums(cache: Path) -> dict[str, str]:
-    """Return the recorded checksums, by data set and file."""
-    path = cache / RECORD
-    if not path.exists():
-        return {}
-    try:
-        checksums = json.loads(path.read_text("utf-8"))
-    except ValueError:
-        checksums = None
-    if not isinstance(checksums, dict) or not all(_is_checksum(value) for value in checksums.values()):
-        raise DataError(f"{path}: is damaged; it should be a JSON object of sha256 checksums: delete it to start again")
-    return checksums
-
-
-def record_checksums(cache: Path, checksums: dict[str, str]) -> None:
-    """Add checksums to the record, which is written completely or not at all."""
-    path = cache / RECORD
-    temporary = cache / f".{RECORD}.{os.getpid()}"
-    temporary.write_text(json.dumps(recorded_checksums(cache) | checksums, indent=2, sort_keys=True) + "\n", "utf-8")
-    temporary.replace(path)
-
-
-def _is_checksum(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"sha256:[0-9a-f]{64}", value) is not None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bitcycle._study.analysis import Claim
-from bitcycle._study.wording import deficits, schedules  # noqa: F401  # they register their claims
-from bitcycle._study.wording.claim import AnyAnalysis, wording
-from bitcycle._study.wording.recommendations import recommendations
+from bitcycle.lab.report.wording import deficits, schedules  # noqa: F401  # they register their claims
+from bitcycle.lab.report.wording.claim import AnyAnalysis, wording
+from bitcycle.lab.report.wording.recommendations import recommendations
+from bitcycle.lab.statistics.analysis import Claim
 
 __all__ = ["details", "headline", "recommendations"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import NamedTuple
 
-from bitcycle._study.analysis import Analysis, Claim, DeficitAnalysis
+from bitcycle.lab.statistics.analysis import Analysis, Claim, DeficitAnalysis
 
 AnyAnalysis = Analysis | DeficitAnalysis
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from bitcycle._study.analysis import DeficitAnalysis, Interval
-from bitcycle._study.claims import GrowingDamage, LastingDamage, LaterHurtsLess, RestartHelps
-from bitcycle._study.deficits import Arm
-from bitcycle._study.format import aligned, count, number
-from bitcycle._study.wording.claim import Wording, wording
+from bitcycle.lab.format import aligned, count, number
+from bitcycle.lab.report.wording.claim import Wording, wording
+from bitcycle.lab.statistics.analysis import DeficitAnalysis, Interval
+from bitcycle.lab.statistics.claims import GrowingDamage, LastingDamage, LaterHurtsLess, RestartHelps
+from bitcycle.lab.studies.deficits import Arm
 
 
 def _change(found: Interval) -> str:

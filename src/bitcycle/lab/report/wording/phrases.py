@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bitcycle._study.analysis import Correlation
-from bitcycle._study.format import aligned, count, listed
+from bitcycle.lab.format import aligned, count, listed
+from bitcycle.lab.statistics.analysis import Correlation
 
 MANY = 12
 """A sentence names no more settings than this; the table has them all."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from bitcycle._study.analysis import Analysis, Outcome, Role
-from bitcycle._study.claims import ENOUGH_SEEDS
-from bitcycle._study.format import cost_phrase, count, listed, number
-from bitcycle._study.wording.phrases import capital
-from bitcycle.advice.non_inferiority import FEWEST_SEEDS
+from bitcycle._support.judging import MIN_SEEDS
+from bitcycle.lab.format import cost_phrase, count, listed, number
+from bitcycle.lab.report.wording.phrases import capital
+from bitcycle.lab.statistics.analysis import Analysis, Outcome, Role
+from bitcycle.lab.statistics.claims import ENOUGH_SEEDS
 
 
 def recommendations(analysis: Analysis) -> list[str]:
@@ -21,8 +21,8 @@ def recommendations(analysis: Analysis) -> list[str]:
             f"{only} is the only setting to choose: {_summary(only, analysis)}.",
             "Run others, including static q_max, to see what precision costs and saves.",
         ]
-    if min(len(setting.qualities) for setting in analysis.settings) < FEWEST_SEEDS:
-        return [f"Fewer than {FEWEST_SEEDS} seeds cannot support a recommendation.", *_caution(analysis)]
+    if min(len(setting.qualities) for setting in analysis.settings) < MIN_SEEDS:
+        return [f"Fewer than {MIN_SEEDS} seeds cannot support a recommendation.", *_caution(analysis)]
     roles: dict[str, list[str]] = {}
     for role, label in analysis.advice.items():
         roles.setdefault(label, []).append(role)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 
-from bitcycle._study.analysis import Analysis, Comparison, OpenReason, Outcome, Verdict
-from bitcycle._study.claims import (
+from bitcycle._support.judging import MIN_SEEDS, Judgement, NonInferiority
+from bitcycle.lab.format import aligned, cost_phrase, count, listed, number, p_value, percent
+from bitcycle.lab.report.wording.claim import Wording, wording
+from bitcycle.lab.report.wording.phrases import MANY, capital, correlation_phrase, difference_phrase, settings_phrase
+from bitcycle.lab.statistics.analysis import Analysis, Comparison, OpenReason, Outcome, Verdict
+from bitcycle.lab.statistics.claims import (
     ENOUGH_SEEDS,
     CheapestAcceptable,
     DivergedRuns,
@@ -16,10 +20,6 @@ from bitcycle._study.claims import (
     QualityFollowsCost,
     SchedulesAgainstBaseline,
 )
-from bitcycle._study.format import aligned, cost_phrase, count, listed, number, p_value, percent
-from bitcycle._study.wording.claim import Wording, wording
-from bitcycle._study.wording.phrases import MANY, capital, correlation_phrase, difference_phrase, settings_phrase
-from bitcycle.advice.non_inferiority import FEWEST_SEEDS, Judgement, NonInferiority
 
 
 @wording.register
@@ -118,8 +118,8 @@ def _(claim: CheapestAcceptable, analysis: Analysis) -> Wording:
         f"Cheapest acceptable schedule: {chosen.label}, {cost_phrase(chosen.relative_cost)}, {analysis.metric} "
         f"{quality} against {base_quality} (difference {_metric_bounds(test, analysis)})",
         f"{claim.label} is the cheapest setting that is as good as {claim.baseline} within a margin of "
-        f"{number(test.margin)} in {analysis.metric}. The mean difference over {count(test.pairs, 'shared seed')} is "
-        f"{test.difference:+.3g} (positive: better), and {bounds}. A setting is accepted if the lower bound is not "
+        f"{number(test.margin)} in {analysis.metric}. The mean difference over {count(test.seeds, 'shared seed')} is "
+        f"{test.mean:+.3g} (positive: better), and {bounds}. A setting is accepted if the lower bound is not "
         f"below {-test.margin:+.3g} (non-inferiority, paired over seeds, no correction for the number of settings).",
     )
 
@@ -129,9 +129,9 @@ def _nothing_acceptable(claim: CheapestAcceptable, analysis: Analysis) -> Wordin
     counts, names = [], []
     for judgement, short, long in (
         (Judgement.WORSE, "worse", "significantly worse"),
-        (Judgement.NOT_SHOWN, "undecided", "a loss beyond the margin is not excluded"),
+        (Judgement.UNCLEAR, "undecided", "a loss beyond the margin is not excluded"),
         (Judgement.DIVERGED, "diverged", "diverged"),
-        (Judgement.TOO_FEW_SEEDS, "with too few seeds", f"fewer than {FEWEST_SEEDS} shared seeds"),
+        (Judgement.TOO_FEW_SEEDS, "with too few seeds", f"fewer than {MIN_SEEDS} shared seeds"),
     ):
         if labels := claim.judged.get(judgement):
             counts.append(f"{len(labels)} of {total} {short}")
@@ -150,7 +150,7 @@ def _nothing_acceptable(claim: CheapestAcceptable, analysis: Analysis) -> Wordin
 def _metric_bounds(test: NonInferiority, analysis: Analysis) -> str:
     """The interval of the difference in the metric itself, as it is shown beside the metric."""
     if test.lower == test.upper:
-        return f"{test.difference if analysis.higher_is_better else -test.difference:+.2g} for every seed"
+        return f"{test.mean if analysis.higher_is_better else -test.mean:+.2g} for every seed"
     bounds = (test.lower, test.upper) if analysis.higher_is_better else (-test.upper, -test.lower)
     return difference_phrase(*bounds)
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bitcycle._study.driver import Engine
+    from bitcycle.lab.studies.driver import Engine
 
 
 class EngineKind(StrEnum):
@@ -34,13 +34,13 @@ def engine_of(kind: EngineKind | str, workers: int, threads: int, device: str, a
     if kind not in tuple(EngineKind):
         raise ValueError(f"the engine must be {' or '.join(map(repr, map(str, EngineKind)))}, got {kind!r}")
     if kind == EngineKind.RAY:
-        from bitcycle._study.engines.cluster import RayEngine
+        from bitcycle.lab.studies.engines.cluster import RayEngine
 
         return RayEngine(address, max(1, threads), gpus)
     if address or gpus:
         raise ValueError("address and gpus need the engine 'ray'")
-    from bitcycle._study.engines.local import LocalEngine
-    from bitcycle.experiments.training import check_device
+    from bitcycle.lab.runs.training import check_device
+    from bitcycle.lab.studies.engines.local import LocalEngine
 
     check_device(device)
     return LocalEngine(workers, threads, device)

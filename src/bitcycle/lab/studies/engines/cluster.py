@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bitcycle._study.engines.worker import work
-from bitcycle._study.queue import RunQueue
-from bitcycle._study.store import Store
 from bitcycle._support.extras import need
-from bitcycle.experiments.result import RunFailure, RunResult
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.user_code import UserCode, code_of
+from bitcycle.lab.runs.result import RunFailure, RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.user_code import UserCode, code_of
+from bitcycle.lab.studies.engines.worker import work
+from bitcycle.lab.studies.queue import RunQueue
+from bitcycle.lab.studies.store import Store
 
-PAUSE = 0.5  # seconds between two checks of the cluster
-MAX_TAKEN = 200  # runs that are submitted at once: each keeps a lock file open
+POLL_INTERVAL_S = 0.5  # between two checks of the cluster
+MAX_SUBMITTED = 200  # runs that are submitted at once: each keeps a lock file open
 
 
 @dataclass(frozen=True)
@@ -59,29 +59,29 @@ class RayEngine:
     def outcomes(
         self, runs: RunQueue, store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[RunResult | RunFailure]:
-        """Train the runs and yield their outcomes; see :meth:`bitcycle._study.driver.Engine.outcomes`."""
+        """Train the runs and yield their outcomes; see :meth:`bitcycle.lab.studies.driver.Engine.outcomes`."""
         ray = need("ray", "ray", "running on a cluster")
         started_here = not ray.is_initialized()
         if started_here:
             self._connect(ray)
         waiting: dict[Any, RunConfig] = {}
         try:
-            board = _board(ray)
+            progress = _progress_actor(ray)
             task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(_work)
             store.checkpoints.mkdir(parents=True, exist_ok=True)
             folder = store.checkpoints.absolute()
             while waiting or runs:
-                while len(waiting) < MAX_TAKEN and (taken := runs.take()) is not None:
-                    arguments = (taken, code_of(taken), str(folder), board, self.thread_count, self.gpus > 0)
+                while len(waiting) < MAX_SUBMITTED and (taken := runs.take()) is not None:
+                    arguments = (taken, code_of(taken), str(folder), progress, self.thread_count, self.gpus > 0)
                     waiting[task.remote(*arguments)] = taken
                 if not waiting:  # other studies train all that is left
-                    time.sleep(PAUSE)
+                    time.sleep(POLL_INTERVAL_S)
                     continue
-                done, _ = ray.wait(list(waiting), num_returns=1, timeout=PAUSE)
-                watch(ray.get(board.read.remote()))
+                done, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_INTERVAL_S)
+                watch(ray.get(progress.read.remote()))
                 for reference in done:
                     run = waiting.pop(reference)
-                    board.clear.remote(run.name)
+                    progress.clear.remote(run.name)
                     yield _outcome(ray, reference, run)
         finally:
             for reference in waiting:
@@ -119,7 +119,7 @@ def _outcome(ray: Any, reference: Any, run: RunConfig) -> RunResult | RunFailure
 
 
 def _work(
-    run: RunConfig, code: UserCode | None, checkpoints: str, board: Any, threads: int, gpu: bool
+    run: RunConfig, code: UserCode | None, checkpoints: str, progress: Any, threads: int, gpu: bool
 ) -> RunResult | RunFailure:
     """Train a run on a node of the cluster."""
     import torch  # only nodes need it
@@ -129,7 +129,7 @@ def _work(
     device = "cuda" if gpu else "cpu"
 
     def report(step: int) -> None:
-        board.write.remote(run.name, step)
+        progress.write.remote(run.name, step)
 
     if Path(checkpoints).is_dir():
         return work(run, Path(checkpoints) / run.name, device, report, code)
@@ -137,7 +137,7 @@ def _work(
         return work(run, Path(folder) / run.name, device, report, code)
 
 
-class Board:
+class ProgressActor:
     """The current step of each run in progress, kept by a Ray actor on the node of the driver."""
 
     def __init__(self) -> None:
@@ -156,8 +156,8 @@ class Board:
         return self._steps
 
 
-def _board(ray: Any) -> Any:
+def _progress_actor(ray: Any) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
+    return ray.remote(ProgressActor).options(num_cpus=0, scheduling_strategy=here).remote()

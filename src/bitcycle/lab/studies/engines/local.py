@@ -17,15 +17,15 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
 
-from bitcycle._study.engines.worker import current_step, work
-from bitcycle._study.queue import RunQueue
-from bitcycle._study.store import Store
-from bitcycle.experiments.result import RunFailure, RunResult
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.user_code import code_of
+from bitcycle.lab.runs.result import RunFailure, RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.user_code import code_of
+from bitcycle.lab.studies.engines.worker import current_step, work
+from bitcycle.lab.studies.queue import RunQueue
+from bitcycle.lab.studies.store import Store
 
-PAUSE = 0.2  # seconds between two checks of the workers
-ENDING = 5  # seconds that a process may take to end after it has closed its connection
+POLL_INTERVAL_S = 0.2  # between two checks of the workers
+SHUTDOWN_TIMEOUT_S = 5  # that a process may take to end after it has closed its connection
 MAX_CRASHES = 3  # after so many crashes of its worker, a run has failed
 
 
@@ -54,7 +54,7 @@ class LocalEngine:
     def outcomes(
         self, runs: RunQueue, store: Store, watch: Callable[[dict[str, int]], None]
     ) -> Iterator[RunResult | RunFailure]:
-        """Train the runs and yield their outcomes; see :meth:`bitcycle._study.driver.Engine.outcomes`."""
+        """Train the runs and yield their outcomes; see :meth:`bitcycle.lab.studies.driver.Engine.outcomes`."""
         order = _Order(runs)
         with self._pool(store.checkpoints) as pool:
             while order or pool.busy:
@@ -162,9 +162,9 @@ class _Pool:
     def wait(self) -> None:
         """Wait a moment, or until a run has ended or a worker has crashed."""
         if self.training:
-            wait([each for worker in self.training.values() for each in worker.signs], PAUSE)
+            wait([each for worker in self.training.values() for each in worker.waitables], POLL_INTERVAL_S)
         else:
-            time.sleep(PAUSE)
+            time.sleep(POLL_INTERVAL_S)
 
     def collect(self) -> Iterator[tuple[RunConfig, RunResult | RunFailure | _Crash]]:
         """Yield the runs that have ended, with their outcomes.
@@ -212,7 +212,7 @@ class _Worker:
             self.connection.send((run, code_of(run), folder, device))
 
     @property
-    def signs(self) -> tuple[Connection, int]:
+    def waitables(self) -> tuple[Connection, int]:
         """What becomes ready when a run has ended or the process has."""
         return self.connection, self.process.sentinel
 
@@ -224,7 +224,7 @@ class _Worker:
                 outcome: RunResult | RunFailure | OSError = self.connection.recv()
                 return outcome
             except (EOFError, OSError):  # the connection ended before or within an outcome
-                self.process.join(ENDING)
+                self.process.join(SHUTDOWN_TIMEOUT_S)
                 self.process.kill()
                 self.process.join()
                 ended = True

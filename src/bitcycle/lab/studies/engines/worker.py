@@ -10,19 +10,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bitcycle._study.queue import TRAINING_LOCK
-from bitcycle._support.locks import FileLock
-from bitcycle.experiments.checkpoints import CheckpointError
-from bitcycle.experiments.result import RunFailure, RunResult
-from bitcycle.experiments.run_config import RunConfig
-from bitcycle.experiments.user_code import UserCode
+from bitcycle._support.locks import locked
+from bitcycle.lab.runs.checkpoints import CheckpointError
+from bitcycle.lab.runs.result import RunFailure, RunResult
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.user_code import UserCode
+from bitcycle.lab.studies.queue import TRAINING_LOCK
 
 if TYPE_CHECKING:
-    from bitcycle.experiments.training import TrainingProgress
+    from bitcycle.lab.runs.training import TrainingProgress
 
 PROGRESS = "progress"
 """The file in which a run writes its current step."""
-PAUSE = 0.25  # seconds between two writes of the progress
+REPORT_INTERVAL_S = 0.25  # between two writes of the progress
 
 
 def work(
@@ -48,27 +48,23 @@ def work(
         OSError: A checkpoint cannot be read or written, such as on a full disk, which is not the fault of the run.
     """
     # Loads torch, which takes seconds: the driver does not need it, and a worker first has to ignore Ctrl-C.
-    from bitcycle.experiments.tasks.own_tasks import load_code
-    from bitcycle.experiments.training import train
+    from bitcycle.lab.runs.training import train
+    from bitcycle.lab.tasks.user_tasks import load_code
 
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock.take(folder / TRAINING_LOCK, wait=True)
-    assert lock is not None
-    with lock:
+    with locked(folder / TRAINING_LOCK):
         try:
             if code is not None:
                 load_code(code)
             progress = _at_intervals(report or _write_progress(folder))
             result, _ = train(run, folder, progress, _checkpoint_interval(run), device)
+            return result
         except CheckpointError:
             raise
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
             return RunFailure(run, traceback.format_exc())
-        except Exception:
-            return RunFailure(run, traceback.format_exc())
-    return result
 
 
 def current_step(folder: Path) -> int:
@@ -97,7 +93,7 @@ def _at_intervals(report: Callable[[int], None]) -> Callable[[TrainingProgress],
 
     def progress(now: TrainingProgress) -> None:
         nonlocal last
-        if time.monotonic() - last >= PAUSE:
+        if time.monotonic() - last >= REPORT_INTERVAL_S:
             last = time.monotonic()
             report(now.step)
 

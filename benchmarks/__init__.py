@@ -1,0 +1,1 @@
+"""Scripts that measure, and the studies whose figures the documentation quotes. Run from a clone."""

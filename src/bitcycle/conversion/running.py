@@ -1,0 +1,87 @@
+"""Extra runs of a model, on copies of its inputs, after which its state is put back."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
+
+from bitcycle.arithmetic.precision import Role, role_of
+from bitcycle.conversion.saved_attributes import SavedAttributes
+from bitcycle.nn.interception import hide_products
+
+_RANDOM_STATE = threading.RLock()
+"""Held by the thread that will put torch's random state back, which all threads share."""
+
+
+@contextmanager
+def preserve_state(model: nn.Module) -> Iterator[None]:
+    """Put the buffers of a model, the attributes of its modules and the random state back at the end of the block.
+
+    torch has one random state for all threads. Blocks in several threads therefore run one after the other, so that
+    none of them puts back a state that another one is about to leave. A thread that draws random numbers outside such a
+    block at the same time still shares the state with it.
+    """
+    attributes = SavedAttributes(model)
+    buffers = [
+        (buffer, buffer.detach().clone()) for buffer in model.buffers() if not (buffer.is_meta or is_lazy(buffer))
+    ]
+    accelerators = sorted({parameter.get_device() for parameter in model.parameters() if parameter.is_cuda})
+    with _RANDOM_STATE, torch.random.fork_rng(devices=accelerators):
+        try:
+            yield
+        finally:
+            attributes.put_back()
+            with torch.no_grad():
+                for buffer, before in buffers:
+                    buffer.copy_(before)
+
+
+@dataclass(frozen=True)
+class CallArguments:
+    """Positional and keyword arguments of a call."""
+
+    positional: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+def run_model(model: nn.Module, inputs: Any) -> Any:
+    """Run a model on a tensor, a tuple of arguments, a mapping of keywords, or :class:`CallArguments`."""
+    if isinstance(inputs, CallArguments):
+        return model(*inputs.positional, **inputs.keywords)
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
+
+
+def run_on_copies(model: nn.Module, inputs: Any) -> Any:
+    """Run a model on copies of its inputs, so that it does not change them; on themselves if they cannot be copied.
+
+    A module that is running, and whose code has called the model, does not see the products of this run.
+    """
+    own = {id(part): part for part in (*model.modules(), *model.parameters())}
+    try:
+        with _CloneTensors():
+            inputs = copy.deepcopy(inputs, own)
+    except Exception:  # the code of any class may run here
+        pass
+    with hide_products():
+        return run_model(model, inputs)
+
+
+class _CloneTensors(TorchFunctionMode):
+    """Makes a deep copy clone tensors, also those with a gradient function, which torch does not copy deeply."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not Tensor.__deepcopy__:
+            return func(*args, **(kwargs or {}))
+        with torch.enable_grad():
+            return args[0] if role_of(args[0]) is Role.WEIGHT else args[0].clone()

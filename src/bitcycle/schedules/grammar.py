@@ -1,0 +1,143 @@
+"""The text of specs: calls, settings and numbers. What the names in a spec stand for is in the registry."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from bitcycle._support.text import short_repr
+from bitcycle.schedules.base import MAX_CHARACTERS, MAX_DEPTH
+
+# int and float read more than a spec should hold: digits of other scripts, underscores, "nan", thousands of digits.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,6})?")
+_RANGE = re.compile(rf"({_DECIMAL.pattern})-({_DECIMAL.pattern})")
+
+
+@dataclass
+class Node:
+    """A name with its arguments: a call ``delay(0.25, CR)``, or ``CR:3-8:cycles=8`` with ``3-8`` and ``cycles=8``.
+
+    Only the arguments of a call can be calls themselves.
+    """
+
+    name: str
+    text: str
+    """As it is written, for messages."""
+    arguments: list[str | Node] = field(default_factory=list)
+    is_call: bool = False
+
+    @classmethod
+    def of(cls, argument: str | Node) -> Node:
+        """Return an argument as a node: a text is split at its colons."""
+        if isinstance(argument, Node):
+            return argument
+        name, *fields = (part.strip() for part in argument.split(":"))
+        return cls(name, argument, list(fields))
+
+    def texts(self) -> list[str]:
+        """Return the arguments, none of which may be a call."""
+        return [plain_text(argument) for argument in self.arguments]
+
+
+def tree(text: str) -> str | Node:
+    """Return the calls in a text as a tree, in one pass over the text."""
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"a spec may have {MAX_CHARACTERS:,} characters at most, got {len(text):,}")
+    outermost = Node("", text)
+    open_calls = [outermost]
+    position, after_call = 0, False
+    for mark in re.finditer(r"[(),]", f"{text},"):  # a comma also ends the last argument
+        part = text[position : mark.start()].strip()
+        position = mark.end()
+        if after_call and (part or mark[0] == "("):
+            raise ValueError(
+                f"{short_repr(text)}: nothing but a comma or a parenthesis may follow a closing parenthesis"
+            )
+        if mark[0] == "(":
+            if len(open_calls) > MAX_DEPTH:
+                raise ValueError(f"{short_repr(text)}: a schedule may be nested {MAX_DEPTH} deep at most")
+            open_calls[-1].arguments.append(call := Node(part, f"{part}(...)", is_call=True))
+            open_calls.append(call)
+            continue
+        if not after_call:
+            open_calls[-1].arguments.append(part)
+        after_call = mark[0] == ")"
+        if after_call:
+            open_calls.pop()
+            if not open_calls:
+                raise ValueError(f"{short_repr(text)}: unbalanced parentheses")
+    if len(open_calls) > 1:
+        raise ValueError(f"{short_repr(text)}: unbalanced parentheses")
+    if len(outermost.arguments) > 1:
+        raise ValueError(f"{short_repr(text)}: commas separate the arguments of combinators")
+    return outermost.arguments[0]
+
+
+def plain_text(argument: str | Node) -> str:
+    """Return an argument that must not be a call."""
+    if isinstance(argument, Node):
+        raise ValueError(f"{short_repr(argument.name)}(...) stands where a window or a moment of training should be")
+    return argument
+
+
+def parse_int(text: str, what: str) -> int:
+    """Return the integer that a text is, or raise a ValueError that names it."""
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"{what} must be an integer, got {short_repr(text)}")
+    return int(text)
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number."""
+    return _DECIMAL.fullmatch(text) is not None
+
+
+def parse_float(text: str, what: str) -> float:
+    """Return the number that a text is, or raise a ValueError that names it."""
+    if not is_number(text):
+        raise ValueError(f"{what} must be a number, got {short_repr(text)}")
+    return float(text)
+
+
+def parse_moment(argument: str | Node) -> int | float:
+    """Return the moment of training that an argument is: a step or a fraction."""
+    text = plain_text(argument)
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if is_number(text):
+        return float(text)
+    raise ValueError(
+        f"a moment of training must be a step such as 1000 or a fraction such as 0.25, got {short_repr(text)}"
+    )
+
+
+def parse_bit_range(text: str, spec: str) -> tuple[int, int]:
+    """Return the two integers of ``q_min-q_max``."""
+    low, _, high = (part.strip() for part in text.partition("-"))
+    if not (low and high):
+        raise ValueError(f"{short_repr(spec)}: bits are written q_min-q_max, as in 3-8, got {short_repr(text)}")
+    return parse_int(low, "q_min"), parse_int(high, "q_max")
+
+
+def parse_strength_range(text: str, spec: str) -> tuple[float, float]:
+    """Return the two numbers of ``low-high``."""
+    limits = _RANGE.fullmatch(text)
+    if limits is None:
+        raise ValueError(f"{short_repr(spec)}: strengths are written low-high, as in linear-rise:0.2-1.0")
+    return float(limits[1]), float(limits[2])
+
+
+def parse_settings(fields: list[str], spec: str) -> dict[str, str]:
+    """Return the settings ``key=value`` of a spec."""
+    settings: dict[str, str] = {}
+    for each in fields:
+        key, equals, value = (part.strip() for part in each.partition("="))
+        if not equals:
+            raise ValueError(
+                f"{short_repr(spec)}: a setting is written key=value, as in cycles=8, got {short_repr(each)}"
+            )
+        if key in settings:
+            raise ValueError(f"{short_repr(spec)} sets {short_repr(key).strip(chr(39))} twice")
+        settings[key] = value
+    return settings

@@ -1,0 +1,288 @@
+"""Correlations with their intervals and their memory, and the order of schedules at equal cost."""
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bitcycle._support.rounding import significant
+from bitcycle.lab.statistics import bootstrap
+from bitcycle.lab.statistics.analysis import CorrelationKind, Over
+from bitcycle.lab.statistics.bootstrap import RESAMPLES, blocks, counted, drawn, estimate, tail
+from bitcycle.lab.statistics.claims import EarlyPrecision, HighStart
+from bitcycle.lab.statistics.correlations import Table, correlation, correlations, weighted_ranks
+from bitcycle.lab.statistics.equal_cost import page_p
+from tests.lab.statistics.made_up import SPECS, TEN_SPECS, claim, noise, only, record, said, study
+
+
+def table(x, y):
+    return Table.of([dict(enumerate(row)) for row in x], [dict(enumerate(row)) for row in y])
+
+
+def random_table(settings, seeds, slope, seed=0):
+    generator = np.random.default_rng(seed)
+    cost = np.repeat(np.arange(1.0, settings + 1)[:, None], seeds, axis=1)
+    return cost, slope * cost + generator.normal(size=(settings, seeds)) + 3 * generator.normal(size=seeds)
+
+
+@pytest.mark.parametrize("slope", [-0.5, 0.0, 0.5])
+def test_values_are_those_of_scipy(slope):
+    x, y = random_table(9, 4, slope)
+    for kind, theirs in (("Spearman", stats.spearmanr), ("Pearson", stats.pearsonr)):
+        over_settings, over_runs = (correlation(kind, over, table(x, y)) for over in ("settings", "runs"))
+        assert over_settings.value == pytest.approx(theirs(x.mean(1), y.mean(1)).statistic)
+        assert over_runs.value == pytest.approx(theirs(x.ravel(), y.ravel()).statistic)
+        assert (over_settings.count, over_runs.count) == (9, 36)
+
+
+@pytest.mark.parametrize("kind", ["Spearman", "Pearson"])
+def test_intervals_are_those_of_resamples_made_one_by_one(kind):
+    theirs = {"Spearman": stats.spearmanr, "Pearson": stats.pearsonr}[kind]
+    x, y = random_table(7, 6, 0.4)
+    generator = np.random.default_rng(5)
+    over_runs, over_settings = [], []
+    for _ in range(1500):
+        seeds, rows = generator.integers(6, size=6), generator.integers(7, size=7)
+        over_runs.append(theirs(x[:, seeds].ravel(), y[:, seeds].ravel()).statistic)
+        if len(set(rows)) > 1:
+            over_settings.append(theirs(x[rows][:, seeds].mean(1), y[rows][:, seeds].mean(1)).statistic)
+    for over, resampled, n in (("runs", over_runs, 6), ("settings", over_settings, 7)):
+        found = correlation(kind, over, table(x, y))
+        low, high = np.quantile(resampled, [tail(n), 1 - tail(n)])
+        assert (found.low, found.high) == pytest.approx((low, high), abs=0.12)
+
+
+@given(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=8).flatmap(
+        lambda values: st.tuples(
+            st.just(values), st.lists(st.integers(0, 3), min_size=len(values), max_size=len(values))
+        )
+    )
+)
+def test_weighted_ranks_are_the_ranks_of_repeated_values(case):
+    values, weights = (np.array(part, dtype=float) for part in case)
+    ranks = weighted_ranks(values, weights[None])[0]
+    repeated = np.repeat(values, weights.astype(int))
+    for value, rank in zip(repeated, stats.rankdata(repeated), strict=True):
+        assert (ranks[(values == value) & (weights > 0)] == rank).all()
+
+
+@given(st.integers(0, 1000))
+def test_correlations_lie_inside_their_intervals_and_mirror(seed):
+    x, y = random_table(6, 3, 0.3, seed)
+    for kind in ("Spearman", "Pearson"):
+        for over in ("settings", "runs"):
+            found, mirrored = correlation(kind, over, table(x, y)), correlation(kind, over, table(x, -y))
+            assert -1 <= found.low <= found.value <= found.high <= 1
+            assert mirrored.value == pytest.approx(-found.value)
+            assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low), abs=1e-6)
+
+
+def test_missing_runs_are_left_out():
+    x, y = random_table(6, 4, 0.5)
+    rows_x, rows_y = ([dict(enumerate(row)) for row in rows] for rows in (x, y))
+    del rows_x[2][1], rows_y[2][1], rows_x[5][3], rows_y[5][3]
+    found = correlation("Pearson", "runs", Table.of(rows_x, rows_y))
+    flat_x, flat_y = ([v for row in rows for v in row.values()] for rows in (rows_x, rows_y))
+    assert found.count == 22
+    assert found.value == pytest.approx(stats.pearsonr(flat_x, flat_y).statistic)
+    assert correlation("Spearman", "settings", Table.of(rows_x, rows_y)).low < 1
+
+
+def test_what_does_not_vary_has_no_correlation():
+    x, y = random_table(6, 3, 0.5)
+    for kind in ("Spearman", "Pearson"):
+        for over in ("settings", "runs"):
+            assert math.isnan(correlation(kind, over, table(x, y * 0 + 0.1)).value)
+            assert math.isnan(correlation(kind, over, table(x * 0 + 0.1, y)).value)
+            assert math.isnan(correlation(kind, over, Table.of([], [])).value)
+
+
+def test_means_that_are_equal_on_paper_are_ties():
+    y = [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [0.2, 0.3, 0.1]]
+    found = correlation("Spearman", "settings", table([[1] * 3, [2] * 3, [3] * 3], y))
+    assert math.isnan(found.value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False))
+def test_rounding_moves_the_thirteenth_digit_at_most(value):
+    assert float(significant(value)) == pytest.approx(value, rel=1e-12, abs=0)
+    assert float(significant(-value)) == -float(significant(value))
+
+
+@pytest.fixture
+def noisy_table():
+    generator = np.random.default_rng(3)
+    cost = np.arange(1.0, 10)
+    quality = 0.9 + 0.01 * cost[:, None] + 0.02 * generator.normal(size=(9, 7))
+    return Table.of([dict.fromkeys(range(7), c) for c in cost], [dict(enumerate(row)) for row in quality])
+
+
+@pytest.mark.parametrize("block", [500, 5_000, 77_777])
+def test_results_do_not_depend_on_the_size_of_blocks(monkeypatch, noisy_table, block):
+    values = np.random.default_rng(1).gamma(2, size=37)
+    whole = correlations(noisy_table), estimate(values), *map(np.concatenate, (map(list, (drawn(7), counted(7)))))
+    monkeypatch.setattr(bootstrap, "BLOCK", block)
+    assert len(list(blocks(63))) > 1
+    parts = correlations(noisy_table), estimate(values), *map(np.concatenate, (map(list, (drawn(7), counted(7)))))
+    assert parts[:2] == whole[:2]
+    assert all((ours == theirs).all() for ours, theirs in zip(parts[2:], whole[2:], strict=True))
+
+
+def test_draws_are_the_same_whether_kept_or_not(monkeypatch):
+    kept = [np.concatenate(list(make(11))) for make in (drawn, counted)]
+    monkeypatch.setattr(bootstrap, "BLOCK", 3_000)
+    again = [np.concatenate(list(make(11))) for make in (drawn, counted)]
+    assert all((ours == theirs).all() for ours, theirs in zip(again, kept, strict=True))
+
+
+@pytest.mark.parametrize("kind", CorrelationKind)
+@pytest.mark.parametrize("over", Over)
+def test_a_correlation_takes_little_memory(monkeypatch, kind, over):
+    """With 2,000 runs the resamples have 10 million numbers, 80 MB for each array of them."""
+    monkeypatch.setattr(bootstrap, "BLOCK", 100_000)
+    generator = np.random.default_rng(0)
+    cost = generator.random(400)
+    table = Table.of(
+        [dict.fromkeys(range(5), c) for c in cost], [dict(enumerate(c + generator.normal(size=5))) for c in cost]
+    )
+    tracemalloc.start()
+    found = correlation(kind, over, table)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.count * RESAMPLES * 8 > (40e6 if over == Over.RUNS else 10e6)
+    assert found.low < found.value < found.high
+    assert peak < 25e6
+
+
+ORDER = ["RTV", "CT", "LT", "LR", "CR", "ETV"]
+
+
+def by_early_bits(slope, seeds=5, specs=SPECS, scale=0.004):
+    noisy = noise(scale)
+    return study(lambda s, cost, seed: 0.8 + slope * s.mean_bits(160, 0.1) + 0.05 * seed + noisy(), specs, seeds)
+
+
+def test_planted_early_precision_is_found():
+    analysis = only(by_early_bits(0.02))
+    found = analysis.equal_cost
+    assert found.labels == ORDER
+    assert found.p < 0.001
+    assert found.reversed_p > 0.99
+    assert found.spearman.value > 0.8
+    assert 0 < found.spread < 0.05
+    assert claim(analysis, EarlyPrecision, labels=tuple(ORDER)).verdict == "supported"
+    assert said(analysis, EarlyPrecision).startswith("At equal cost (RTV, CT, LT, LR, CR and ETV")
+    assert [(high, low, c.outcome) for high, low, c in found.pairs] == [
+        ("RTH", "RR", "better"),
+        ("ETH", "ER", "better"),
+    ]
+    assert claim(analysis, HighStart).verdict == "supported"
+    assert "the schedule that starts at high precision is better" in said(analysis, HighStart)
+
+
+def test_the_opposite_contradicts():
+    analysis = only(by_early_bits(-0.02))
+    assert analysis.equal_cost.reversed_p < 0.001
+    assert claim(analysis, EarlyPrecision).verdict == "contradicted"
+    assert "quality falls with the bits of the first tenth" in said(analysis, EarlyPrecision)
+    assert claim(analysis, HighStart).verdict == "contradicted"
+    assert "the schedule that starts at high precision is worse" in said(analysis, HighStart)
+
+
+def test_nothing_planted_is_open():
+    analysis = only(by_early_bits(0.0))
+    assert claim(analysis, EarlyPrecision).verdict == "open"
+    assert "quality rises with the bits of the first tenth of training is open" in said(analysis, EarlyPrecision)
+    assert claim(analysis, HighStart).verdict == "open"
+    assert said(analysis, HighStart).startswith("Whether it helps to start at high precision is open")
+
+
+def test_p_is_that_of_page():
+    records = by_early_bits(0.002)
+    found = only(records).equal_cost
+    quality = {(r.run.schedule.split(":")[0], r.run.seed): r.test for r in records}
+    rows = [[quality[name, seed] for name in reversed(ORDER)] for seed in range(5)]
+    assert found.p == stats.page_trend_test(rows).pvalue
+    assert found.reversed_p == stats.page_trend_test(-np.array(rows)).pvalue
+
+
+@given(st.lists(st.permutations(range(4)), min_size=2, max_size=4), st.permutations(range(4)))
+def test_the_order_of_columns_does_not_matter(rows, order):
+    blocks, bits = np.array(rows, dtype=float), np.array([3.0, 5.0, 5.0, 8.0])
+    assert page_p(blocks, list(bits)) == page_p(blocks[:, order], list(bits[list(order)]))
+
+
+@given(st.lists(st.permutations(range(4)), min_size=2, max_size=4))
+def test_equal_early_bits_are_ordered_against_the_trend(rows):
+    blocks = np.array(rows, dtype=float)
+    either = [page_p(blocks, bits) for bits in ([3.0, 5.0, 5.1, 8.0], [3.0, 5.1, 5.0, 8.0])]
+    assert page_p(blocks, [3.0, 5.0, 5.0, 8.0]) == max(either)
+
+
+def test_page_is_undefined_for_too_little():
+    blocks = np.arange(12.0).reshape(3, 4)
+    assert math.isnan(page_p(blocks[:1], [1, 2, 3, 4]))
+    assert math.isnan(page_p(blocks[:, :2], [1, 2]))
+    assert math.isnan(page_p(blocks, [5, 5, 5, 5]))
+    assert page_p(np.ones((3, 4)), [1, 2, 3, 4]) > 0.5
+
+
+def test_lower_is_better_turns_the_order():
+    noisy = noise(0.1)
+    records = study(lambda s, cost, seed: 90 - 2 * s.mean_bits(160, 0.1) + noisy(), higher_is_better=False)
+    assert claim(only(records), EarlyPrecision).verdict == "supported"
+    assert "quality rises" in said(only(records), EarlyPrecision)
+
+
+def test_only_equal_costs_take_part():
+    specs = [*TEN_SPECS, "CR:4-8:cycles=8", "LT:4-8:cycles=8", "CR:3-8:cycles=2"]
+    analysis = only(by_early_bits(0.0, specs=specs))
+    assert set(analysis.equal_cost.labels) == {"RTV", "CT", "LT 3-8", "LR", "CR 3-8 n=8", "CR 3-8 n=2", "ETV"}
+    assert analysis.equal_cost.spread <= 0.05
+
+
+def test_settings_that_are_trained_otherwise_do_not_take_part():
+    records = by_early_bits(0.0) + [
+        record("CR:3-8:cycles=8", seed, 0.5, learning_rate="restart@80") for seed in range(5)
+    ]
+    assert only(records).equal_cost.labels == ORDER
+
+
+def test_diverged_settings_do_not_take_part():
+    records = [r for r in by_early_bits(0.02) if not r.run.schedule.startswith("RTV")]
+    lost = [record("RTV:3-8:cycles=8", seed, math.nan if seed == 2 else 0.9) for seed in range(5)]
+    found = only(records + lost).equal_cost
+    assert found.labels == ORDER[1:]
+    assert found.p < 0.05
+
+
+@pytest.mark.parametrize(
+    ("specs", "labels", "pairs"),
+    [
+        (["static:8", "CR:3-8:cycles=8", "CT:3-8:cycles=8"], None, None),
+        (["RTH:3-8:cycles=8", "RR:3-8:cycles=8", "RR:3-8:cycles=4"], [], [("RTH", "RR n=8")]),
+        (["RTV:3-8:cycles=8", "ETV:3-8:cycles=8", "CR:3-8:cycles=8"], ["RTV", "CR", "ETV"], []),
+    ],
+)
+def test_small_studies(specs, labels, pairs):
+    found = only(by_early_bits(0.02, specs=specs)).equal_cost
+    assert (found and found.labels) == labels
+    assert (found and [(high, low) for high, low, _ in found.pairs]) == pairs
+
+
+def test_short_trainings_whose_cycles_round_to_other_costs_are_not_equal():
+    noisy = noise(0.01)
+    found = only(study(lambda s, cost, seed: 0.9 + noisy(), steps=64)).equal_cost
+    assert found.labels == ["RTV", "CT", "LT", "ETV"]
+    assert found.pairs == []
+
+
+def test_a_single_seed_is_open():
+    analysis = only(by_early_bits(0.02, seeds=1))
+    assert "the test needs two seeds" in said(analysis, EarlyPrecision)
+    assert {c.outcome for _, _, c in analysis.equal_cost.pairs} == {"too few seeds"}
