@@ -132,3 +132,34 @@ def test_two_conversions_of_one_class_can_be_restored():
         assert type(models[0][0]) is type(models[1][0])
         for model in models:
             assert {type(layer) for layer in bc.restore(model)} == {kind}
+
+
+@pytest.mark.slow
+def test_first_runs_in_two_threads_leave_the_compiler_as_it_was():
+    """Torch has one stance for all threads; the run that begins first ends first."""
+    import torch._dynamo
+
+    second_runs, first_ends = threading.Event(), threading.Event()
+
+    class Waits(nn.Module):
+        def __init__(self, started, ends):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2, 2))
+            self.started, self.ends = started, ends
+
+        def forward(self, x):
+            self.started.set()
+            self.ends.wait(10)
+            return x @ self.weight
+
+    before = torch._dynamo.eval_frame._stance.stance
+    runs, ends = [threading.Event(), second_runs], [second_runs, first_ends]
+    models = [bc.quantize(Waits(started, end)) for started, end in zip(runs, ends, strict=True)]
+    threads = [threading.Thread(target=model, args=(torch.ones(1, 2),)) for model in models]
+    threads[0].start()
+    runs[0].wait(10)
+    threads[1].start()
+    threads[0].join()
+    first_ends.set()
+    threads[1].join()
+    assert torch._dynamo.eval_frame._stance.stance == before

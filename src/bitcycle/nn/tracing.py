@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -133,13 +134,37 @@ class _EagerBranches(TorchFunctionMode):
             return (if_true if condition else if_false)(*operands)
 
 
-def _without_compiling() -> AbstractContextManager[Any]:
-    """Return a context in which functions that are compiled run in Python, where their products are seen.
+class _WithoutCompiling:
+    """A context in which functions that are compiled run in Python, where their products are seen.
 
     Under a tracer torch does not compile, and a function with ``fullgraph=True`` raises an error because of that. There
-    is one in ``flex_attention``.
+    is one in ``flex_attention``. Torch has one stance for all threads: the first that enters sets it, and the last that
+    leaves puts it back.
     """
-    may_compile = sys.modules.keys() & {"torch._dynamo", "torch.nn.attention.flex_attention"}  # slow to import
-    if torch.compiler.is_compiling():  # this function itself, where a model is compiled in parts
-        return nullcontext()
-    return torch.compiler.set_stance("force_eager") if may_compile else nullcontext()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entered = 0
+        self._stance: Any = None
+
+    def __enter__(self) -> None:
+        may_compile = sys.modules.keys() & {"torch._dynamo", "torch.nn.attention.flex_attention"}  # slow to import
+        with self._lock:
+            self._entered += 1
+            if self._stance is None and may_compile:
+                self._stance = torch.compiler.set_stance("force_eager")
+
+    def __exit__(self, *error: Any) -> None:
+        with self._lock:
+            self._entered -= 1
+            if self._entered == 0 and self._stance is not None:
+                self._stance.__exit__(None, None, None)
+                self._stance = None
+
+
+_WITHOUT_COMPILING = _WithoutCompiling()
+
+
+def _without_compiling() -> AbstractContextManager[Any]:
+    # A compiler that traces this function itself, where a model is compiled in parts, must not be told to stop.
+    return nullcontext() if torch.compiler.is_compiling() else _WITHOUT_COMPILING
