@@ -1,21 +1,44 @@
-"""The page of promises: each promise has a test, and the test exists."""
+"""The page of promises and the list of laws: each names a test that exists, in the tier that the list says."""
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "promises.md").read_text("utf-8")
+PAGES = ("docs/promises.md", "tests/laws.md")
 
 
-def test_every_promise_names_a_test_that_exists():
-    tables = [block for block in PAGE.split("\n\n") if re.match(r"\| (promise|limit) \| test \|", block)]
+@cache
+def slow_by_name(path):
+    """Return the tests of a file, each with whether it is marked as slow."""
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    whole = any(
+        isinstance(node, ast.Assign) and "pytestmark = pytest.mark.slow" in ast.unparse(node) for node in tree.body
+    )
+    return {
+        node.name: whole or any("slow" in ast.unparse(each) for each in node.decorator_list)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_row_names_a_test_that_exists(page):
+    text = (ROOT / page).read_text("utf-8")
+    tables = [block for block in text.split("\n\n") if re.match(r"\| (promise|limit|law) \| test \|", block)]
     rows = [line for table in tables for line in table.splitlines()[2:]]
     assert len(rows) > 15
     for row in rows:
         path, name = re.search(r"`(tests/[\w/]+\.py)::(\w+)` \|$", row).groups()
-        assert re.search(rf"^def {name}\(", (ROOT / path).read_text("utf-8"), re.MULTILINE), row
+        assert name in slow_by_name(path), row
+        if page == "tests/laws.md":
+            assert slow_by_name(path)[name] == ("(**slow**)" in row), row
 
 
-def test_no_test_is_named_that_does_not_exist():
-    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE):
-        assert f"def {name}(" in (ROOT / path).read_text("utf-8")
+@pytest.mark.parametrize("page", PAGES)
+def test_no_test_is_named_that_does_not_exist(page):
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / page).read_text("utf-8")):
+        assert name in slow_by_name(path)

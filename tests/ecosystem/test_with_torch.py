@@ -52,6 +52,7 @@ def gradients(model, x, run=None):
     return [p.grad.clone() for p in model.parameters()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "x"), [(mlp, VECTORS), (cnn, IMAGES), (transformer, SEQUENCES)])
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
