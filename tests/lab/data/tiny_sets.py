@@ -22,9 +22,9 @@ def tar(files, mode="w"):
     return packed.getvalue()
 
 
-def zipped(files):
+def zipped(files, compression=zipfile.ZIP_DEFLATED):
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(packed, "w", compression) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
     return packed.getvalue()
