@@ -123,7 +123,7 @@ def test_mnli(tmp_path):
         ("dev.tsv", "sentence1\tsentence2\tlabel\na\t \tneutral\n", "holds no pair"),
         ("dev.tsv", "sentence1\tsentence2\tlabel\n", "holds no pair"),
         ("dev.tsv", "", "holds no pair"),
-        ("dev.tsv", "a\tb\n", "line 1 has 2 cells; it should be premise, hypothesis and label"),
+        ("dev.tsv", "a\tb\n", "line 1 has 2 cells; it should have 3: premise, hypothesis, label"),
         ("dev.tsv", "a\tb\t3\n", "line 1 has the label '3'"),
         ("dev.jsonl", '{"gold_label": "neutral", "sente', "line 1 is damaged"),
         ("dev.jsonl", '{"gold_label": "neutral", "sentence1": 3, "sentence2": "b"}', "line 1 is damaged"),
