@@ -15,6 +15,7 @@ from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.tasks import TASKS, Training, task_named
 from bitcycle.scheduler import PrecisionScheduler
+from tests.lab.runs.test_training import assert_resumes_exactly
 
 SHORT = {"image": 12, "graph": 12, "language": 12, "entailment": 8, "detection": 4}
 
@@ -41,19 +42,7 @@ def test_a_measured_training_is_the_same_training(name, monkeypatch, tmp_path):
 
 
 def test_a_measured_training_resumes_bit_for_bit(tmp_path):
-    class KilledError(Exception):
-        pass
-
-    def kill(progress):
-        if progress.step == 22:
-            raise KilledError
-
-    run = RunConfig("graph", "CR:3-8:cycles=2", 40, diagnostics=True)
-    whole, _ = train(run)
-    with pytest.raises(KilledError):
-        train(run, tmp_path, kill, checkpoint_every=5)
-    resumed, _ = train(run, tmp_path, checkpoint_every=5)
-    assert resumed.curve == whole.curve
+    assert_resumes_exactly(RunConfig("graph", "CR:3-8:cycles=2", 40, diagnostics=True), tmp_path, 22)
 
 
 class Toy(Training):
