@@ -175,8 +175,8 @@ def test_wrong_cifar(tmp_path):
         {
             "'data' should be an array of bytes with rows of 3072": {"width": 3000},
             "has the label 100; labels should be from 0 to 99": {"labels": [100] * 20},
-            "has the label True": {"labels": [True] * 20},
-            "a list of 20 labels, one per image": {"labels": [1] * 19},
+            "a list of 20 labels, one per image": {"labels": ["1"] * 20},
+            "has 19 labels for 20 images": {"labels": [1] * 19},
         }.items()
     ):
         with pytest.raises(DataError, match=told):
