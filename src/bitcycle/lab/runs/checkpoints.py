@@ -8,14 +8,13 @@ the latest.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import logging
 import os
 import pickle
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -169,18 +168,13 @@ def _set_aside(path: Path, reason: str) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Flush the names of a folder to disk, where folders can be opened."""
-    try:
+    """Flush the names of a folder to disk, on file systems that can."""
+    with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
-            raise
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
