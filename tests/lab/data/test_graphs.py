@@ -135,7 +135,7 @@ def test_small_planetoid(planetoid):
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "told"),
+    ("part", "value", "message"),
     [
         ("x", np.zeros((8, 6)), "it should hold a sparse matrix"),
         ("tx", scipy.sparse.csr_matrix(np.eye(8, 6)), "ind.tiny.ty: has 9 rows; it should have 8"),
@@ -151,21 +151,21 @@ def test_small_planetoid(planetoid):
         ("graph", {}, "edge to an unknown node"),
     ],
 )
-def test_wrong_planetoid(planetoid, part, value, told):
+def test_wrong_planetoid(planetoid, part, value, message):
     folder = planetoid[0]
     (folder / f"ind.tiny.{part}").write_bytes(pickle.dumps(value))
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read_planetoid(folder, "tiny")
 
 
 @pytest.mark.parametrize(
-    ("index", "told"),
+    ("index", "message"),
     [("510\n511", "9 different node numbers"), ("x", "not a number"), ("1\n" * 9, "9 different"), ("", "9 different")],
 )
-def test_wrong_test_index(planetoid, index, told):
+def test_wrong_test_index(planetoid, index, message):
     folder = planetoid[0]
     (folder / "ind.tiny.test.index").write_text(index)
-    with pytest.raises(DataError, match=f"test.index: .*{told}"):
+    with pytest.raises(DataError, match=f"test.index: .*{message}"):
         read_planetoid(folder, "tiny")
     (folder / "ind.tiny.test.index").write_text("\n".join(map(str, [*range(510, 518), 10**12])))
     with pytest.raises(DataError, match="few gaps"):
@@ -220,7 +220,7 @@ def test_ogb(ogb):
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "told"),
+    ("name", "rows", "message"),
     [
         ("edge", [(0, 1)], "edge.csv.gz: has 1 rows; the folder declares 5"),
         ("edge", [(0, 6)] * 5, "numbers should be from 0 to 5"),
@@ -234,9 +234,9 @@ def test_ogb(ogb):
         ("node-label", [(0,)] * 7, "has 7 rows"),
     ],
 )
-def test_wrong_ogb(ogb, name, rows, told):
+def test_wrong_ogb(ogb, name, rows, message):
     write_csv(ogb / "raw" / f"{name}.csv.gz", rows)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read_ogb(ogb)
 
 

@@ -103,7 +103,7 @@ def test_idx(tmp_path, infix, suffix, inside):
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (lambda content: content[:-1], "truncated or damaged"),
         (lambda content: content[:10], "truncated or damaged"),
@@ -114,11 +114,11 @@ def test_idx(tmp_path, infix, suffix, inside):
         (lambda content: b"", "empty"),
     ],
 )
-def test_damaged_idx(tmp_path, damage, told):
+def test_damaged_idx(tmp_path, damage, message):
     write_mnist(tmp_path)
     file = tmp_path / "t10k-images-idx3-ubyte"
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(DataError, match=f"t10k-images-idx3-ubyte: .*{told}"):
+    with pytest.raises(DataError, match=f"t10k-images-idx3-ubyte: .*{message}"):
         read_images(tmp_path)
 
 
@@ -171,7 +171,7 @@ def test_cifar_100(tmp_path, inside):
 
 
 def test_wrong_cifar(tmp_path):
-    for number, (told, options) in enumerate(
+    for number, (message, options) in enumerate(
         {
             "'data' should be an array of bytes with rows of 3072": {"width": 3000},
             "has the label 100; labels should be from 0 to 99": {"labels": [100] * 20},
@@ -179,15 +179,15 @@ def test_wrong_cifar(tmp_path):
             "has 19 labels for 20 images": {"labels": [1] * 19},
         }.items()
     ):
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             read_images(write_cifar_100(tmp_path / str(number), **options))
     folder = write_cifar_100(tmp_path)
     (folder / "test").write_bytes((folder / "test").read_bytes()[:-1000])
     with pytest.raises(DataError, match="test: is truncated"):
         read_images(folder)
-    for content, told in (([1], "holds a list"), ({"data": 1}, "no entry 'fine_labels'")):
+    for content, message in (([1], "holds a list"), ({"data": 1}, "no entry 'fine_labels'")):
         (folder / "test").write_bytes(pickle.dumps(content))
-        with pytest.raises(DataError, match=f"test: .*{told}"):
+        with pytest.raises(DataError, match=f"test: .*{message}"):
             read_images(folder)
     (folder / "test").unlink()
     with pytest.raises(DataError, match="holds no test"):

@@ -153,13 +153,13 @@ def interrupted(tmp_path_factory):
         lambda state: state.update(meter=None),
     ],
 )
-def test_odd_or_missing_entries_are_told_in_one_line(tmp_path, interrupted, change):
+def test_odd_or_missing_entries_give_one_line(tmp_path, interrupted, change):
     run, _, folder = interrupted
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     rewritten(tmp_path, change)
-    with pytest.raises(ValueError, match="does not fit this run: choose another folder") as told:
+    with pytest.raises(ValueError, match="does not fit this run: choose another folder") as message:
         train(run, tmp_path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(message.value)
 
 
 def test_a_checkpoint_sets_nothing_but_its_own_entries(tmp_path, interrupted):

@@ -98,10 +98,10 @@ def test_a_signal_ends_a_training_as_ctrl_c_does(tmp_path, number):
         f"bitcycle: another process is training in {tmp_path}: wait for it, or choose another folder\n",
     )
     process.send_signal(number)
-    _, told = process.communicate(timeout=60)
+    _, message = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "of 100000; run the same command again to resume" in told
-    assert "Traceback" not in told
+    assert "of 100000; run the same command again to resume" in message
+    assert "Traceback" not in message
 
 
 def test_batches_go_once_through_the_data_each_epoch():
@@ -120,7 +120,7 @@ def test_autocast():
 
 
 @pytest.mark.parametrize(
-    ("run", "told"),
+    ("run", "message"),
     [
         (RunConfig("imgae", "static:8", 4), "unknown task 'imgae'; did you mean 'image'"),
         (RunConfig("image", "static:8", 4, model="resnet-9"), "has no model 'resnet-9'; did you mean"),
@@ -132,8 +132,8 @@ def test_autocast():
         (RunConfig("graph", "static:8", 4, options={"aggregation": "half"}), "'full' or 'quantized'"),
     ],
 )
-def test_misuse(run, told):
-    with pytest.raises(ValueError, match=told):
+def test_misuse(run, message):
+    with pytest.raises(ValueError, match=message):
         train(run)
 
 

@@ -116,8 +116,8 @@ class Trap:
         return os.mkdir, (str(self.mark),)
 
 
-def refused(folder, told):
-    with pytest.raises(DataError, match=told) as error:
+def refused(folder, message):
+    with pytest.raises(DataError, match=message) as error:
         task_named("entailment").prepare(RunConfig("entailment", "full", 1, model=str(folder)))
     assert "\n" not in str(error.value)
     assert str(folder) in str(error.value)

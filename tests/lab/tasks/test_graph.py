@@ -89,7 +89,7 @@ def test_layers_and_units_between_them():
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "told"),
+    ("model", "options", "message"),
     [
         ("gcn", {"batches": "neighbours"}, "is for the models sage and gat"),
         ("gcn", {"batches": "part"}, "'full' or 'parts' or 'neighbours', got 'part'"),
@@ -98,8 +98,8 @@ def test_layers_and_units_between_them():
         ("sage", {"batches": "neighbours", "fan_out": "many"}, "fan_out must be an integer of 1 or more, got 'many'"),
     ],
 )
-def test_misuse(model, options, told):
-    with pytest.raises(ValueError, match=told):
+def test_misuse(model, options, message):
+    with pytest.raises(ValueError, match=message):
         task_named("graph").prepare(RunConfig("graph", "full", 1, model=model, options=options))
 
 
