@@ -14,7 +14,7 @@ from bitcycle.lab.data.graph_files import read_planetoid
 from bitcycle.lab.data.sentence_pairs import read_rows
 from bitcycle.lab.data.text import read_words
 from bitcycle.lab.data.unpickling import load_arrays
-from tests.lab.data.tiny_sets import TINY
+from tests.lab.data.tiny_sets import unpack_tiny
 
 
 def test_content_above_the_limit(tmp_path, monkeypatch):
@@ -27,8 +27,7 @@ def test_content_above_the_limit(tmp_path, monkeypatch):
 
 
 def test_a_sparse_matrix_with_too_many_columns(tmp_path):
-    for name, content in TINY["cora"]().items():
-        (tmp_path / name).write_bytes(content)
+    unpack_tiny("cora", tmp_path)
     for part, rows in (("x", 8), ("tx", 9), ("allx", 510)):
         matrix = scipy.sparse.csr_matrix((rows, 1_500_000_000), dtype=np.float32)
         (tmp_path / f"ind.cora.{part}").write_bytes(pickle.dumps(matrix))

@@ -13,7 +13,7 @@ import scipy.sparse
 from bitcycle.lab.data.files import DataError
 from bitcycle.lab.data.graph_files import read_planetoid
 from bitcycle.lab.data.unpickling import load_arrays
-from tests.lab.data.tiny_sets import TINY
+from tests.lab.data.tiny_sets import unpack_tiny
 
 ARRAYS = {
     "bytes": np.arange(6, dtype=np.uint8).reshape(2, 3),
@@ -119,9 +119,7 @@ def test_arrays_and_matrices_that_hold_anything_else_are_refused(file):
     matrix.indices[0] = 7
     with pytest.raises(DataError, match="not a pickle of arrays"):
         stored(file, matrix)
-    file = file.with_name("ind.cora.x")
-    for name, content in TINY["cora"]().items():
-        file.with_name(name).write_bytes(content)
+    file = unpack_tiny("cora", file.parent) / "ind.cora.x"
     file.write_bytes(b"\x80\x02cscipy.sparse.csr\ncsr_matrix\n)\x81.")  # a matrix without a state
     with pytest.raises(DataError, match="ind.cora.x: holds a Matrix; it should hold a sparse matrix of features"):
         read_planetoid(file.parent, "cora")

@@ -1,8 +1,6 @@
 """The options of the graph task: batches, layers, and what they mean for resume, epochs and cost."""
 
-import io
 import os
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.tasks import graph as graph_task
 from bitcycle.lab.tasks import task_named
-from tests.lab.data.tiny_sets import TINY
+from tests.lab.data.tiny_sets import unpack_tiny
 from tests.lab.runs.test_training import assert_resumes_exactly
 
 DATA = os.environ.get("BITCYCLE_DATA")
@@ -104,8 +102,7 @@ def test_misuse(model, options, message):
 
 
 def test_the_papers_products_start_on_a_folder_of_that_layout(tmp_path):
-    with zipfile.ZipFile(io.BytesIO(TINY["ogbn-products"]()["products.zip"])) as archive:
-        archive.extractall(tmp_path)
+    unpack_tiny("ogbn-products", tmp_path)
     preset = preset_named("graph", "paper-products")
     assert (preset.model, preset.bits, preset.batch_size, preset.epochs) == ("sage", (3, 8), 1024, 80)
     run = RunConfig(

@@ -72,7 +72,7 @@ class _ArrayUnpickler(pickle.Unpickler):
             "numpy._core.multiarray.scalar": lambda kind, content: _array(content, kind, (), "C").item(),
             "numpy._core.numeric._frombuffer": lambda *arguments: _array(*arguments).copy(),
             "_codecs.encode": lambda text, _: text.encode("latin1"),  # how old protocols write bytes
-            "builtins.bytes": bytes,
+            "builtins.bytes": lambda: b"",  # the same for no bytes
             "builtins.list": list,
             "collections.defaultdict": defaultdict,
         }
