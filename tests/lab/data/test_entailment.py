@@ -29,8 +29,8 @@ def test_xnli(language):
     halves = [{pair.premise for pair in part} for part in (data.validation, data.test)]
     assert not halves[0] & halves[1]
     if language == "en":
-        told = "He called his mom as soon as the school bus dropped him off."
-        assert data.validation[0] == Pair("And he said, Mama, I'm home.", told, 1)
+        message = "He called his mom as soon as the school bus dropped him off."
+        assert data.validation[0] == Pair("And he said, Mama, I'm home.", message, 1)
 
 
 def test_xnli_in_a_language_that_is_not_there():
@@ -115,7 +115,7 @@ def test_mnli(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("dev.tsv", "sentence1\tsentence2\tlabel\nonly one\n", "line 2 has 1 cells; it should have 3"),
         ("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\tmaybe\n", "line 2 has the label 'maybe'"),
@@ -123,7 +123,7 @@ def test_mnli(tmp_path):
         ("dev.tsv", "sentence1\tsentence2\tlabel\na\t \tneutral\n", "holds no pair"),
         ("dev.tsv", "sentence1\tsentence2\tlabel\n", "holds no pair"),
         ("dev.tsv", "", "holds no pair"),
-        ("dev.tsv", "a\tb\n", "line 1 has 2 cells; it should be premise, hypothesis and label"),
+        ("dev.tsv", "a\tb\n", "line 1 has 2 cells; it should have 3: premise, hypothesis, label"),
         ("dev.tsv", "a\tb\t3\n", "line 1 has the label '3'"),
         ("dev.jsonl", '{"gold_label": "neutral", "sente', "line 1 is damaged"),
         ("dev.jsonl", '{"gold_label": "neutral", "sentence1": 3, "sentence2": "b"}', "line 1 is damaged"),
@@ -131,10 +131,10 @@ def test_mnli(tmp_path):
         ("dev.jsonl", "[1]", "line 1 is damaged"),
     ],
 )
-def test_damaged_pairs(tmp_path, name, content, told):
+def test_damaged_pairs(tmp_path, name, content, message):
     write(tmp_path, "train.tsv", ("a", "b", "neutral"))
     (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=f"{name}: .*{told}"):
+    with pytest.raises(DataError, match=f"{name}: .*{message}"):
         read_pairs(tmp_path)
 
 

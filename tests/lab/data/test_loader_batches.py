@@ -111,13 +111,13 @@ class Stream(IterableDataset):
 
 
 @pytest.mark.parametrize(
-    ("loader", "told"),
+    ("loader", "message"),
     [
         (DataLoader(Stream(), batch_size=2), "is a stream, in which a resumed run cannot find its place"),
         (DataLoader(Augmented(3), batch_size=None), "makes no batches: give it a batch_size"),
         (DataLoader(Augmented(3), batch_size=4, drop_last=True), "has no batch: its data set is empty, or smaller"),
     ],
 )
-def test_loaders_that_cannot_be_used(loader, told):
-    with pytest.raises(ValueError, match=told):
+def test_loaders_that_cannot_be_used(loader, message):
+    with pytest.raises(ValueError, match=message):
         LoaderBatches(loader, 0)

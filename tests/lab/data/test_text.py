@@ -54,15 +54,8 @@ def test_counts_of_official_files(name, vocabulary, counts):
     assert len(data.vocabulary) == vocabulary
     assert tuple(len(part) for part in parts(data)) == counts
     assert data.name == name
-
-
-def test_the_first_words_of_ptb():
-    data = read_words(official("ptb"))
-    assert data.vocabulary[:3] == ("aer", "banknote", "berlitz")
-    assert (
-        words(data, data.train[25:40])
-        == "pierre <unk> N years old will join the board as a nonexecutive director nov. N"
-    )
+    if name == "ptb":
+        assert words(data, data.train[25:32]) == "pierre <unk> N years old will join"
 
 
 # Small files
@@ -79,12 +72,6 @@ def test_words(tmp_path, pattern):
     assert words(data, data.test) == "a <eos>"
 
 
-def test_a_text_without_unknown_words_gets_the_word_for_them(tmp_path):
-    for part, text in {"train": "a", "valid": "b", "test": "a"}.items():
-        (tmp_path / f"{part}.txt").write_text(text)
-    assert read_words(tmp_path).vocabulary == ("a", "<eos>", "<unk>")
-
-
 def test_wrong_text(tmp_path):
     with pytest.raises(DataError, match="there is no such folder; it should hold ptb.train.txt"):
         read_words(tmp_path / "nowhere")
@@ -97,7 +84,7 @@ def test_wrong_text(tmp_path):
         (tmp_path / f"ptb.{part}.txt").write_text("a b\n")
     with pytest.raises(DataError, match="holds no ptb.test.txt"):
         read_words(tmp_path)
-    for content, told in ((b"", "holds no words"), (b"\n \n", "holds no words"), (b"a \xff b", "is not text")):
+    for content, message in ((b"", "holds no words"), (b"\n \n", "holds no words"), (b"a \xff b", "is not text")):
         (tmp_path / "ptb.test.txt").write_bytes(content)
-        with pytest.raises(DataError, match=f"ptb.test.txt: {told}"):
+        with pytest.raises(DataError, match=f"ptb.test.txt: {message}"):
             read_words(tmp_path)

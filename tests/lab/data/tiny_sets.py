@@ -22,9 +22,9 @@ def tar(files, mode="w"):
     return packed.getvalue()
 
 
-def zipped(files):
+def zipped(files, compression=zipfile.ZIP_DEFLATED):
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(packed, "w", compression) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
     return packed.getvalue()
@@ -41,7 +41,8 @@ def cifar10():
 
 
 def cifar100():
-    batch = pickle.dumps({"data": np.zeros((20, 3072), np.uint8), "fine_labels": [99] * 20})
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 3072), np.uint8)
+    batch = pickle.dumps({"data": pixels, "fine_labels": list(range(80, 100))}, protocol=2)
     meta = pickle.dumps({"fine_label_names": [str(number) for number in range(100)]})
     files = {"train": batch, "test": batch, "meta": meta}
     return {"cifar-100-python.tar.gz": tar({f"cifar-100-python/{name}": file for name, file in files.items()}, "w:gz")}
@@ -50,7 +51,7 @@ def cifar100():
 def idx():
     def part(*shape):
         head = bytes((0, 0, 8, len(shape))) + b"".join(size.to_bytes(4, "big") for size in shape)
-        return gzip.compress(head + bytes(int(np.prod(shape))))
+        return gzip.compress(head + bytes(number % 10 for number in range(int(np.prod(shape)))))
 
     return {
         f"{name}-{kind}-ubyte.gz": part(count, *sides)
@@ -148,3 +149,17 @@ TINY = {
     "xnli": xnli,
     "snli": snli,
 }
+
+
+def unpack_tiny(name, folder):
+    """Write a tiny data set to a folder, with its archives unpacked, and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, content in TINY[name]().items():
+        if file.endswith(".zip"):
+            zipfile.ZipFile(io.BytesIO(content)).extractall(folder)
+        elif ".tar" in file:
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                archive.extractall(folder, filter="data")
+        else:
+            (folder / file).write_bytes(content)
+    return folder

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.lab.data.detection import Target, collate
-from bitcycle.lab.data.digit_scenes import digit_scenes
-from bitcycle.lab.metrics.detection import voc_map
+from bitcycle.lab.data.detection import Target
 from bitcycle.lab.models.backbones import freeze_batch_norm, load_backbone
 from bitcycle.lab.models.boxes import (
     BACKGROUND,
@@ -30,6 +28,8 @@ from bitcycle.lab.models.boxes import (
 )
 from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
 from bitcycle.lab.models.retinanet import Outputs, RetinaNet, detect, focal_loss, retinanet_loss
+from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
 
 
 @st.composite
@@ -114,11 +114,6 @@ def test_suppression_by_class_is_suppression_in_each_class(boxes, data):
         assert set(kept[labels[kept] == label].tolist()) == set(expected.tolist())
 
 
-def test_a_chain_of_overlaps_is_resolved_from_the_surest_on():
-    boxes = torch.tensor([[4.0 * i, 0.0, 4.0 * i + 10, 10.0] for i in range(200)])  # neighbours overlap by 6 / 14
-    assert suppress(boxes, torch.linspace(1, 0, 200), 0.4).tolist() == list(range(0, 200, 2))
-
-
 # Anchors
 
 
@@ -174,12 +169,6 @@ def test_the_focal_loss_is_its_formula(cases):
     torch.testing.assert_close(focal_loss(logits, truth), torch.tensor(expected, dtype=torch.float64))
 
 
-def test_without_focus_it_is_half_of_the_cross_entropy():
-    logits, truth = torch.randn(20), torch.rand(20).round()
-    expected = nn.functional.binary_cross_entropy_with_logits(logits, truth, reduction="none") / 2
-    torch.testing.assert_close(focal_loss(logits, truth, alpha=0.5, gamma=0.0), expected)
-
-
 def test_the_focal_loss_of_extreme_logits_has_a_finite_gradient():
     logits = torch.tensor([-200.0, 200.0, -200.0, 200.0], requires_grad=True)
     loss = focal_loss(logits, torch.tensor([0.0, 0.0, 1.0, 1.0]))
@@ -214,6 +203,7 @@ def test_the_loss_is_per_object_and_blind_to_the_order_of_images():
     twice = retinanet_loss(model(images.repeat(2, 1, 1, 1)), targets * 2)
     torch.testing.assert_close(torch.stack(loss), torch.stack(swapped))
     torch.testing.assert_close(torch.stack(loss), torch.stack(twice))
+    assert loss.classes < 3  # training starts with a small loss
 
 
 def test_a_batch_without_objects_has_a_loss_and_a_gradient():
@@ -222,11 +212,6 @@ def test_a_batch_without_objects_has_a_loss_and_a_gradient():
     loss.total.backward()
     assert loss.boxes == 0
     assert loss.total.isfinite()
-
-
-def test_training_starts_with_a_small_loss():
-    loss = retinanet_loss(RetinaNet.small(10)(torch.rand(2, 3, 64, 64)), [target([[4, 4, 20, 20]])] * 2)
-    assert loss.classes < 3
 
 
 # What it finds
@@ -302,13 +287,13 @@ def test_every_convolution_is_a_site_and_everything_is_counted(build):
     expected = model.eval()(images)
     bc.quantize(model)
     assert {row.name for row in bc.summary(model).sites} == convolutions
-    assert not any("product" in row.reason and row.reason != "no product" for row in bc.summary(model).skipped)
     cost = bc.cost(model, images)
     assert cost.uncounted == ()
     assert all(row.quantized for row in cost.rows)
     assert {row.name for row in cost.rows} == convolutions
     bc.set_bits(model, forward=4, backward=8)
     assert not torch.equal(model(images).logits, expected.logits)
+    assert not any("product" in row.reason and row.reason != "no product" for row in bc.summary(model).skipped)
     loss = retinanet_loss(model.train()(images), [target([[4, 4, 40, 30]])] * 2)
     loss.total.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
@@ -320,12 +305,6 @@ def test_macs_of_the_subnets_by_hand():
     places = 8 * 8 + 4 * 4 + 2 * 2 + 1 + 1
     assert cost.where("class_net*").macs == places * 9 * 256 * (4 * 256 + 9 * 4)
     assert cost.where("box_net*").macs == places * 9 * 256 * (4 * 256 + 9 * 4)
-
-
-def test_models_can_be_built_without_memory():
-    with torch.device("meta"):
-        model = RetinaNet(20, 50)
-        assert bc.cost(model, torch.zeros(1, 3, 512, 512)).uncounted == ()
 
 
 # Frozen batch norm
@@ -361,19 +340,16 @@ def saved(content, path):
     return path
 
 
-@pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
+@pytest.mark.parametrize("name", ["weights.safetensors", "old and wrapped.pth"])
 def test_backbones_are_loaded(tmp_path, name):
     resnet, model = ImageNetResNet(18), RetinaNet(3)
-    load_backbone(model.backbone, saved(resnet.state_dict(), tmp_path / name))
+    content = resnet.state_dict()
+    if name.startswith("old"):
+        weights = {f"module.{k}": v for k, v in content.items() if not k.endswith("num_batches_tracked")}
+        content = {"state_dict": weights, "epoch": 3}
+    load_backbone(bc.quantize(model).backbone, saved(content, tmp_path / name))
     for key, value in model.backbone.state_dict().items():
         assert torch.equal(value, resnet.state_dict()[key])
-
-
-def test_backbones_are_loaded_from_old_and_wrapped_files(tmp_path):
-    resnet, model = ImageNetResNet(18), RetinaNet(3)
-    old = {f"module.{k}": v for k, v in resnet.state_dict().items() if not k.endswith("num_batches_tracked")}
-    load_backbone(bc.quantize(model).backbone, saved({"state_dict": old, "epoch": 3}, tmp_path / "old.pth"))
-    assert torch.equal(model.backbone.conv1.weight, resnet.conv1.weight)
 
 
 class Trap:
@@ -414,29 +390,7 @@ def test_weights_that_do_not_fit(tmp_path, capsys):
 # It learns
 
 
-def trained(data, steps, batch, rate, seed):
-    """A small detector after so many steps of Adam, the rate rising over the first steps and falling as a cosine."""
-    torch.manual_seed(seed)
-    model, draw = RetinaNet.small(len(data.classes)), torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(model.parameters(), rate)
-    for step in range(steps):
-        now = rate * min(1, (step + 1) / 20) * (1 + math.cos(math.pi * step / steps)) / 2
-        optimizer.param_groups[0]["lr"] = now
-        indices = torch.randint(len(data.train), (batch,), generator=draw).tolist()
-        scenes = collate([data.train.sample(i) for i in indices], 64)
-        loss = retinanet_loss(model(scenes.images), scenes.targets).total
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    return model.eval()
-
-
 @pytest.mark.slow
 def test_it_learns_to_find_digits():
-    data = digit_scenes(train=4000, test=100)
-    model = trained(data, steps=150, batch=12, rate=6e-3, seed=0)
-    scenes = collate([data.test.sample(i) for i in range(100)], 64)
-    with torch.no_grad():
-        found = detect(model(scenes.images))
-    assert voc_map(found, scenes.targets) > 0.3
+    result, _ = train(RunConfig("detection", "full", 150, backward_bits=None))
+    assert result.test > 0.3

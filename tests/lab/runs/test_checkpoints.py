@@ -3,6 +3,8 @@
 import errno
 import os
 import random
+import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -33,11 +35,9 @@ def rewritten(folder, change):
 
 
 def test_another_run_does_not_take_over_a_checkpoint(tmp_path):
-    with pytest.raises(KilledError):
-        train(RUN, tmp_path, killed_after(6), checkpoint_every=5)
-    other = RunConfig("graph", "CR:3-8:cycles=2", 40, test_weights="best", diagnostics=True, learning_rate="restart@10")
+    save_checkpoint(tmp_path, RUN.as_dict(), {})
     with pytest.raises(ValueError, match="belongs to another run .test_weights 'last' instead of 'best'.: choose"):
-        train(other, tmp_path)
+        train(replace(RUN, test_weights="best"), tmp_path)
 
 
 @pytest.mark.parametrize("content", [{"format": FORMAT - 1, "run": {}, "state": {}}, {"run": {}}, [1]])
@@ -132,6 +132,16 @@ def test_an_error_of_the_disk_keeps_what_was_there(tmp_path, monkeypatch):
     assert load_checkpoint(tmp_path, SIMPLE) == {"step": 1}
 
 
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory):
+    """A run, its result, and the folder of one that was killed on the way."""
+    run, folder = RunConfig("graph", "static:8", 10), tmp_path_factory.mktemp("killed")
+    expected, _ = train(run)
+    with pytest.raises(KilledError):
+        train(run, folder, killed_after(6), checkpoint_every=5)
+    return run, expected, folder
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -143,21 +153,18 @@ def test_an_error_of_the_disk_keeps_what_was_there(tmp_path, monkeypatch):
         lambda state: state.update(meter=None),
     ],
 )
-def test_odd_or_missing_entries_are_told_in_one_line(tmp_path, change):
-    run = RunConfig("graph", "static:8", 10)
-    with pytest.raises(KilledError):
-        train(run, tmp_path, killed_after(6), checkpoint_every=5)
+def test_odd_or_missing_entries_give_one_line(tmp_path, interrupted, change):
+    run, _, folder = interrupted
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     rewritten(tmp_path, change)
-    with pytest.raises(ValueError, match="does not fit this run: choose another folder") as told:
+    with pytest.raises(ValueError, match="does not fit this run: choose another folder") as message:
         train(run, tmp_path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(message.value)
 
 
-def test_a_checkpoint_sets_nothing_but_its_own_entries(tmp_path):
-    run = RunConfig("graph", "static:8", 10)
-    expected, _ = train(run)
-    with pytest.raises(KilledError):
-        train(run, tmp_path, killed_after(6), checkpoint_every=5)
+def test_a_checkpoint_sets_nothing_but_its_own_entries(tmp_path, interrupted):
+    run, expected, folder = interrupted
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     rewritten(tmp_path, lambda state: state["own"].update(task="x", parts={}, run=None, save=1))
     assert train(run, tmp_path)[0].test == expected.test
 

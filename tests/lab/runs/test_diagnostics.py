@@ -15,16 +15,16 @@ from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.tasks import TASKS, Training, task_named
 from bitcycle.scheduler import PrecisionScheduler
-
-SHORT = {"image": 12, "graph": 12, "language": 12, "entailment": 8, "detection": 4}
+from tests.lab.runs.test_training import assert_resumes_exactly
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TASKS))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_measured_training_is_the_same_training(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(type(task_named(name)), "evaluate_every", SHORT[name] // 2)
-    runs = [RunConfig(name, "CR:3-8:cycles=2", SHORT[name], seed=1, diagnostics=measured) for measured in (False, True)]
+    steps = 4 if name == "detection" else 12
+    monkeypatch.setattr(type(task_named(name)), "evaluate_every", steps // 2)
+    runs = [RunConfig(name, "CR:3-8:cycles=2", steps, seed=1, diagnostics=measured) for measured in (False, True)]
     (plain, model), (measured, other) = (train(run) for run in runs)
     assert (plain.test, plain.bitops) == (measured.test, measured.bitops)
     for key, value in model.state_dict().items():
@@ -41,19 +41,7 @@ def test_a_measured_training_is_the_same_training(name, monkeypatch, tmp_path):
 
 
 def test_a_measured_training_resumes_bit_for_bit(tmp_path):
-    class KilledError(Exception):
-        pass
-
-    def kill(progress):
-        if progress.step == 22:
-            raise KilledError
-
-    run = RunConfig("graph", "CR:3-8:cycles=2", 40, diagnostics=True)
-    whole, _ = train(run)
-    with pytest.raises(KilledError):
-        train(run, tmp_path, kill, checkpoint_every=5)
-    resumed, _ = train(run, tmp_path, checkpoint_every=5)
-    assert resumed.curve == whole.curve
+    assert_resumes_exactly(RunConfig("graph", "CR:3-8:cycles=2", 40, diagnostics=True), tmp_path, 22)
 
 
 class Toy(Training):

@@ -43,7 +43,7 @@ class Mine(LoaderTask):
 
 
 @pytest.mark.parametrize(
-    ("reference", "told"),
+    ("reference", "message"),
     [
         ("nowhere.py:Mine", "there is no file nowhere.py; 'bitcycle task new nowhere.py' writes one to begin with"),
         ("nowhere.py", "there is no file nowhere.py; 'bitcycle task new nowhere.py' writes one to begin with"),
@@ -72,7 +72,7 @@ class Mine(LoaderTask):
         ("json.py", "json.py has the name of the module json, which is in use: rename it"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_one_line(tmp_path, reference, told):
+def test_what_is_wrong_is_one_line(tmp_path, reference, message):
     write(
         tmp_path,
         complete=HEADER + COMPLETE,
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_one_line(tmp_path, reference, told):
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole text is compared
         task_named(reference)
-    assert str(error.value) == told
+    assert str(error.value) == message
 
 
 def test_a_package_and_what_it_imports(tmp_path):
@@ -186,7 +186,7 @@ def loader_task(**methods):
 
 
 @pytest.mark.parametrize(
-    ("methods", "told"),
+    ("methods", "message"),
     [
         ({"loaders": lambda self, run: [1, 2]}, "Mine.loaders must return a training DataLoader, and validation and "
                                                 "test data, got int, int"),
@@ -198,8 +198,8 @@ def loader_task(**methods):
         ({"loss": lambda self, model, batch: torch.zeros(())}, "Mine.loss does not call the model, so its cost cannot"),
     ],
 )  # fmt: skip
-def test_methods_that_return_the_wrong_thing(methods, told):
-    with pytest.raises(ValueError, match=told):
+def test_methods_that_return_the_wrong_thing(methods, message):
+    with pytest.raises(ValueError, match=message):
         loader_task(**methods).prepare(RunConfig("Mine", "full", 4)).example()
 
 

@@ -1,6 +1,5 @@
 """The options of the graph task: batches, layers, and what they mean for resume, epochs and cost."""
 
-import gzip
 import os
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.tasks import graph as graph_task
 from bitcycle.lab.tasks import task_named
-from tests.lab.runs.test_training import KilledError, killed_after
+from tests.lab.data.tiny_sets import unpack_tiny
+from tests.lab.runs.test_training import assert_resumes_exactly
 
 DATA = os.environ.get("BITCYCLE_DATA")
 PARTS = RunConfig("graph", "CR:3-8:cycles=2", 24, seed=3, options={"batches": "parts"})
@@ -25,14 +25,7 @@ NEIGHBOURS = RunConfig(
 @pytest.mark.parametrize("run", [PARTS, NEIGHBOURS], ids=["parts", "neighbours"])
 def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(run, tmp_path, monkeypatch):
     monkeypatch.setattr(graph_task.GraphTask, "evaluate_every", 6)
-    expected, expected_model = train(run)
-    with pytest.raises(KilledError):
-        train(run, tmp_path, killed_after(11), checkpoint_every=5)
-    torch.manual_seed(1234)
-    result, model = train(run, tmp_path, checkpoint_every=5)
-    assert (result.test, result.bitops, result.curve) == (expected.test, expected.bitops, expected.curve)
-    for key, value in model.state_dict().items():
-        assert torch.equal(value, expected_model.state_dict()[key]), key
+    assert_resumes_exactly(run, tmp_path, 11)
 
 
 @pytest.mark.parametrize(
@@ -85,48 +78,35 @@ def test_evaluation_in_chunks_is_that_of_the_whole_graph(monkeypatch):
             torch.testing.assert_close(training._logits(), whole)
 
 
-def test_the_number_of_layers():
+def test_layers_and_units_between_them():
     for layers in (1, 4):
-        training = task_named("graph").prepare(RunConfig("graph", "full", 1, options={"layers": layers}))
+        training = task_named("graph").prepare(RunConfig("graph", "full", 1, options={"layers": layers, "hidden": 24}))
         assert len(training.model.convolutions) == layers
         assert training.loss(0).isfinite()
+    assert (24, 24) in {tuple(each.shape) for each in training.model.parameters()}
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "told"),
+    ("model", "options", "message"),
     [
         ("gcn", {"batches": "neighbours"}, "is for the models sage and gat"),
         ("gcn", {"batches": "part"}, "'full' or 'parts' or 'neighbours', got 'part'"),
+        ("gcn", {"hidden": "many"}, "hidden must be an integer"),
         ("gcn", {"layers": "0"}, "layers must be an integer of 1 or more, got '0'"),
         ("sage", {"batches": "neighbours", "fan_out": "many"}, "fan_out must be an integer of 1 or more, got 'many'"),
     ],
 )
-def test_misuse(model, options, told):
-    with pytest.raises(ValueError, match=told):
+def test_misuse(model, options, message):
+    with pytest.raises(ValueError, match=message):
         task_named("graph").prepare(RunConfig("graph", "full", 1, model=model, options=options))
 
 
 def test_the_papers_products_start_on_a_folder_of_that_layout(tmp_path):
-    rng = torch.Generator().manual_seed(0)
-    nodes, edges = 60, 300
-    rows = {
-        "raw/edge": torch.randint(0, nodes, (edges, 2), generator=rng).tolist(),
-        "raw/node-feat": torch.randn(nodes, 5, generator=rng).tolist(),
-        "raw/node-label": [[node % 3] for node in range(nodes)],
-        "raw/num-node-list": [[nodes]],
-        "raw/num-edge-list": [[edges]],
-        "split/sales_ranking/train": [[node] for node in range(30)],
-        "split/sales_ranking/valid": [[node] for node in range(30, 40)],
-        "split/sales_ranking/test": [[node] for node in range(40, 60)],
-    }
-    for name, table in rows.items():
-        path = tmp_path / "ogbn_products" / f"{name}.csv.gz"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress("".join(",".join(map(str, row)) + "\n" for row in table).encode()))
+    unpack_tiny("ogbn-products", tmp_path)
     preset = preset_named("graph", "paper-products")
     assert (preset.model, preset.bits, preset.batch_size, preset.epochs) == ("sage", (3, 8), 1024, 80)
     run = RunConfig(
-        "graph", "CR:3-8:cycles=8", 8, model=preset.model, data=str(tmp_path / "ogbn_products"),
+        "graph", "CR:3-8:cycles=8", 8, model=preset.model, data=str(tmp_path / "products"),
         batch_size=preset.batch_size, options=preset.options,
     )  # fmt: skip
     training = task_named("graph").prepare(run)
@@ -149,11 +129,3 @@ def test_planetoid_folders_as_people_have_them(tmp_path):
         graph_task.read_graph(planetoid)
     with pytest.raises(DataError, match="name one, as in"):
         graph_task.read_graph(planetoid / "corra")
-
-
-def test_units_between_layers():
-    run = RunConfig("graph", "full", 1, options={"hidden": "24", "layers": "3"})
-    shapes = {tuple(each.shape) for each in task_named("graph").prepare(run).model.parameters()}
-    assert (24, 24) in shapes
-    with pytest.raises(ValueError, match="hidden must be an integer"):
-        task_named("graph").prepare(RunConfig("graph", "full", 1, options={"hidden": "many"}))

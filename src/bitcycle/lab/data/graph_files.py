@@ -166,24 +166,19 @@ def read_ogb(folder: str | Path) -> GraphData:
     """
     path = existing_folder(folder, _OGB_EXPECTED)
     raw, split = path / "raw", _ogb_split_folder(path)
-    nodes = int(_csv_table(required_file(raw, "num-node-list.csv.gz"), np.int64, 1)[0, 0])
-    x = _csv_table(required_file(raw, "node-feat.csv.gz"), np.float32)
-    y = _csv_column(required_file(raw, "node-label.csv.gz"))
-    edges = _csv_table(required_file(raw, "edge.csv.gz"), np.int64, 2)
-    for file, counted, declared in (
-        ("node-feat.csv.gz", len(x), nodes),
-        ("node-label.csv.gz", len(y), nodes),
-        ("edge.csv.gz", len(edges), int(_csv_table(required_file(raw, "num-edge-list.csv.gz"), np.int64, 1)[0, 0])),
-    ):
-        if counted != declared:
-            raise DataError(f"{raw / file}: has {counted} rows; the folder declares {declared}, so it is truncated")
+    nodes, edge_count = (
+        int(_csv_table(raw, f"num-{name}-list.csv.gz", np.int64, 1)[0, 0]) for name in ("node", "edge")
+    )
+    x = _csv_table(raw, "node-feat.csv.gz", np.float32, rows=nodes)
+    y = _csv_table(raw, "node-label.csv.gz", np.int64, 1, nodes)[:, 0]
+    edges = _csv_table(raw, "edge.csv.gz", np.int64, 2, edge_count)
     if edges.min() < 0 or edges.max() >= nodes:
         raise DataError(
             f"{raw / 'edge.csv.gz'}: has an edge to an unknown node; node numbers should be from 0 to {nodes - 1}"
         )
     if y.min() < 0:
         raise DataError(f"{raw / 'node-label.csv.gz'}: has the label {y.min()}; labels should be 0 or more")
-    splits = [_csv_column(required_file(split, f"{name}.csv.gz")) for name in ("train", "valid", "test")]
+    splits = [_csv_table(split, f"{name}.csv.gz", np.int64, 1)[:, 0] for name in ("train", "valid", "test")]
     together = np.concatenate(splits)
     if together.min() < 0 or together.max() >= nodes or len(np.unique(together)) != len(together):
         raise DataError(f"{split}: the splits should have different nodes, with numbers from 0 to {nodes - 1}")
@@ -207,12 +202,9 @@ def _ogb_split_folder(path: Path) -> Path:
     raise DataError(f"{path}: has no split/time or split/sales_ranking; it should hold {_OGB_EXPECTED}")
 
 
-def _csv_column(path: Path) -> NDArray[np.int64]:
-    return _csv_table(path, np.int64, 1)[:, 0]
-
-
-def _csv_table(path: Path, kind: Any, columns: int | None = None) -> NDArray[Any]:
+def _csv_table(folder: Path, name: str, kind: Any, columns: int | None = None, rows: int | None = None) -> NDArray[Any]:
     """Read the table of a compressed csv file, which must not be empty and must be finite."""
+    path = required_file(folder, name)
     try:
         with open_data(path) as content, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of a file without rows, which is an error below
@@ -225,6 +217,8 @@ def _csv_table(path: Path, kind: Any, columns: int | None = None) -> NDArray[Any
         ) from None
     if not table.size:
         raise DataError(f"{path}: holds no rows; it should hold numbers separated by commas")
+    if rows is not None and len(table) != rows:
+        raise DataError(f"{path}: has {len(table)} rows; the folder declares {rows}, so it is truncated")
     if columns is not None and table.shape[1] != columns:
         raise DataError(f"{path}: has {table.shape[1]} columns; it should have {columns}")
     if not np.isfinite(table).all():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitcycle._support.text import short_repr
 from bitcycle.lab.data.files import DataError, existing_folder, first_existing, read_bytes, required_file
 from bitcycle.lab.data.images import ArrayImages, FileImages, ImageData
 from bitcycle.lab.data.splits import hold_out
@@ -125,21 +123,22 @@ def _idx_names(part: str, dimensions: int) -> tuple[str, ...]:
 def _idx_split(folder: Path, part: str) -> ArrayImages:
     image_file = required_file(folder, *_idx_names(f"{part}-images", 3))
     label_file = required_file(folder, *_idx_names(f"{part}-labels", 1))
-    pixels, labels = read_idx_file(image_file, 3), read_idx_file(label_file, 1)
-    if len(pixels) != len(labels):
-        raise DataError(
-            f"{label_file}: has {len(labels)} labels for {len(pixels)} images; it should have one per image"
-        )
-    if len(labels) < 2:
-        raise DataError(f"{image_file}: has {len(labels)} images; it should have at least two")
-    if pixels[0].numel() == 0:
+    pixels, labels = read_idx_file(image_file, 3), read_idx_file(label_file, 1).long()
+    if pixels.numel() == 0:
         height, width = pixels.shape[1:]
         raise DataError(f"{image_file}: has images of {height} x {width} pixels; they should have at least one pixel")
-    if labels.max() >= _IDX_CLASSES:
+    _check_labels(label_file, labels, len(pixels), _IDX_CLASSES)
+    return ArrayImages(pixels.unsqueeze(1), labels)
+
+
+def _check_labels(path: Path, labels: Tensor, images: int, classes: int) -> None:
+    if len(labels) != images or images < 2:
         raise DataError(
-            f"{label_file}: has the label {int(labels.max())}; labels should be from 0 to {_IDX_CLASSES - 1}"
+            f"{path}: has {len(labels)} labels for {images} images; it should have one per image, and at least two"
         )
-    return ArrayImages(pixels.unsqueeze(1), labels.long())
+    if labels.min() < 0 or labels.max() >= classes:
+        wrong = labels[(labels < 0) | (labels >= classes)][0]
+        raise DataError(f"{path}: has the label {wrong}; labels should be from 0 to {classes - 1}")
 
 
 # CIFAR-10 and CIFAR-100
@@ -159,24 +158,24 @@ class _CifarLayout:
     classes: int
 
 
-_CIFAR_10 = _CifarLayout(
-    "cifar-10",
-    "cifar-10-batches-py",
-    tuple(f"data_batch_{number}" for number in range(1, 6)),
-    "test_batch",
-    "batches.meta",
-    "labels",
-    "label_names",
-    10,
-)
-_CIFAR_100 = _CifarLayout(
-    "cifar-100", "cifar-100-python", ("train",), "test", "meta", "fine_labels", "fine_label_names", 100
+_CIFAR = (
+    _CifarLayout(
+        "cifar-10",
+        "cifar-10-batches-py",
+        tuple(f"data_batch_{number}" for number in range(1, 6)),
+        "test_batch",
+        "batches.meta",
+        "labels",
+        "label_names",
+        10,
+    ),
+    _CifarLayout("cifar-100", "cifar-100-python", ("train",), "test", "meta", "fine_labels", "fine_label_names", 100),
 )
 
 
 def _cifar_folder(folder: Path) -> tuple[Path, _CifarLayout] | None:
     """Return the folder of the batches and their layout; None if there are no batches."""
-    for layout in (_CIFAR_10, _CIFAR_100):
+    for layout in _CIFAR:
         for path in (folder, folder / layout.folder):
             if (path / layout.meta).is_file() or all((path / name).is_file() for name in layout.train):
                 return path, layout
@@ -186,51 +185,41 @@ def _cifar_folder(folder: Path) -> tuple[Path, _CifarLayout] | None:
 def _read_cifar(folder: Path, layout: _CifarLayout) -> ImageData:
     """Read CIFAR-10, or CIFAR-100 with its fine labels: pickles with rows of 3072 bytes, the red plane first."""
     meta = required_file(folder, layout.meta)
-    names = _cifar_entry(meta, _cifar_dictionary(meta), layout.names)
-    if (
-        not isinstance(names, list)
-        or len(names) != layout.classes
-        or not all(isinstance(name, (str, bytes)) for name in names)
-    ):
+    (names,) = _cifar_entries(meta, layout.names)
+    if not isinstance(names, list) or len(names) != layout.classes:
         raise DataError(f"{meta}: {layout.names!r} should be a list of {layout.classes} names")
-    classes = tuple(name.decode("latin1") if isinstance(name, bytes) else name for name in names)
-    train = _concatenated([_cifar_batch(required_file(folder, name), layout) for name in layout.train])
+    classes = tuple(map(_as_text, names))
+    batches = [_cifar_batch(required_file(folder, name), layout) for name in layout.train]
+    train = ArrayImages(torch.cat([batch.pixels for batch in batches]), torch.cat([batch.labels for batch in batches]))
     test = _cifar_batch(required_file(folder, layout.test), layout)
     return ImageData(layout.name, classes, 3, 32, *_hold_out(train), test)
 
 
 def _cifar_batch(path: Path, layout: _CifarLayout) -> ArrayImages:
-    content = _cifar_dictionary(path)
-    data, labels = _cifar_entry(path, content, "data"), _cifar_entry(path, content, layout.labels)
+    data, labels = _cifar_entries(path, "data", layout.labels)
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3 * 32 * 32:
         raise DataError(f"{path}: 'data' should be an array of bytes with rows of 3072, one row per image")
-    if not isinstance(labels, list) or len(labels) != len(data) or len(data) < 2:
+    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
         raise DataError(f"{path}: {layout.labels!r} should be a list of {len(data)} labels, one per image")
-    wrong = [label for label in labels if type(label) is not int or not 0 <= label < layout.classes]
-    if wrong:
-        raise DataError(
-            f"{path}: has the label {short_repr(wrong[0])}; labels should be from 0 to {layout.classes - 1}"
-        )
-    return ArrayImages(torch.from_numpy(data).reshape(-1, 3, 32, 32), torch.tensor(labels, dtype=torch.int64))
+    numbers = torch.tensor(labels, dtype=torch.int64)
+    _check_labels(path, numbers, len(data), layout.classes)
+    return ArrayImages(torch.from_numpy(data).reshape(-1, 3, 32, 32), numbers)
 
 
-def _concatenated(batches: Sequence[ArrayImages]) -> ArrayImages:
-    return ArrayImages(torch.cat([b.pixels for b in batches]), torch.cat([b.labels for b in batches]))
-
-
-def _cifar_dictionary(path: Path) -> dict[Any, Any]:
+def _cifar_entries(path: Path, *names: str) -> list[Any]:
+    """Return entries of a file. Names are text in the official files, and bytes in files that Python 3 has repacked."""
     content = load_arrays(path)
     if not isinstance(content, dict):
         raise DataError(f"{path}: holds a {type(content).__name__}; a CIFAR file should hold a dictionary")
-    return content
+    entries = {_as_text(key): value for key, value in content.items()}
+    for name in names:
+        if name not in entries:
+            raise DataError(f"{path}: has no entry {name!r}; a CIFAR file should have one")
+    return [entries[name] for name in names]
 
 
-def _cifar_entry(path: Path, content: dict[Any, Any], key: str) -> Any:
-    """Return an entry. Keys are text in the official files, and bytes in files that Python 3 has repacked."""
-    for spelling in (key, key.encode()):
-        if spelling in content:
-            return content[spelling]
-    raise DataError(f"{path}: has no entry {key!r}; a CIFAR file should have one")
+def _as_text(value: Any) -> str:
+    return value.decode("latin1") if isinstance(value, bytes) else str(value)
 
 
 # Images in folders of classes

@@ -114,7 +114,7 @@ def _pair(label: int, quantifiers: tuple[str, str], rng: random.Random) -> Pair:
         region = _region(rng)
         changed = _changed(region, rng)
         premise, hypothesis = (
-            sentence_for(subject, quantifier, rng.choice([topic for topic in (0, 1) if subject.phrases[topic]]))
+            Sentence(quantifier, subject, rng.choice([topic for topic in (0, 1) if subject.phrases[topic]]))
             for subject, quantifier in zip((region, changed), quantifiers, strict=True)
         )
         if relation(premise, hypothesis) == label:
@@ -198,44 +198,40 @@ class Region:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A quantified sentence. One of its two verb phrases is the predicate, the other one a relative clause.
+    """A quantified sentence, which states that a region is empty or not empty.
 
-    >>> str(Sentence("all", "dogs", "wet", (VerbPhrase("run", False), VerbPhrase("hum", True)), main=1))
-    'all wet dogs that do not run hum'
+    One of the two verb phrases is the predicate, the other one a relative clause. "All" and "not all" are about those
+    to which the predicate does not apply, so that the region has its negation.
+
+    >>> region = Region("dogs", "wet", (VerbPhrase("run", False), VerbPhrase("hum", False)))
+    >>> str(Sentence("all", region, main=1)), str(Sentence("no", region, main=1))
+    ('all wet dogs that do not run hum', 'no wet dogs that do not run do not hum')
     """
 
     quantifier: str
-    noun: str
-    adjective: str | None
-    phrases: tuple[VerbPhrase | None, VerbPhrase | None]
+    region: Region
     main: int
     """The topic of the predicate, 0 or 1."""
 
     def __str__(self) -> str:
-        clause, predicate = self.phrases[1 - self.main], self.phrases[self.main]
-        phrase = (self.quantifier, self.adjective or "", self.noun, f"that {clause}" if clause else "", str(predicate))
-        return " ".join(part for part in phrase if part)
+        clause, predicate = self.region.phrases[1 - self.main], self.region.phrases[self.main]
+        if predicate is None:
+            raise ValueError(f"a sentence needs a predicate: the region has no verb phrase of topic {self.main}")
+        if self.quantifier in ("all", "not all"):
+            predicate = predicate._replace(affirmed=not predicate.affirmed)
+        subject = (self.quantifier, self.region.adjective or "", self.region.noun, f"that {clause}" if clause else "")
+        return " ".join(part for part in (*subject, str(predicate)) if part)
 
     @property
     def universal(self) -> bool:
         return self.quantifier in UNIVERSAL
 
-    @property
-    def region(self) -> Region:
-        """The region that the sentence states to be empty or not empty."""
-        return Region(self.noun, self.adjective, _negated(self.phrases, self.main, self.quantifier))
-
-
-def sentence_for(region: Region, quantifier: str, main: int) -> Sentence:
-    """Return the sentence about a region with this quantifier and the predicate of this topic."""
-    return Sentence(quantifier, region.noun, region.adjective, _negated(region.phrases, main, quantifier), main)
-
 
 def relation(premise: Sentence, hypothesis: Sentence) -> int:
     """Return the label of a pair, by the rules above.
 
-    >>> p = Sentence("no", "dogs", None, (VerbPhrase("run", True), None), main=0)
-    >>> h = Sentence("all", "poodles", None, (VerbPhrase("sprint", False), None), main=0)
+    >>> p = Sentence("no", Region("dogs", None, (VerbPhrase("run", True), None)), main=0)
+    >>> h = Sentence("all", Region("poodles", None, (VerbPhrase("sprint", True), None)), main=0)
     >>> str(p), str(h), relation(p, h) == ENTAILMENT
     ('no dogs run', 'all poodles do not sprint', True)
     """
@@ -258,15 +254,3 @@ def _implies(mine: VerbPhrase | None, theirs: VerbPhrase | None) -> bool:
         return False
     lower, upper = (mine, theirs) if mine.affirmed else (theirs, mine)
     return is_a(lower.verb, upper.verb, VERB_ABOVE)
-
-
-def _negated(
-    phrases: tuple[VerbPhrase | None, VerbPhrase | None], main: int, quantifier: str
-) -> tuple[VerbPhrase | None, VerbPhrase | None]:
-    """Negate the predicate if the quantifier is about those to which it does not apply."""
-    predicate = phrases[main]
-    if predicate is None:
-        raise ValueError(f"a sentence needs a predicate: the region has no verb phrase of topic {main}")
-    if quantifier in ("all", "not all"):
-        predicate = predicate._replace(affirmed=not predicate.affirmed)
-    return (predicate, phrases[1]) if main == 0 else (phrases[0], predicate)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bitcycle._support.text import short_repr
 from bitcycle.lab.data.files import DataError, existing_folder, first_existing, lines_of
@@ -19,6 +19,7 @@ TWO_WAY = ("entailment", "not_entailment")
 _PREMISE = ("sentence1", "premise")
 _HYPOTHESIS = ("sentence2", "hypothesis", "hypo")
 _LABEL = ("gold_label", "label")
+_JSON_NAMES = ("gold_label", "sentence1", "sentence2")
 _SPELLINGS = {"contradictory": "contradiction"}  # in the translated training files of XNLI
 _UNDECIDED = "-"  # the annotators of SNLI did not agree
 _EXPECTED = "XNLI (dev-en.tsv, xnli.dev.tsv), SNLI (snli_1.0_dev.jsonl, dev.txt) or GLUE (train.tsv, dev.tsv) files"
@@ -145,77 +146,55 @@ def read_rows(path: Path, language: str) -> list[PairRow]:
     Supported are tsv with a header (GLUE, XNLI, SNLI), tsv without one (XTREME), and jsonl (SNLI, XNLI).
     Machine-translated training files have a few lines with an empty sentence; a file of nothing else is an error.
     """
-    rows = _json_rows(path, language) if path.suffix == ".jsonl" else _table_rows(path, language)
+    rows = [_row(path, *each) for each in _records(path) if each[1].get("language", language) == language]
     complete = [row for row in rows if row.premise.strip() and row.hypothesis.strip()]
     if not complete:
         raise DataError(f"{path}: holds no pair of sentences in the language {language!r}; it should hold one per line")
     return [row for row in complete if row.label != _UNDECIDED]
 
 
-def _json_rows(path: Path, language: str) -> Iterator[PairRow]:
-    for number, line in enumerate(lines_of(path), 1):
-        if not line.strip():
-            continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            entry = None
-        if not isinstance(entry, dict) or not all(isinstance(value, str) for value in _json_values(entry)):
-            raise DataError(
-                f"{path}: line {number} is damaged; it should be a JSON object with the strings gold_label, sentence1 "
-                "and sentence2"
-            )
-        if entry.get("language", language) == language:
-            yield _row(path, number, *_json_values(entry))
-
-
-def _json_values(entry: dict[str, Any]) -> tuple[Any, Any, Any]:
-    return entry.get("sentence1"), entry.get("sentence2"), entry.get("gold_label")
-
-
-def _table_rows(path: Path, language: str) -> Iterator[PairRow]:
-    lines = enumerate(lines_of(path), 1)
+def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the number of each line that is not blank, and its entries by name."""
+    lines = ((number, line) for number, line in enumerate(lines_of(path), 1) if line.strip())
+    if path.suffix == ".jsonl":
+        yield from ((number, _json_record(path, number, line)) for number, line in lines)
+        return
     first = next(lines, (1, ""))
     header = first[1].split("\t")
-    premise, hypothesis, label = (_column(header, names) for names in (_PREMISE, _HYPOTHESIS, _LABEL))
-    if premise is None or hypothesis is None:
-        yield from _headerless_rows(path, chain([first], lines))
-        return
-    language_column = _column(header, ("language",))
-    for number, line in lines:
+    has_header = bool({*_PREMISE} & {*header} and {*_HYPOTHESIS} & {*header})
+    if not has_header:
+        header = ["premise", "hypothesis", "label"]
+    for number, line in lines if has_header else chain([first] if first[1] else [], lines):
         cells = line.split("\t")
-        if not line.strip():
-            continue
         if len(cells) < len(header):
             raise DataError(
-                f"{path}: line {number} has {len(cells)} cells; it should have {len(header)}, as line 1 has"
+                f"{path}: line {number} has {len(cells)} cells; it should have {len(header)}: {', '.join(header)}"
             )
-        if language_column is None or cells[language_column] == language:
-            gold = None if label is None else _SPELLINGS.get(cells[label], cells[label])
-            yield _row(path, number, cells[premise], cells[hypothesis], gold)
+        if not has_header:  # the label may be its index
+            cells[2] = dict(zip("012", THREE_WAY, strict=True)).get(cells[2], cells[2])
+        yield number, dict(zip(header, cells, strict=False))
 
 
-def _headerless_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[PairRow]:
-    """Yield rows of premise, hypothesis and label, where the label may be its index."""
-    for number, line in lines:
-        if not line.strip():
-            continue
-        cells = line.split("\t")
-        if len(cells) != 3:
-            raise DataError(f"{path}: line {number} has {len(cells)} cells; it should be premise, hypothesis and label")
-        yield _row(
-            path, number, cells[0], cells[1], THREE_WAY[int(cells[2])] if cells[2] in ("0", "1", "2") else cells[2]
+def _json_record(path: Path, number: int, line: str) -> dict[str, str]:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(name), str) for name in _JSON_NAMES):
+        raise DataError(
+            f"{path}: line {number} is damaged; it should be a JSON object with the strings {', '.join(_JSON_NAMES)}"
         )
+    return entry
 
 
-def _row(path: Path, number: int, premise: str, hypothesis: str, label: str | None) -> PairRow:
+def _row(path: Path, number: int, record: dict[str, str]) -> PairRow:
+    premise, hypothesis, label = (
+        next((record[name] for name in names if name in record), None) for names in (_PREMISE, _HYPOTHESIS, _LABEL)
+    )
+    label = _SPELLINGS.get(str(label), label)
     if label not in (*THREE_WAY, *TWO_WAY, _UNDECIDED, None):
         raise DataError(
             f"{path}: line {number} has the label {short_repr(label)}; "
             f"it should be one of {', '.join((*THREE_WAY, *TWO_WAY[1:]))}"
         )
-    return PairRow(premise, hypothesis, label)
-
-
-def _column(header: list[str], names: tuple[str, ...]) -> int | None:
-    return next((header.index(name) for name in names if name in header), None)
+    return PairRow(premise or "", hypothesis or "", label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bitcycle._support.names import nearest
@@ -13,40 +14,15 @@ if TYPE_CHECKING:
 
     ModelAndInputs = tuple[nn.Module, Any]
 
-Builder = Callable[[int], "ModelAndInputs"]
+Builder = Callable[..., "ModelAndInputs"]
 """Builds a model and example inputs for a batch size. It loads torch, which the names of the models do not need."""
 
 
-def _cifar_resnet(depth: int, batch: int) -> ModelAndInputs:
+def _image_model(module: str, name: str, size: int, *arguments: Any, batch: int, **options: Any) -> ModelAndInputs:
     import torch
 
-    from bitcycle.lab.models.cifar_resnet import CifarResNet
-
-    return CifarResNet(depth), torch.zeros(batch, 3, 32, 32)
-
-
-def _imagenet_resnet(depth: int, batch: int) -> ModelAndInputs:
-    import torch
-
-    from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
-
-    return ImageNetResNet(depth), torch.zeros(batch, 3, 224, 224)
-
-
-def _mobilenet(classes: int, size: int, batch: int) -> ModelAndInputs:
-    import torch
-
-    from bitcycle.lab.models.mobilenet_v2 import MobileNetV2
-
-    return MobileNetV2(classes, small_images=size == 32), torch.zeros(batch, 3, size, size)
-
-
-def _retinanet(depth: int, batch: int) -> ModelAndInputs:
-    import torch
-
-    from bitcycle.lab.models.retinanet import RetinaNet
-
-    return RetinaNet(20, depth), torch.zeros(batch, 3, 512, 512)
+    model = getattr(import_module(f"bitcycle.lab.models.{module}"), name)(*arguments, **options)
+    return model, torch.zeros(batch, 3, size, size)
 
 
 def _gcn_arxiv(batch: int) -> ModelAndInputs:
@@ -69,12 +45,22 @@ def _lstm_ptb(batch: int) -> ModelAndInputs:
     return LSTMLanguageModel(10_000, 800), torch.zeros(35, batch, dtype=torch.long)
 
 
+_mobilenet = partial(_image_model, "mobilenet_v2", "MobileNetV2")
 CATALOGUE: dict[str, Builder] = {
-    **{f"cifar-resnet-{depth}": partial(_cifar_resnet, depth) for depth in (8, 20, 38, 74, 110, 152)},
-    **{f"imagenet-resnet-{depth}": partial(_imagenet_resnet, depth) for depth in (18, 34, 50, 101)},
-    "mobilenet-v2-cifar": partial(_mobilenet, 10, 32),
-    "mobilenet-v2-imagenet": partial(_mobilenet, 1000, 224),
-    **{f"retinanet-{depth}": partial(_retinanet, depth) for depth in (18, 34, 50, 101)},
+    **{
+        f"cifar-resnet-{depth}": partial(_image_model, "cifar_resnet", "CifarResNet", 32, depth)
+        for depth in (8, 20, 38, 74, 110, 152)
+    },
+    **{
+        f"imagenet-resnet-{depth}": partial(_image_model, "imagenet_resnet", "ImageNetResNet", 224, depth)
+        for depth in (18, 34, 50, 101)
+    },
+    "mobilenet-v2-cifar": partial(_mobilenet, 32, 10, small_images=True),
+    "mobilenet-v2-imagenet": partial(_mobilenet, 224, 1000),
+    **{
+        f"retinanet-{depth}": partial(_image_model, "retinanet", "RetinaNet", 512, 20, depth)
+        for depth in (18, 34, 50, 101)
+    },
     "gcn-arxiv": _gcn_arxiv,
     "lstm-ptb": _lstm_ptb,
 }
@@ -104,4 +90,4 @@ def build(name: str, batch: int = 1, device: str = "meta") -> ModelAndInputs:
     if name not in CATALOGUE:
         raise ValueError(f"unknown model {name!r}; {nearest(name, CATALOGUE)}")
     with torch.device(device):
-        return CATALOGUE[name](batch)
+        return CATALOGUE[name](batch=batch)

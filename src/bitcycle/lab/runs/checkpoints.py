@@ -8,14 +8,13 @@ the latest.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import logging
 import os
 import pickle
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -82,9 +81,15 @@ def load_checkpoint(folder: Path, run: dict[str, Any]) -> dict[str, Any] | None:
         ValueError: If the checkpoint has an unknown format, or belongs to another run.
         CheckpointError: If the disk fails.
     """
-    _remove_unfinished(folder)
+    (folder / UNFINISHED).unlink(missing_ok=True)  # of a process that was killed
     content = read_checkpoint(folder)
-    return None if content is None else _state_of(content, folder / NAME, run)
+    if content is None:
+        return None
+    if different := differences(content["run"], run):
+        listed = ", ".join(f"{key} {before!r} instead of {run[key]!r}" for key, before in different.items())
+        raise ValueError(f"{folder / NAME} belongs to another run ({listed}): choose another folder")
+    state: dict[str, Any] = content["state"]
+    return state
 
 
 def read_checkpoint(folder: Path) -> dict[str, Any] | None:
@@ -132,66 +137,27 @@ def _read(path: Path) -> dict[str, Any]:
     """
     import torch
 
-    checked = _has_digest(path)
-    # What has no digest is read here, because torch raises errors of the system for a file that is cut off, too.
-    source = path if checked else io.BytesIO(path.read_bytes())
+    raw = path.read_bytes()
+    intact = raw[-_COMMENT:] == _MARK + hashlib.sha256(raw[:-_COMMENT]).hexdigest().encode()
+    if not intact and raw[-_COMMENT:].startswith(_MARK):
+        raise DamagedError("its content does not match its digest")
     try:
-        content = torch.load(source, weights_only=True)
+        content: Any = torch.load(io.BytesIO(raw), weights_only=True)
     except Exception as error:
-        if checked and isinstance(error, OSError):
-            raise
-        if _is_foreign(path, error):
+        # No accident turns a checkpoint into a plain pickle, or into one that names code.
+        if raw.startswith(pickle.PROTO) or (isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error)):
             raise ValueError(
                 f"{path} is not a readable checkpoint: it is a plain pickle or names code to run; move it away "
                 "to start from scratch"
             ) from None
         raise DamagedError(str(error).partition("\n")[0]) from error
-    known = content.get("format") if isinstance(content, dict) else None
-    if known != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} was written by another version of bitcycle: move it away to start from scratch")
-    if not checked:
+    if not intact:
         raise DamagedError("its digest is missing")
     if not (isinstance(content.get("run"), dict) and isinstance(content.get("state"), dict)):
         raise ValueError(f"{path} has no run or no state, so it is not a checkpoint of a run: choose another folder")
-    result: dict[str, Any] = content
-    return result
-
-
-def _is_foreign(path: Path, error: Exception) -> bool:
-    """Return whether a file that cannot be read was never a checkpoint, which no accident explains."""
-    with path.open("rb") as file:
-        is_plain_pickle = file.read(1) == pickle.PROTO
-    return is_plain_pickle or (isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error))
-
-
-def _has_digest(path: Path) -> bool:
-    """Whether a file ends in its digest.
-
-    Raises:
-        DamagedError: If the digest is that of another content.
-    """
-    with path.open("rb") as file:
-        length = file.seek(0, os.SEEK_END) - _COMMENT
-        file.seek(max(0, length))
-        comment = file.read()
-        if not comment.startswith(_MARK):
-            return False
-        digest = hashlib.sha256()
-        file.seek(0)
-        while part := file.read(min(length - file.tell(), 1 << 20)):
-            digest.update(part)
-    if comment != _MARK + digest.hexdigest().encode():
-        raise DamagedError("its content does not match its digest")
-    return True
-
-
-def _state_of(content: dict[str, Any], path: Path, run: dict[str, Any]) -> dict[str, Any]:
-    different = differences(content["run"], run)
-    if different:
-        listed = ", ".join(f"{key} {before!r} instead of {run[key]!r}" for key, before in different.items())
-        raise ValueError(f"{path} belongs to another run ({listed}): choose another folder")
-    state: dict[str, Any] = content["state"]
-    return state
+    return content
 
 
 def _set_aside(path: Path, reason: str) -> None:
@@ -201,24 +167,14 @@ def _set_aside(path: Path, reason: str) -> None:
     logging.getLogger("bitcycle").warning("%s is damaged and set aside as %s (%s)", path, aside.name, reason)
 
 
-def _remove_unfinished(folder: Path) -> None:
-    """Remove what a kill in the middle of a write leaves."""
-    (folder / UNFINISHED).unlink(missing_ok=True)
-
-
 def _flush_folder(folder: Path) -> None:
-    """Flush the names of a folder to disk, where folders can be opened."""
-    try:
+    """Flush the names of a folder to disk, on file systems that can."""
+    with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
-            raise
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

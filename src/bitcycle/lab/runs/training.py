@@ -305,9 +305,9 @@ class _State:
         checkpoint = load_checkpoint(folder, self.run.as_dict())
         if checkpoint is None:
             return
-        began = checkpoint.get("execution", Execution.SIMULATED.value)  # before 0.2, all runs were simulated
+        began = checkpoint.get("execution")
         try:
-            self.execution = resolve(began)
+            self.execution = resolve(str(began))
         except ValueError:
             raise ValueError(
                 f"the run in {folder} began with the execution {began!r}, which this machine does not have: "

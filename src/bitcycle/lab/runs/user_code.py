@@ -23,7 +23,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -169,13 +169,15 @@ def refuse_while_importing(called: str) -> None:
 
 
 def _file_of_module(name: str) -> Path:
-    with _on_path(os.getcwd()):
-        try:
-            spec = importlib.util.find_spec(name)  # imports the packages that contain it
-        except ModuleNotFoundError as error:
-            raise UserCodeError(f"there is no module {name}: {error}") from None
-        except Exception as error:  # the user's packages can raise anything
-            raise UserCodeError(_with_source_line(error)) from error
+    sys.path.insert(0, os.getcwd())
+    try:
+        spec = importlib.util.find_spec(name)  # imports the packages that contain it
+    except ModuleNotFoundError as error:
+        raise UserCodeError(f"there is no module {name}: {error}") from None
+    except Exception as error:  # the user's packages can raise anything
+        raise UserCodeError(_with_source_line(error)) from error
+    finally:
+        sys.path.remove(os.getcwd())
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise UserCodeError(f"there is no module {name} with Python source, here or among the installed packages")
     return Path(spec.origin)
@@ -258,7 +260,7 @@ class _Importer:
         if self.folder in sys.path:
             sys.path.remove(self.folder)
         self.content, self.names = None, with_packages
-        self.folder = code.folder if _has_text(code) else _write_copy(code)
+        self.folder = _import_folder(code)
         sys.path.insert(0, self.folder)  # it stays, for imports at run time and for processes of data loaders
         importlib.invalidate_caches()
         writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # it is stale after a quick edit
@@ -277,15 +279,11 @@ class _Importer:
 _IMPORTER = _Importer()
 
 
-def _has_text(code: UserCode) -> bool:
-    """Return whether the files are there with the text that was read."""
-    try:
-        return all(Path(code.folder, path).read_text("utf-8") == text for path, text in code.files.items())
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def _write_copy(code: UserCode) -> str:
+def _import_folder(code: UserCode) -> str:
+    """Return the folder of the files if they have the text that was read, and otherwise the folder of a copy."""
+    with suppress(OSError, UnicodeDecodeError):
+        if all(Path(code.folder, path).read_text("utf-8") == text for path, text in code.files.items()):
+            return code.folder
     folder = tempfile.mkdtemp(prefix="bitcycle-code-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for path, text in code.files.items():
@@ -301,15 +299,6 @@ def _module_name(path: str) -> str:
     ('package.module', 'package')
     """
     return path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-
-
-@contextmanager
-def _on_path(folder: str) -> Iterator[None]:
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
 
 
 def _with_source_line(error: BaseException, files: Sequence[str] = ()) -> str:

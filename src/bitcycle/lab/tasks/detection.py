@@ -29,7 +29,7 @@ from bitcycle.lab.models.boxes import Detections
 from bitcycle.lab.models.retinanet import Outputs, RetinaNet, detect, retinanet_loss
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks.batches import Batches
-from bitcycle.lab.tasks.options import AUTO, Option, parse_positive_int
+from bitcycle.lab.tasks.options import AUTO, Option
 from bitcycle.lab.tasks.registry import register_task
 from bitcycle.lab.tasks.task import FinalFigures, Task, Training
 
@@ -67,7 +67,9 @@ class DetectionTask(Task):
             "keep the statistics of batch norms fixed; auto = only with a pretrained backbone",
             tuple(FrozenNorm),
         ),
-        "size": Option(AUTO, f"images are scaled to squares of this many pixels; auto = 64 for {SMALL}, else 512"),
+        "size": Option(
+            AUTO, f"images are scaled to squares of this many pixels; auto = 64 for {SMALL}, else 512", kind=int
+        ),
     }
     embedded = "scenes composed of scikit-learn's digits"
     official = "Pascal VOC folders of any year"
@@ -89,8 +91,7 @@ class DetectionTask(Task):
                 rate = 3e-6 if depth == 101 else 1e-5
         if frozen is FrozenNorm.YES or (frozen is FrozenNorm.AUTO and weights):
             freeze_batch_norm(model)
-        size = parse_positive_int("size", options["size"], auto=usual)
-        return DetectionTraining(run, data, model, size, rate)
+        return DetectionTraining(run, data, model, options["size"] or usual, rate)
 
 
 class DetectionTraining(Training):

@@ -21,10 +21,9 @@ from bitcycle.lab.models.pretrained_encoder import pretrained_encoder
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks.batches import Batches
 from bitcycle.lab.tasks.one_pass import OnePassTraining, classification_figures
-from bitcycle.lab.tasks.options import AUTO, Option, parse_positive_float, parse_positive_int
+from bitcycle.lab.tasks.options import ACTIVATIONS, AUTO, Option
 from bitcycle.lab.tasks.registry import register_task
 from bitcycle.lab.tasks.task import FinalFigures, Task, Training
-from bitcycle.lab.tasks.token_grids import ACTIVATIONS, recipe_of
 from bitcycle.lab.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 
 MAX_LENGTH = 128  # tokens
@@ -46,9 +45,9 @@ class EntailmentTask(Task):
     models = BUILT_IN["entailment"].models
     options: ClassVar = {
         "activations": ACTIVATIONS,
-        "rate": Option(AUTO, "learning rate; auto = 1e-5 for a pretrained model, else set by its size"),
-        "validation": Option(AUTO, "number of validation pairs that are used; auto = all"),
-        "test": Option(AUTO, "number of test pairs that are used; auto = all"),
+        "rate": Option(AUTO, "learning rate; auto = 1e-5 for a pretrained model, else set by its size", kind=float),
+        "validation": Option(AUTO, "number of validation pairs that are used; auto = all", kind=int),
+        "test": Option(AUTO, "number of test pairs that are used; auto = all", kind=int),
     }
     embedded = "sentences with labels from a small natural-logic generator"
     official = "XNLI, SNLI, GLUE (RTE, MNLI) tsv and jsonl"
@@ -61,21 +60,17 @@ class EntailmentTask(Task):
         data = read_pairs(find_official(run.data)) if run.data else natural_logic()
         transformers = need("transformers", "text", "the entailment task")
         name, options = self.chosen_model(run), self.chosen_options(run)
-        recipe = recipe_of(options)
-        data = replace(
-            data,
-            validation=data.validation[: parse_positive_int("validation", options["validation"], len(data.validation))],
-            test=data.test[: parse_positive_int("test", options["test"], len(data.test))],
-        )
+        recipe = Recipe(activations="tensor" if options["activations"] == "tensor" else "row")
+        data = replace(data, validation=data.validation[: options["validation"]], test=data.test[: options["test"]])
         if Path(name).is_dir():
             pretrained = pretrained_encoder(name, len(data.labels))
-            rate = parse_positive_float("rate", options["rate"], auto=1e-5)
-            return EntailmentTraining(run, data, pretrained, PretrainedTokenizer(name), rate, recipe)
-        tokenizer = WordTokenizer(text for pair in data.train for text in (pair.premise, pair.hypothesis))
+            tokenizer = PretrainedTokenizer(name)
+            return EntailmentTraining(run, data, pretrained, tokenizer, options["rate"] or 1e-5, recipe)
+        words = WordTokenizer(text for pair in data.train for text in (pair.premise, pair.hypothesis))
         width, layers, rate = SIZES[name]
         dropout = 0.1 if run.data else 0.0  # generated pairs have no label noise to overfit
         config = transformers.BertConfig(
-            vocab_size=len(tokenizer),
+            vocab_size=len(words),
             hidden_size=width,
             num_hidden_layers=layers,
             num_attention_heads=8,
@@ -86,12 +81,10 @@ class EntailmentTask(Task):
             initializer_range=width**-0.5,
             max_position_embeddings=MAX_LENGTH,
             num_labels=len(data.labels),
-            pad_token_id=tokenizer.pad,
+            pad_token_id=words.pad,
         )
         model = transformers.BertForSequenceClassification(config)
-        return EntailmentTraining(
-            run, data, model, tokenizer, parse_positive_float("rate", options["rate"], auto=rate), recipe
-        )
+        return EntailmentTraining(run, data, model, words, options["rate"] or rate, recipe)
 
 
 class EntailmentTraining(OnePassTraining):

@@ -23,7 +23,7 @@ from bitcycle.lab.data.official import find_official
 from bitcycle.lab.data.splits import Split
 from bitcycle.lab.models.graph_networks import GAT, GCN, SAGE, GraphNetwork
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.tasks.options import AUTO, Option, parse_positive_int
+from bitcycle.lab.tasks.options import AUTO, Option
 from bitcycle.lab.tasks.registry import register_task
 from bitcycle.lab.tasks.task import Task, Training
 
@@ -62,9 +62,9 @@ class GraphTask(Task):
             f"neighbours of some training nodes ({DEFAULT_SEEDS}, or --batch-size; sage and gat only)",
             tuple(GraphBatches),
         ),
-        "fan_out": Option("32", "neighbours sampled per node and layer, with batches=neighbours"),
-        "layers": Option(AUTO, "number of graph convolutions; auto = 2 for small graphs, else 3"),
-        "hidden": Option(AUTO, "units of hidden layers; auto = 64 for small graphs, else 512"),
+        "fan_out": Option("32", "neighbours sampled per node and layer, with batches=neighbours", kind=int),
+        "layers": Option(AUTO, "number of graph convolutions; auto = 2 for small graphs, else 3", kind=int),
+        "hidden": Option(AUTO, "units of hidden layers; auto = 64 for small graphs, else 512", kind=int),
     }
     embedded = "nearest-neighbour graph of scikit-learn's digits"
     official = "Planetoid raw files (FOLDER/cora, /citeseer, /pubmed), OGB's ogbn-arxiv and ogbn-products folders"
@@ -80,18 +80,17 @@ class GraphTask(Task):
         data = read_graph(find_official(run.data)) if run.data else digits_graph()
         small = len(data.train) < 1000
         dropout = 0.5 if small else 0.2
-        hidden = parse_positive_int("hidden", options["hidden"], auto=64 if small else 512)
-        layers = parse_positive_int("layers", options["layers"], auto=2 if small else 3)
+        hidden = options["hidden"] or (64 if small else 512)
+        layers = options["layers"] or (2 if small else 3)
         model = NETWORKS[name](data.x.shape[1], hidden, data.classes, layers, dropout, normalised=not small)
-        recipe = Recipe(bias=True, aggregation=options["aggregation"])  # type: ignore[arg-type]
+        recipe = Recipe(bias=True, aggregation=options["aggregation"])
         rate, decay = (1e-2, 5e-4) if small else (1e-3, 0.0)
         optimizer = torch.optim.Adam(model.parameters(), rate, weight_decay=decay)
         match batches:
             case GraphBatches.PARTS:
                 return PartsTraining(run, data, model, recipe, optimizer)
             case GraphBatches.NEIGHBOURS:
-                fan_outs = (parse_positive_int("fan_out", options["fan_out"]),) * layers
-                return NeighboursTraining(run, data, model, recipe, optimizer, fan_outs)
+                return NeighboursTraining(run, data, model, recipe, optimizer, (options["fan_out"],) * layers)
         return GraphTraining(run, data, model, recipe, optimizer)
 
 

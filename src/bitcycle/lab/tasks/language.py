@@ -19,10 +19,9 @@ from bitcycle.lab.data.text import WordData, python_reference, read_words
 from bitcycle.lab.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks.one_pass import OnePassTraining
-from bitcycle.lab.tasks.options import AUTO, Option, parse_positive_int
+from bitcycle.lab.tasks.options import ACTIVATIONS, AUTO, Option
 from bitcycle.lab.tasks.registry import register_task
 from bitcycle.lab.tasks.task import FinalFigures, Task, Training
-from bitcycle.lab.tasks.token_grids import ACTIVATIONS, recipe_of
 
 LENGTH = 35  # words between truncations of back-propagation
 
@@ -41,7 +40,7 @@ class LanguageTask(Task):
     models = BUILT_IN["language"].models
     options: ClassVar = {
         "activations": ACTIVATIONS,
-        "hidden": Option(AUTO, "units of the LSTM; auto = 128 for the embedded text, else 800"),
+        "hidden": Option(AUTO, "units of the LSTM; auto = 128 for the embedded text, else 800", kind=int),
     }
     embedded = "the English text of Python's own reference"
     official = "PTB (ptb.train.txt, ...) and WikiText (train.txt, ...) word-level files"
@@ -55,10 +54,11 @@ class LanguageTask(Task):
             model: nn.Module = TransformerLanguageModel(words, 128 if not run.data else 256, dropout=dropout)
             optimizer: torch.optim.Optimizer = torch.optim.Adam(model.parameters(), 1e-3)
         else:
-            hidden = parse_positive_int("hidden", options["hidden"], auto=800 if run.data else 128)
+            hidden = options["hidden"] or (800 if run.data else 128)
             model = LSTMLanguageModel(words, hidden, layers=2 if name == "lstm-2" else 1, dropout=dropout)
             optimizer = torch.optim.SGD(model.parameters(), 20.0)
-        return LanguageTraining(run, data, model, optimizer, recipe_of(options))
+        recipe = Recipe(activations="tensor" if options["activations"] == "tensor" else "row")
+        return LanguageTraining(run, data, model, optimizer, recipe)
 
 
 class LanguageTraining(OnePassTraining):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 from torch.utils.data import DataLoader
 
 from bitcycle.arithmetic.recipe import Recipe
@@ -174,12 +175,4 @@ def _expect(value: Any, kind: type, method: str, task: LoaderTask) -> Any:
 
 def _moved(batch: Any, device: torch.device) -> Any:
     """Return a batch with all its tensors on a device."""
-    if hasattr(batch, "to"):
-        return batch.to(device)
-    if isinstance(batch, Mapping):
-        return {key: _moved(value, device) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(_moved(value, device) for value in batch))
-    if isinstance(batch, (list, tuple)):
-        return type(batch)(_moved(value, device) for value in batch)
-    return batch
+    return tree_map(lambda part: part.to(device) if hasattr(part, "to") else part, batch)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
+
+AUTO = "auto"
+"""The default of options whose value follows from the data or the model."""
 
 
 @dataclass(frozen=True)
@@ -13,6 +17,8 @@ class Option:
     Example:
         >>> Option("full", "precision of sums over neighbours", ("full", "quantized")).default
         'full'
+        >>> Option("auto", "units of hidden layers", kind=int).parse("hidden", "200")
+        200
     """
 
     default: str
@@ -21,50 +27,36 @@ class Option:
     """One line for ``bitcycle tasks``."""
     choices: tuple[str, ...] = ()
     """The allowed values; any value if empty."""
+    kind: type[str] | type[int] | type[float] = str
+    """``int`` for an integer of 1 or more, ``float`` for a number above 0. With the default ``auto``, that value is
+    read as ``None``."""
+
+    def parse(self, name: str, text: str) -> Any:
+        """Return the value of the option of this name.
+
+        Raises:
+            ValueError: If it is not one of the choices, or not such a number.
+        """
+        if self.choices and text not in self.choices:
+            raise ValueError(
+                f"{name} must be {' or '.join(repr(str(choice)) for choice in self.choices)}, got {text!r}"
+            )
+        if self.kind is str or text == AUTO == self.default:
+            return text if self.kind is str else None
+        try:
+            value = self.kind(text)
+        except ValueError:
+            value = math.nan
+        if not 0 < float(value) < math.inf:
+            expected = "an integer of 1 or more" if self.kind is int else "a number above 0"
+            raise ValueError(f"{name} must be {expected}, got {text!r}")
+        return value
 
 
-AUTO = "auto"
-"""The default of options whose value follows from the data or the model."""
-
-
-def parse_positive_int(name: str, text: str, auto: int | None = None) -> int:
-    """Return the value of an option as an integer of 1 or more.
-
-    Args:
-        name: The name of the option.
-        text: Its value.
-        auto: What :data:`AUTO` stands for, if the option allows it.
-
-    Raises:
-        ValueError: If the value is not such an integer.
-
-    Example:
-        >>> parse_positive_int("hidden", "200"), parse_positive_int("hidden", "auto", auto=64)
-        (200, 64)
-    """
-    if text == AUTO and auto is not None:
-        return auto
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name} must be an integer of 1 or more, got {text!r}")
-    return int(text)
-
-
-def parse_positive_float(name: str, text: str, auto: float) -> float:
-    """Return the value of an option as a number above 0, where :data:`AUTO` stands for ``auto``.
-
-    Raises:
-        ValueError: If the value is not such a number.
-
-    Example:
-        >>> parse_positive_float("rate", "5e-5", auto=1e-5), parse_positive_float("rate", "auto", auto=1e-5)
-        (5e-05, 1e-05)
-    """
-    if text == AUTO:
-        return auto
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be a number above 0, got {text!r}")
-    return number
+ACTIVATIONS = Option(
+    AUTO,
+    "one grid per token (auto), so that neither later words nor other samples change a prediction, or one grid for the "
+    "activations of a tensor, as in the paper",
+    (AUTO, "tensor"),
+)
+"""The granularity of activations in tasks over tokens."""

@@ -199,23 +199,18 @@ class Task(ABC):
             ValueError: If the run's model, data or options cannot be used.
         """
 
-    def chosen_options(self, run: RunConfig) -> dict[str, str]:
+    def chosen_options(self, run: RunConfig) -> dict[str, Any]:
         """Return the value of every option: that of the run, or else the default.
 
         Raises:
             ValueError: If the run sets an unknown option, or to a value that is not allowed.
         """
-        chosen = {name: option.default for name, option in self.options.items()}
-        for name, value in run.options:
+        chosen = dict(run.options)
+        for name in chosen:
             if name not in self.options:
                 hint = nearest(name, self.options, "" if self.options else "it has no options")
                 raise ValueError(f"the task {self.name} has no option {name!r}; {hint}")
-            choices = self.options[name].choices
-            if choices and value not in choices:
-                allowed = " or ".join(repr(str(choice)) for choice in choices)
-                raise ValueError(f"{name} must be {allowed}, got {value!r}")
-            chosen[name] = value
-        return chosen
+        return {name: option.parse(name, chosen.get(name, option.default)) for name, option in self.options.items()}
 
     def chosen_model(self, run: RunConfig) -> str:
         """Return the name of the run's model, or the task's default.

@@ -1,7 +1,7 @@
 """The cache folder of official data sets.
 
 CACHE/cifar10/...          a complete data set, put there by a single rename
-CACHE/downloads/cifar10/   downloads that are not unpacked yet
+CACHE/cifar10.downloads/   downloads that are not unpacked yet
 CACHE/first-seen.json      checksums of first downloads, for files without a published checksum
 """
 

@@ -1,11 +1,20 @@
-"""Fetching of official data sets: download, check, unpack, and put into the cache by a single rename."""
+"""Fetching of official data sets: download, check, unpack, and put into the cache by a single rename.
+
+pooch downloads to a temporary file and moves it into place after checking it. The standard library unpacks archives,
+and writes nothing outside the folder: ``tarfile`` refuses devices, links and paths that lead out of it, and ``zipfile``
+ignores such parts of a path.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import re
 import shutil
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +22,11 @@ from urllib.parse import urlsplit
 
 from bitcycle import __version__
 from bitcycle._support.extras import need
+from bitcycle._support.locks import locked
+from bitcycle._support.text import format_error
 from bitcycle.lab.data.files import DataError
 from bitcycle.lab.data.official.cache import is_cached, reader_path
 from bitcycle.lab.data.official.catalogue import Official, RemoteFile
-from bitcycle.lab.data.official.unpacking import unpack
 
 RECORD = "first-seen.json"
 """The file in the cache with the checksums of first downloads, for files without a published one. Later downloads have
@@ -68,62 +78,75 @@ def fetch(
         DataError: If an archive is damaged or refused.
         ValueError: If the mirror is not a URL.
     """
-    from filelock import FileLock
-
     if mirror is not None:
         mirror = mirror.replace("{name}", official.name)
         if not re.match(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d+)?(/|$)", mirror):
             raise ValueError(f"mirror must be a URL such as https://host/folder, got {mirror!r}")
     cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(cache / ".lock"):  # of two processes, the second finds what the first has fetched
+    with locked(cache / ".lock"):  # of two processes, the second finds what the first has fetched
         return _fetch(official, cache, mirror, progress)
 
 
 def _fetch(official: Official, cache: Path, mirror: str | None, progress: ProgressCallback | None) -> Fetched:
-    path = reader_path(official, cache)
+    path, folder = reader_path(official, cache), cache / official.name
     if is_cached(official, cache):
         return Fetched(path, False, {})
-    if (cache / official.name).exists():
-        raise DataError(f"{cache / official.name}: has no {official.marker}; delete the folder to fetch it again")
-    record = _read_record(cache)
-    downloads = cache / "downloads" / official.name
-    downloads.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        raise DataError(f"{folder}: has no {official.marker}; delete the folder to fetch it again")
+    record, new = _read_record(cache), dict[str, str]()
+    downloads, unfinished = cache / f"{official.name}.downloads", cache / f"{official.name}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a killed process
+    unfinished.mkdir()
     try:
-        files, new = [], {}
         for remote in official.files:
-            key = f"{official.name}/{remote.name}"
-            known = remote.checksum or record.get(key)
+            known = remote.checksum or record.get(f"{official.name}/{remote.name}")
             file = _download(official, remote, known, downloads, mirror, progress)
-            files.append(file)
             if known is None:
-                new[remote.name] = record[key] = f"sha256:{_pooch().file_hash(str(file))}"
-        _unpack_all(official, files, cache)
-        if new:
-            _write_record(cache, record)
+                new[remote.name] = f"sha256:{_pooch().file_hash(str(file))}"
+        for remote in official.files:
+            unpack(downloads / remote.name, remote, unfinished)
+        if not (unfinished / official.marker).is_file():
+            raise DataError(f"{official.files[0].name}: has no {official.marker}; it is not the expected archive")
+        _write_record(cache, record | {f"{official.name}/{name}": checksum for name, checksum in new.items()})
+        unfinished.rename(folder)
         shutil.rmtree(downloads, ignore_errors=True)
     except DataError:
         shutil.rmtree(downloads, ignore_errors=True)  # refused files are not tried again
         raise
     finally:
-        for folder in (downloads, downloads.parent):
-            with contextlib.suppress(OSError):  # folders with complete files stay for the next attempt
-                folder.rmdir()
+        shutil.rmtree(unfinished, ignore_errors=True)
+        with contextlib.suppress(OSError):  # complete files stay for the next attempt
+            downloads.rmdir()
     return Fetched(path, True, new)
 
 
-def _unpack_all(official: Official, files: list[Path], cache: Path) -> None:
-    """Unpack into a temporary folder and rename it, so that a kill never leaves an incomplete data set."""
-    unfinished = cache / f".{official.name}.unfinished"
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a killed process
-    unfinished.mkdir()
+def unpack(file: Path, remote: RemoteFile, folder: Path) -> None:
+    """Unpack a downloaded archive into a folder; copy a file that is not an archive.
+
+    Raises:
+        DataError: If the archive is damaged, or has a link or a path that leads out of the folder.
+    """
     try:
-        for remote, file in zip(official.files, files, strict=True):
-            unpack(file, remote, unfinished)
-        if not (unfinished / official.marker).is_file():
-            raise DataError(f"{files[0].name}: has no {official.marker}; it is not the expected archive")
-        unfinished.rename(cache / official.name)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        if file.name.endswith((".tar", ".tar.gz")):
+            with tarfile.open(file) as tar:
+                tar.extractall(folder, filter="data")
+        elif file.name.endswith(".zip"):
+            with zipfile.ZipFile(file) as archive:
+                for member in archive.infolist():
+                    destination = remote.destination(member.filename)
+                    if destination is not None:
+                        member.filename = destination
+                        archive.extract(member, folder)
+        else:
+            shutil.copyfile(file, folder / file.name)
+    except tarfile.FilterError as error:
+        raise DataError(f"{file.name}: refused, {error}; it is not the expected archive") from None
+    except (OSError, EOFError, ValueError, RuntimeError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DataError(
+            f"{file.name}: is damaged or not an archive ({format_error(error)}); it should be downloaded again"
+        ) from None
 
 
 def _read_record(cache: Path) -> dict[str, str]:
@@ -141,6 +164,8 @@ def _read_record(cache: Path) -> dict[str, str]:
 
 
 def _write_record(cache: Path, record: dict[str, str]) -> None:
+    if not record:
+        return
     temporary = cache / f".{RECORD}"
     temporary.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", "utf-8")
     temporary.replace(cache / RECORD)
@@ -158,10 +183,7 @@ def _download(
     mirror: str | None,
     progress: ProgressCallback | None,
 ) -> Path:
-    """Download a file into a folder, unless it is there with this checksum. After an error there is no file.
-
-    pooch downloads to a temporary file, which it moves into place after checking it.
-    """
+    """Download a file into a folder, unless it is there with this checksum. After an error there is no file."""
     problems = need("requests.exceptions", "data", "downloading data")
     _pooch().get_logger().setLevel("WARNING")  # the progress is reported already
     url = remote.url if mirror is None else f"{mirror.rstrip('/')}/{remote.name}"
