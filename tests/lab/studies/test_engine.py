@@ -398,7 +398,7 @@ def test_a_failure_does_not_replace_a_result(tmp_path):
     run = RunConfig("image", "static:8", 4)
     with Store(tmp_path / "s.sqlite") as store:
         store.write(RunResult(run, "accuracy", True, 0.5, 0.5, 4, 1, 1.0))
-        store.fail(run, "FileNotFoundError: progress")
+        store.write(RunFailure(run, "FileNotFoundError: progress"))
         assert store.failures() == []
 
 
