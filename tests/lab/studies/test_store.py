@@ -5,7 +5,6 @@ import json
 import math
 import multiprocessing
 import random
-import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,7 +21,7 @@ from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.exports import export
 from bitcycle.lab.studies.plan import Plan, Purpose, StudyPart
 from bitcycle.lab.studies.plan_file import plan_of
-from bitcycle.lab.studies.rows import row_of  # noqa: F401 (used by a process)
+from bitcycle.lab.studies.rows import row_of
 from bitcycle.lab.studies.store import Store
 from bitcycle.lab.studies.store_file import VERSION
 
