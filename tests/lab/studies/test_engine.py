@@ -394,14 +394,6 @@ def test_two_studies_at_once_share_the_runs(undisturbed, tmp_path, seed):
     assert not list(tmp_path.glob("s.checkpoints/*"))
 
 
-def test_a_failure_does_not_replace_a_result(tmp_path):
-    run = RunConfig("image", "static:8", 4)
-    with Store(tmp_path / "s.sqlite") as store:
-        store.write(RunResult(run, "accuracy", True, 0.5, 0.5, 4, 1, 1.0))
-        store.write(RunFailure(run, "FileNotFoundError: progress"))
-        assert store.failures() == []
-
-
 def test_a_study_repeats_the_runs_whose_rows_are_damaged(tmp_path, caplog):
     plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5}, "image")
     with Store(tmp_path / "s.sqlite") as store:

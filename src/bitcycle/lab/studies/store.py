@@ -10,6 +10,7 @@ that an answer is right or refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -96,10 +97,12 @@ class Store(StoreFile):
         Raises:
             ValueError: The store has no study of that name, or its row is damaged.
         """
-        columns = {key: decode(value) for key, value in self._study_columns(name).items() if key != "digest"}
-        members = {RunConfig.from_dict(values): Purpose(purpose) for values, purpose in columns.pop("members")}
-        deficits = tuple(map(_deficit_part, columns.pop("deficits")))
-        return Study(members=members, deficits=deficits, **columns)
+        found = self._study_columns(name)
+        with self._decoding(name):
+            columns = {key: decode(value) for key, value in found.items() if key != "digest"}
+            members = {RunConfig.from_dict(values): Purpose(purpose) for values, purpose in columns.pop("members")}
+            deficits = tuple(map(_deficit_part, columns.pop("deficits")))
+            return Study(members=members, deficits=deficits, **columns)
 
     def _study_columns(self, name: str) -> dict[str, Any]:
         for row in self._rows("studies", [name]):
@@ -133,7 +136,9 @@ class Store(StoreFile):
         """
         names = self._names("runs", "task, schedule, seed, name") if runs is None else [run.name for run in runs]
         for row in self._rows("runs", names):
-            yield outcome_of(row, with_curves)
+            with self._decoding(row[0]):
+                outcome = outcome_of(row, with_curves)
+            yield outcome
 
     def records(self, runs: Iterable[RunConfig] | None = None, with_curves: bool = True) -> list[RunResult]:
         """Return the results among the :meth:`outcomes` of these runs."""
@@ -156,6 +161,14 @@ class Store(StoreFile):
         """
         rows = self._rows("runs", [run.name for run in runs])
         return {row[0]: losses for row in rows if (losses := losses_of(row)) is not None}
+
+    @contextmanager
+    def _decoding(self, name: str) -> Iterator[None]:
+        """Turn errors in a row that another program wrote, with its digest, into one line."""
+        try:
+            yield
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"{self.path}: the row of {name!r} is not that of a run or a study ({error})") from error
 
 
 def _deficit_part(values: dict[str, Any]) -> DeficitPart:
