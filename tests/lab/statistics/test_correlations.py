@@ -40,15 +40,19 @@ def test_values_are_those_of_scipy(slope):
 
 @pytest.mark.parametrize("kind", ["Spearman", "Pearson"])
 def test_intervals_are_those_of_resamples_made_one_by_one(kind):
-    theirs = {"Spearman": stats.spearmanr, "Pearson": stats.pearsonr}[kind]
+    ranked = stats.rankdata if kind == "Spearman" else np.asarray
+
+    def theirs(a, b):  # as scipy's, but faster
+        return np.corrcoef(ranked(a), ranked(b))[0, 1]
+
     x, y = random_table(7, 6, 0.4)
     generator = np.random.default_rng(5)
     over_runs, over_settings = [], []
-    for _ in range(800):
+    for _ in range(1500):
         seeds, rows = generator.integers(6, size=6), generator.integers(7, size=7)
-        over_runs.append(theirs(x[:, seeds].ravel(), y[:, seeds].ravel()).statistic)
+        over_runs.append(theirs(x[:, seeds].ravel(), y[:, seeds].ravel()))
         if len(set(rows)) > 1:
-            over_settings.append(theirs(x[rows][:, seeds].mean(1), y[rows][:, seeds].mean(1)).statistic)
+            over_settings.append(theirs(x[rows][:, seeds].mean(1), y[rows][:, seeds].mean(1)))
     for over, resampled, n in (("runs", over_runs, 6), ("settings", over_settings, 7)):
         found = correlation(kind, over, table(x, y))
         low, high = np.quantile(resampled, [tail(n), 1 - tail(n)])
