@@ -23,7 +23,7 @@ from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.plan import Plan
 from bitcycle.lab.studies.plan_file import plan_of
-from bitcycle.lab.studies.rows import row_of_result
+from bitcycle.lab.studies.rows import row_of
 from bitcycle.lab.studies.store import Store
 
 POINTS = 20  # of a curve
@@ -75,7 +75,7 @@ def write_store(path: Path, plan: Plan) -> None:
         store.begin(plan.name, plan.purposes(), plan.as_toml(), "bitcycle study large.toml")
         with store._transaction():
             for run in runs:
-                store._insert("runs", row_of_result(_result(run), "2026-01-01T00:00:00+00:00"))
+                store._insert("runs", row_of(_result(run), "2026-01-01T00:00:00+00:00"))
         store.end(plan.name)
 
 

@@ -25,29 +25,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bitcycle.lab.studies.driver import run_study
-from bitcycle.lab.studies.engines.worker import work
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.store import Store
+from tests.support.studies import InThisProcess, workers_of
 
 STEPS, BATCH, SEEDS = 4, 8, 1
 TASK = f"{Path(__file__).with_name('tiny_task.py')}:Tiny"
 PLAN = {"task": TASK, "schedules": ["CR", "static q_max"], "bits": [3, 8], "seeds": SEEDS}
 PLAN |= {"steps": STEPS, "batch_size": BATCH}
 COMMAND = (
-    *(
-        sys.executable,
-        "-m",
-        "bitcycle",
-        "study",
-        TASK,
-        "--name",
-        "tiny",
-        "--schedules",
-        "CR",
-        "--schedules",
-        "static q_max",
-    ),
-    *("--bits", "3", "8", "--steps", str(STEPS), "--batch-size", str(BATCH), "--seeds", str(SEEDS)),
+    *(sys.executable, "-m", "bitcycle", "study", TASK, "--name", "tiny"),
+    *("--schedules", "CR", "--schedules", "static q_max", "--bits", "3", "8"),
+    *("--steps", str(STEPS), "--batch-size", str(BATCH), "--seeds", str(SEEDS)),
     *("--workers", "2", "--threads", "1", "--store"),
 )
 FAIL, FAIL_FROM_HERE, KILL_BEFORE, KILL_AFTER = 1, 2, 3, 4  # as in faults.c
@@ -71,19 +60,6 @@ class Fault:
         if what is None:
             what = f"{errno.errorcode[self.error]} {'from' if self.action == FAIL_FROM_HERE else 'at'}"
         return f"{what} write {self.number}"
-
-
-class Here:
-    """An engine without processes."""
-
-    worker_count = thread_count = 1
-
-    def outcomes(self, runs, store, watch):
-        while len(runs):
-            if (run := runs.take()) is None:
-                time.sleep(0.05)  # another study trains it
-            else:
-                yield work(run, store.checkpoints / run.name)
 
 
 class Chaos:
@@ -229,7 +205,7 @@ class Chaos:
             time.sleep(0.05)
         loading = time.monotonic() - began
         time.sleep(chance.random() * min(loading, 3))
-        workers = _workers_of(driver.pid)
+        workers = workers_of(driver.pid)
         if victim == "worker" and workers and driver.poll() is None:
             os.kill(chance.choice(workers), signal.SIGKILL)
             if driver.wait() != 0:
@@ -306,7 +282,7 @@ class Chaos:
             self.library.chaos_arm(str(path.parent).encode(), chosen.number, chosen.action, chosen.error)
         try:
             with Store(path) as store:
-                run_study(plan_of(PLAN, name), store, Here())
+                run_study(plan_of(PLAN, name), store, InThisProcess())
             return DONE
         except (ValueError, OSError) as error:
             self._tell(said, error)
@@ -350,16 +326,3 @@ def results(path: Path) -> frozenset[tuple[object, ...]]:
             (each.run, each.test, each.validation, each.best_step, each.bitops, repr(each.curve))
             for each in store.records()
         )
-
-
-def _workers_of(process: int) -> list[int]:
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            if int(status.read_text().rpartition(")")[2].split()[1]) != process:
-                continue
-            if b"spawn_main" in status.with_name("cmdline").read_bytes():
-                found.append(int(status.parent.name))
-        except OSError:
-            continue
-    return found

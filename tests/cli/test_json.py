@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.result import RunFailure, RunResult
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.lab.studies.plan import Plan, StudyPart
 from bitcycle.lab.studies.store import Store
@@ -31,7 +31,7 @@ def store(tmp_path_factory):
             store.begin(plan.name, plan.purposes(), plan.as_toml(), "bitcycle study", plan.deficits)
             for run in plan.runs():
                 if part is failing:
-                    store.fail(run, "Traceback\nValueError: no")
+                    store.write(RunFailure(run, "Traceback\nValueError: no"))
                 else:
                     store.write(RunResult(run, "accuracy", True, 0.5, 0.5, 4, 10**9, 1.0))
     return str(path)

@@ -18,7 +18,7 @@ import bitcycle as bc
 from bitcycle.cli.app import application
 from bitcycle.lab.advice import RunRecord
 from tests.docs.pages import PAGES, ROOT, blocks
-from tests.lab.studies.test_own_task import InThisProcess
+from tests.support.studies import InThisProcess
 
 pytestmark = pytest.mark.slow
 

@@ -78,7 +78,7 @@ def test_fewer_than_three_shared_seeds_decide_nothing():
     assert non_inferiority({9: 1.0}, BASE).seeds == 0
 
 
-@pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("lost", [math.nan, math.inf, -math.inf, 1e101])
 @pytest.mark.parametrize("seed", [2, 99])
 def test_what_is_not_finite_is_never_accepted(lost, seed):
     for ours, theirs in (({**moved(0.1), seed: lost}, BASE), (moved(0.1), {**BASE, seed: lost})):
@@ -121,13 +121,12 @@ def test_rounding_does_not_decide():
     assert non_inferiority(tenths, {seed: 0.3 * 10.0**seed for seed in range(3)}).judgement is Judgement.UNCLEAR
 
 
-@pytest.mark.parametrize("size", [1e308, 1e-308])
+@pytest.mark.parametrize("size", [1e100, 1e-100])
 def test_metrics_of_any_size(size):
     base = {seed: size * (1 - 0.001 * seed) for seed in range(5)}
     ours = {seed: size * (1 - 0.0011 * seed) for seed in range(5)}
     assert non_inferiority(ours, base).accepted
     assert non_inferiority(base, {seed: -value for seed, value in base.items()}).accepted
-    assert non_inferiority(ours, base, margin=1e300).seeds == 5
 
 
 def test_the_margin_is_that_of_all_seeds_of_the_baseline():

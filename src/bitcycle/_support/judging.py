@@ -22,9 +22,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bitcycle._support.rounding import NOISE, Floats, power_of_two
+from bitcycle._support.rounding import NOISE, Floats
 
 CONFIDENCE = 0.95
 """Of each of the two one-sided bounds."""
@@ -34,6 +33,9 @@ RELATIVE_MARGIN = 0.01
 
 MIN_SEEDS = 3
 """With fewer shared seeds nothing is accepted: two differences may agree by chance."""
+
+MAX_METRIC = 1e100
+"""A run with a larger metric has diverged. Squares of metrics up to here do not overflow."""
 
 
 class Judgement(StrEnum):
@@ -49,7 +51,7 @@ class Judgement(StrEnum):
     """It may be as good, or it may lose more than the margin."""
     TOO_FEW_SEEDS = "too few seeds"
     DIVERGED = "diverged"
-    """The metric of a run is not a finite number."""
+    """The metric of a run is not a finite number, or beyond :data:`MAX_METRIC`."""
 
     @property
     def accepts(self) -> bool:
@@ -151,23 +153,14 @@ def non_inferiority(
     sign = 1 if higher_is_better else -1
     seeds = sorted(setting.keys() & baseline.keys())
     everything = np.array([*setting.values(), *baseline.values()], dtype=np.float64)
-    if not np.isfinite(everything).all():
+    if not (np.abs(everything) <= MAX_METRIC).all():
         return NonInferiority(math.nan, math.nan, math.nan, len(seeds), math.nan if margin is None else margin)
-    power = power_of_two(everything)  # differences and squares of huge metrics would overflow
-
-    def times_power(values: ArrayLike, exponent: int) -> Floats:
-        with np.errstate(over="ignore"):
-            return np.ldexp(np.asarray(values, dtype=np.float64), exponent)
-
     if margin is None:
-        mean = times_power(list(baseline.values()), -power).mean() if baseline else math.nan
-        margin = float(times_power(RELATIVE_MARGIN * abs(mean), power))
-    ours, theirs = (sign * times_power([values[seed] for seed in seeds], -power) for values in (setting, baseline))
-    noise = NOISE * float(np.abs(times_power(everything, -power)).max(initial=0.0))
+        margin = RELATIVE_MARGIN * abs(float(np.mean(list(baseline.values())))) if baseline else math.nan
+    ours, theirs = (sign * np.array([values[seed] for seed in seeds]) for values in (setting, baseline))
+    noise = NOISE * float(np.abs(everything).max(initial=0.0))
     mean, lower, upper = _bounds(ours - theirs, noise)
-    lower = _snap(lower, -float(times_power(margin, -power)), noise)
-    mean, lower, upper = times_power([mean, lower, _snap(upper, 0.0, noise)], power).tolist()
-    return NonInferiority(mean, lower, upper, len(seeds), margin)
+    return NonInferiority(mean, _snap(lower, -margin, noise), _snap(upper, 0.0, noise), len(seeds), margin)
 
 
 def validate_margin(margin: float) -> float:

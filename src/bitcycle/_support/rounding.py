@@ -22,28 +22,4 @@ def significant(values: ArrayLike) -> Floats:
     """
     array: Floats = np.asarray(values, dtype=np.float64)
     fractions, exponents = np.frexp(array)
-    with np.errstate(over="ignore"):  # the largest float cannot be rounded up
-        rounded = np.ldexp(np.round(fractions, _DIGITS), exponents)
-    return np.where(np.isfinite(rounded), rounded, array)
-
-
-def scaled(values: ArrayLike) -> Floats:
-    """Divide values by the power of two above their largest, so that squares neither overflow nor underflow.
-
-    The division is exact.
-
-    >>> scaled([-3.0, 6.0]).tolist()
-    [-0.375, 0.75]
-    """
-    array: Floats = np.asarray(values, dtype=np.float64)
-    return np.ldexp(array, -power_of_two(array))
-
-
-def power_of_two(values: ArrayLike) -> int:
-    """Return the exponent of the power of two above the largest finite magnitude; 0 if that is 0 or there is none.
-
-    >>> power_of_two([-3.0, 6.0])
-    3
-    """
-    array: Floats = np.asarray(values, dtype=np.float64)
-    return int(np.frexp(np.abs(array).max(initial=0.0, where=np.isfinite(array)))[1])
+    return np.ldexp(np.round(fractions, _DIGITS), exponents)

@@ -87,10 +87,7 @@ def test_the_order_of_records_does_not_matter():
     shuffled = list(records)
     random.Random(0).shuffle(shuffled)
     assert same(analyse(records), analyse(shuffled))
-
-
-def test_a_second_analysis_is_the_same():
-    assert same(analyse(rising()), analyse(rising()))
+    assert analyse([]) == []
 
 
 def test_the_same_record_twice_counts_once_and_other_results_are_refused():
@@ -265,10 +262,6 @@ def test_everything_cheaper_is_worse():
     assert [a.split(":")[0] for a in recommendations(found)] == ["Lowest cost", "Balance", "Best quality"]
 
 
-def test_no_records_have_no_analysis():
-    assert analyse([]) == []
-
-
 def test_a_single_run():
     found = only([record("CR:3-8", 0, 0.9)])
     assert found.settings[0].on_front
@@ -326,7 +319,7 @@ def test_seeds_that_do_not_overlap_cannot_be_paired():
     assert math.isnan(against.difference.mean)
 
 
-@pytest.mark.parametrize("lost", [math.nan, math.inf])
+@pytest.mark.parametrize("lost", [math.nan, math.inf, 1e101])
 def test_diverged_runs_are_never_laundered(lost):
     noisy = noise(1.0)
     records = study(lambda s, cost, seed: 90 - 10 * cost + noisy(), higher_is_better=False)
@@ -422,14 +415,6 @@ def test_fewer_than_five_settings_have_no_interval_over_settings():
     assert "so few settings" in said(found, QualityFollowsCost)
 
 
-def test_metrics_beyond_reason_raise_no_warning():
-    found = only(
-        study(lambda s, cost, seed: 1e308 * (1 - 0.01 * seed) if cost < 0.5 else 5.0 + seed, higher_is_better=False)
-    )
-    assert len(found.settings) == 12
-    assert found.correlations[0].value > 0.5
-
-
 def test_a_function_that_is_not_known_here_is_still_analysed():
     found = only([record("static:8", s, 0.9) for s in (0, 1)] + [record("call:elsewhere", s, 0.8, 5) for s in (0, 1)])
     unknown = setting(found, "call:elsewhere")
@@ -451,7 +436,7 @@ def test_whatever_was_run_is_analysed_without_a_warning(results, higher_is_bette
     sentences = [*recommendations(found), *(words(c, found) for c in found.claims for words in (headline, details))]
     assert not any("nan" in sentence.split() for sentence in sentences)
     assert all((c.verdict == "open") == bool(c.reasons) for c in found.claims)
-    lost = sum(not math.isfinite(metric) for metric in results.values())
+    lost = sum(not abs(metric) <= 1e100 for metric in results.values())
     assert bool(lost) == any(isinstance(c, DivergedRuns) for c in found.claims)
 
 
@@ -459,24 +444,22 @@ def of(*specs):
     return labels([RunConfig("graph", spec, 100).condition for spec in specs])
 
 
-def test_the_usual_study():
-    assert of(*SPECS, "full") == [
-        "static 8", "static 3", "CR", "CT", "LR", "LT", "ER", "ETH", "ETV", "RR", "RTH", "RTV", "full",
-    ]  # fmt: skip
-
-
-def test_bits_and_cycles_where_they_differ():
-    assert of("CR:3-8", "CR:3-6", "LR:3-8") == ["CR 3-8", "CR 3-6", "LR"]
-    assert of("CR:3-8", "CR:3-8:cycles=2", "CT:3-8") == ["CR n=8", "CR n=2", "CT"]
-    assert of("CR:3-8", "LR:3-6:cycles=4") == ["CR 3-8 n=8", "LR 3-6 n=4"]  # no usual bits: each tells its own
-    assert of("CR:3-8", "CT:3-8", "LR:3-6") == ["CR", "CT", "LR 3-6"]
-
-
-def test_other_schedules():
-    assert of("RR:3-8", "RR:3-8:constant=0.5") == ["RR", "RR constant=0.5"]
-    assert of("linear-fall:3-8", "CR:3-8") == ["linear-fall-h", "CR"]
-    assert of("delay(0.25, CR:3-8)", "CR:3-8") == ["delay(0.25, CR:3-8:cycles=8)", "CR"]
-    assert of("deficit(3@0.0..0.5, static:8)", "call:mine") == ["deficit(3@0.0..0.5, static:8)", "call:mine"]
+@pytest.mark.parametrize(
+    ("specs", "expected"),
+    [
+        ((*SPECS, "full"), "static 8, static 3, CR, CT, LR, LT, ER, ETH, ETV, RR, RTH, RTV, full"),
+        (("CR:3-8", "CR:3-6", "LR:3-8"), "CR 3-8, CR 3-6, LR"),
+        (("CR:3-8", "CR:3-8:cycles=2", "CT:3-8"), "CR n=8, CR n=2, CT"),
+        (("CR:3-8", "LR:3-6:cycles=4"), "CR 3-8 n=8, LR 3-6 n=4"),  # no usual bits: each has its own
+        (("CR:3-8", "CT:3-8", "LR:3-6"), "CR, CT, LR 3-6"),
+        (("RR:3-8", "RR:3-8:constant=0.5"), "RR, RR constant=0.5"),
+        (("linear-fall:3-8", "CR:3-8"), "linear-fall-h, CR"),
+        (("CR:3-8", "delay(0.25, CR:3-8)"), "CR, delay(0.25, CR:3-8:cycles=8)"),
+        (("call:mine", "deficit(3@0.0..0.5, static:8)"), "call:mine, deficit(3@0.0..0.5, static:8)"),
+    ],
+)
+def test_labels(specs, expected):
+    assert ", ".join(of(*specs)) == expected
 
 
 def test_gradients_and_rates_where_they_differ():

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bitcycle._support.rounding import significant
-from bitcycle.lab.statistics import bootstrap
 from bitcycle.lab.statistics.analysis import CorrelationKind, Over
-from bitcycle.lab.statistics.bootstrap import RESAMPLES, blocks, counted, drawn, estimate, tail
+from bitcycle.lab.statistics.bootstrap import RESAMPLES, counted, drawn, tail
 from bitcycle.lab.statistics.claims import EarlyPrecision, HighStart
-from bitcycle.lab.statistics.correlations import Table, correlation, correlations, weighted_ranks
+from bitcycle.lab.statistics.correlations import Table, correlation, weighted_ranks
 from bitcycle.lab.statistics.equal_cost import page_p
 from tests.lab.statistics.made_up import SPECS, TEN_SPECS, claim, noise, only, record, said, study
 
@@ -41,15 +40,19 @@ def test_values_are_those_of_scipy(slope):
 
 @pytest.mark.parametrize("kind", ["Spearman", "Pearson"])
 def test_intervals_are_those_of_resamples_made_one_by_one(kind):
-    theirs = {"Spearman": stats.spearmanr, "Pearson": stats.pearsonr}[kind]
+    ranked = stats.rankdata if kind == "Spearman" else np.asarray
+
+    def theirs(a, b):  # as scipy's, but faster
+        return np.corrcoef(ranked(a), ranked(b))[0, 1]
+
     x, y = random_table(7, 6, 0.4)
     generator = np.random.default_rng(5)
     over_runs, over_settings = [], []
     for _ in range(1500):
         seeds, rows = generator.integers(6, size=6), generator.integers(7, size=7)
-        over_runs.append(theirs(x[:, seeds].ravel(), y[:, seeds].ravel()).statistic)
+        over_runs.append(theirs(x[:, seeds].ravel(), y[:, seeds].ravel()))
         if len(set(rows)) > 1:
-            over_settings.append(theirs(x[rows][:, seeds].mean(1), y[rows][:, seeds].mean(1)).statistic)
+            over_settings.append(theirs(x[rows][:, seeds].mean(1), y[rows][:, seeds].mean(1)))
     for over, resampled, n in (("runs", over_runs, 6), ("settings", over_settings, 7)):
         found = correlation(kind, over, table(x, y))
         low, high = np.quantile(resampled, [tail(n), 1 - tail(n)])
@@ -108,55 +111,30 @@ def test_means_that_are_equal_on_paper_are_ties():
     assert math.isnan(found.value)
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False))
-def test_rounding_moves_the_thirteenth_digit_at_most(value):
+@given(st.floats(-1e100, 1e100, allow_subnormal=False))
+def test_rounding_changes_the_thirteenth_digit_at_most(value):
     assert float(significant(value)) == pytest.approx(value, rel=1e-12, abs=0)
     assert float(significant(-value)) == -float(significant(value))
 
 
-@pytest.fixture
-def noisy_table():
-    generator = np.random.default_rng(3)
-    cost = np.arange(1.0, 10)
-    quality = 0.9 + 0.01 * cost[:, None] + 0.02 * generator.normal(size=(9, 7))
-    return Table.of([dict.fromkeys(range(7), c) for c in cost], [dict(enumerate(row)) for row in quality])
-
-
-@pytest.mark.parametrize("block", [500, 5_000, 77_777])
-def test_results_do_not_depend_on_the_size_of_blocks(monkeypatch, noisy_table, block):
-    values = np.random.default_rng(1).gamma(2, size=37)
-    whole = correlations(noisy_table), estimate(values), *map(np.concatenate, (map(list, (drawn(7), counted(7)))))
-    monkeypatch.setattr(bootstrap, "BLOCK", block)
-    assert len(list(blocks(63))) > 1
-    parts = correlations(noisy_table), estimate(values), *map(np.concatenate, (map(list, (drawn(7), counted(7)))))
-    assert parts[:2] == whole[:2]
-    assert all((ours == theirs).all() for ours, theirs in zip(parts[2:], whole[2:], strict=True))
-
-
-def test_draws_are_the_same_whether_kept_or_not(monkeypatch):
-    kept = [np.concatenate(list(make(11))) for make in (drawn, counted)]
-    monkeypatch.setattr(bootstrap, "BLOCK", 3_000)
-    again = [np.concatenate(list(make(11))) for make in (drawn, counted)]
-    assert all((ours == theirs).all() for ours, theirs in zip(again, kept, strict=True))
-
-
-@pytest.mark.parametrize("kind", CorrelationKind)
 @pytest.mark.parametrize("over", Over)
-def test_a_correlation_takes_little_memory(monkeypatch, kind, over):
-    """With 2,000 runs the resamples have 10 million numbers, 80 MB for each array of them."""
-    monkeypatch.setattr(bootstrap, "BLOCK", 100_000)
-    generator = np.random.default_rng(0)
-    cost = generator.random(400)
-    table = Table.of(
-        [dict.fromkeys(range(5), c) for c in cost], [dict(enumerate(c + generator.normal(size=5))) for c in cost]
-    )
+def test_a_correlation_takes_little_memory(over):
+    """With 800 runs the resamples have 4 million numbers, 32 MB for each array of them."""
+    x, y = random_table(160, 5, 0.02)
     tracemalloc.start()
-    found = correlation(kind, over, table)
+    found = correlation(CorrelationKind.SPEARMAN, over, table(x, y))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found.count * RESAMPLES * 8 > (40e6 if over == Over.RUNS else 10e6)
-    assert found.low < found.value < found.high
+    assert found.low <= found.value <= found.high
     assert peak < 25e6
+
+
+def test_resamples_are_fixed_and_draw_evenly():
+    for make, mean in ((drawn, 3), (counted, 1)):
+        whole = np.concatenate(list(make(7)))
+        assert whole.shape == (RESAMPLES, 7)
+        assert (whole == np.concatenate(list(make(7)))).all()
+        assert whole.mean(axis=0) == pytest.approx(mean, abs=0.12)
 
 
 ORDER = ["RTV", "CT", "LT", "LR", "CR", "ETV"]

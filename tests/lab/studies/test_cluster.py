@@ -10,7 +10,7 @@ from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.engines.local import LocalEngine
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.store import Store
-from tests.lab.studies.test_engine import results
+from tests.support.studies import results
 
 pytestmark = pytest.mark.slow
 

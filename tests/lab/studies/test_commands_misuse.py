@@ -25,6 +25,7 @@ def told(*words, folder):
         (("study", "graph", "--device", "foo"), "the device 'foo' cannot be used here: "),
         (("study", "graph", "--threads", "-1"), "threads must be 0 or more, got -1"),
         (("study", "graph", "--workers", "-1"), "workers must be 0 or more, got -1"),
+        (("study", "graph", "--seeds", "1000000000"), "100000"),
         (("study", "deficit.toml", "--cycles", "2"), "deficits have no cycles"),
         (("study", "flag.toml"), "autocast must be true or false, got 'yes'"),
         (("study", "pairs.toml"), "a deficit must have one pair of bits, got 2"),

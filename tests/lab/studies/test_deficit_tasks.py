@@ -5,22 +5,13 @@ import pytest
 from bitcycle.lab.data.digit_scenes import digit_scenes
 from bitcycle.lab.runs.result import Diagnostic
 from bitcycle.lab.studies.driver import run_study
-from bitcycle.lab.studies.engines.worker import work
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.reporting import report
 from bitcycle.lab.studies.store import Store
 from bitcycle.lab.tasks import TASKS, detection
+from tests.support.studies import InThisProcess
 
 pytestmark = pytest.mark.slow
-
-
-class Here:
-    """An engine without processes."""
-
-    worker_count = thread_count = 1
-
-    def outcomes(self, runs, store, watch):
-        return (work(run, store.checkpoints / run.name) for run in runs)
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
@@ -31,7 +22,7 @@ def test_deficits_of_every_task(name, tmp_path, monkeypatch):
     values = {"task": name, "steps": 4, "lengths": [0, 0.5], "window": 0.5, "starts": [0.5], "seeds": 1}
     plan = plan_of({"deficit": [values]}, "probe")
     with Store(tmp_path / "s.sqlite") as store:
-        run_study(plan, store, Here())
+        run_study(plan, store, InThisProcess())
         assert not store.failures()
         reported = report(store, "probe", tmp_path / "report")
         records = store.records()

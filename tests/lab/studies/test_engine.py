@@ -21,6 +21,7 @@ from bitcycle.lab.studies.engines.worker import work
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.queue import TRAINING_LOCK, RunQueue, remove_leftovers
 from bitcycle.lab.studies.store import Store
+from tests.support.studies import InThisProcess, results, workers_of
 
 pytestmark = pytest.mark.slow
 
@@ -29,16 +30,6 @@ COMMAND = (
     *(sys.executable, "-m", "bitcycle", "study", "image", "--schedules", "CR", "--schedules", "static q_max"),
     *("--bits", "3", "8", "--steps", "30", "--batch-size", "16", "--seeds", "2", "--workers", "2", "--store"),
 )
-
-
-def results(path):
-    """Everything of the records that is not time, bit for bit, and nothing else in the store."""
-    with Store(path) as store:
-        assert store.failures() == []
-        return {
-            (each.run, each.test, each.validation, each.best_step, each.bitops, repr(each.curve))
-            for each in store.records()
-        }
 
 
 @pytest.fixture(scope="module")
@@ -54,21 +45,6 @@ def test_an_undisturbed_study_is_complete(undisturbed):
     assert {run.schedule for run, *_ in undisturbed} == {"CR:3-8:cycles=8", "static:8"}
 
 
-def children_of(process):
-    """The processes below a process, the workers among them."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == process:
-            command = status.with_name("cmdline").read_bytes()
-            if b"spawn_main" in command:
-                found.append(int(status.parent.name))
-    return found
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_killed_at_random_moments(undisturbed, tmp_path, seed):
     """The driver and single workers, killed hard several times: the store ends as that of an undisturbed study."""
@@ -81,7 +57,7 @@ def test_killed_at_random_moments(undisturbed, tmp_path, seed):
         while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/progress")):
             time.sleep(0.05)
         time.sleep(chance.random())
-        workers = children_of(driver.pid)
+        workers = workers_of(driver.pid)
         if victim == "worker" and workers:
             os.kill(chance.choice(workers), signal.SIGKILL)
             assert driver.wait() == 0  # it goes on with another worker
@@ -113,44 +89,27 @@ def test_ctrl_c_and_its_like_stop_cleanly_and_the_same_command_goes_on(undisturb
     while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/progress")):
         time.sleep(0.05)
     (os.kill if number == signal.SIGTERM else os.killpg)(driver.pid, number)
-    _, told = driver.communicate(timeout=60)
+    _, printed = driver.communicate(timeout=60)
     assert driver.returncode == 130
-    assert "stopped:" in told
-    assert "Run the same command again to resume" in told
-    assert "Traceback" not in told
+    assert "stopped:" in printed
+    assert "Run the same command again to resume" in printed
+    assert "Traceback" not in printed
     subprocess.run([*COMMAND, str(store)], capture_output=True, check=True)
     assert results(store) == undisturbed
 
 
-def test_a_worker_that_dies_again_and_again_fails_its_run(tmp_path, monkeypatch):
-    """The rest of the study is not touched by it."""
-    deadly = tmp_path / "deadly"
-    deadly.mkdir()
-    (deadly / "sitecustomize.py").write_text(
-        "import bitcycle.lab.runs.training as t\n"
-        "plain = t.train\n"
-        "def train(run, *rest):\n"
-        "    if run.seed == 1: import os; os._exit(9)\n"
-        "    return plain(run, *rest)\n"
-        "t.train = train\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{deadly}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5}, "deadly")
-    with Store(tmp_path / "s.sqlite") as store:
-        run_study(plan, store, LocalEngine(workers=1, threads=1))
-        assert [each.run.seed for each in store.records()] == [0]
-        [failure] = store.failures()
-        assert failure.run.seed == 1
-        assert failure.reason.startswith("worker crashed 3 times (exit code 9)")
+def patch_workers(tmp_path, monkeypatch, code):
+    """Let every worker execute this code before it trains."""
+    folder = tmp_path / "patch"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(f"import bitcycle.lab.runs.training as training\n{code}")
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
 
 
 CRASHING = """
 import os
-import sys
 import time
 from pathlib import Path
-
-import bitcycle.lab.runs.training as training
 
 plain, folder = training.train, Path({folder!r})
 
@@ -180,34 +139,30 @@ training.train = train
 @pytest.mark.parametrize("always", [True, False])
 def test_a_crash_is_that_of_one_run(tmp_path, monkeypatch, always):
     """Its neighbours neither fail nor start again, and a run that crashes beside others gets the machine for itself."""
-    deadly, log = tmp_path / "deadly", tmp_path / "log"
-    deadly.mkdir()
+    log = tmp_path / "log"
     log.mkdir()
-    (deadly / "sitecustomize.py").write_text(CRASHING.format(folder=str(log), dies=always))
-    monkeypatch.setenv("PYTHONPATH", f"{deadly}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    patch_workers(tmp_path, monkeypatch, CRASHING.format(folder=str(log), dies=always))
     plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5, "seeds": 5}, "deadly")
     with Store(tmp_path / "s.sqlite") as store:
         run_study(plan, store, LocalEngine(workers=2, threads=1))
-        failed = [each.run.seed for each in store.failures()]
-        assert failed == ([1] if always else [])
-        assert {each.run.seed for each in store.records()} == {0, 1, 2, 3, 4} - {*failed}
+        failed = {each.run.seed: each.reason for each in store.failures()}
+        assert [*failed] == ([1] if always else [])
+        assert all(reason.startswith("worker crashed 3 times (signal 9)") for reason in failed.values())
+        assert {each.run.seed for each in store.records()} == {0, 1, 2, 3, 4} - failed.keys()
     assert (log / "started beside 0").exists()
 
 
 def test_a_failure_keeps_its_checkpoint_and_goes_on_from_it(undisturbed, tmp_path, monkeypatch):
-    deadly = tmp_path / "deadly"
-    deadly.mkdir()
-    (deadly / "sitecustomize.py").write_text(
-        "import bitcycle.lab.runs.training as t\n"
-        "plain = t.train\n"
+    failing = (
+        "plain = training.train\n"
         "def train(run, folder, report, *rest):\n"
         "    def failing(now):\n"
         "        if now.step == 20: raise RuntimeError('the library is not installed')\n"
         "    return plain(run, folder, failing, *rest)\n"
-        "t.train = train\n"
+        "training.train = train\n"
     )
     with monkeypatch.context() as patched, Store(tmp_path / "s.sqlite") as store:
-        patched.setenv("PYTHONPATH", f"{deadly}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        patch_workers(tmp_path, patched, failing)
         run_study(plan_of(PLAN, "image"), store, LocalEngine(workers=2, threads=1))
         assert len(store.failures()) == 4
         assert all(has_checkpoint(store.checkpoints / each.run.name) for each in store.failures())
@@ -215,22 +170,10 @@ def test_a_failure_keeps_its_checkpoint_and_goes_on_from_it(undisturbed, tmp_pat
     monkeypatch.setattr("bitcycle.lab.studies.engines.worker.REPORT_INTERVAL_S", 0)
     plan = plan_of(PLAN, "image")
     with Store(tmp_path / "s.sqlite") as store:
-        run_study(plan, store, _Here(resumed), retry_failed=True)
+        run_study(plan, store, InThisProcess(resumed.append), retry_failed=True)
     assert results(tmp_path / "s.sqlite") == undisturbed
     assert min(resumed) > 15
     assert not list(tmp_path.glob("s.checkpoints/*"))
-
-
-class _Here:
-    """An engine without processes, which notes the steps that were trained."""
-
-    worker_count = thread_count = 1
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def outcomes(self, runs, store, watch):
-        return (work(run, store.checkpoints / run.name, report=self.steps.append) for run in runs)
 
 
 def test_one_failing_run_does_not_stop_the_others(tmp_path):
@@ -244,8 +187,8 @@ def test_one_failing_run_does_not_stop_the_others(tmp_path):
         assert seen[-1] == (2, 2)
         assert all("there is no such folder" in failure.reason for failure in store.failures())
         assert "Traceback" in store.failures()[0].traceback
-        run_study(both, store, _Refusing(), watch=lambda now: seen.append((now.done, now.failed)))
-        assert seen[-1] == (2, 2)  # neither done nor failed runs run again
+        run_study(both, store, _Asked(again := []), watch=lambda now: seen.append((now.done, now.failed)))
+        assert (seen[-1], again) == ((2, 2), [])  # neither done nor failed runs run again
         asked = []
         run_study(both, store, _Asked(asked), retry_failed=True)
         assert {run.data for run in asked} == {str(tmp_path / "nowhere")}
@@ -259,10 +202,10 @@ def test_workers_and_the_end_are_stored(tmp_path):
         study = run_study(plan, store, LocalEngine(workers=1, threads=1), "first")
         assert (study.workers, study.command) == (1, "first")
         assert study.begun <= study.ended
-        again = run_study(plan, store, _Refusing(), "second")
+        again = run_study(plan, store, _Asked([]), "second")
         assert again == study == store.study("timed")  # a start with nothing to run leaves the entry as it is
         more = run_study(
-            plan_of({**PLAN, "schedules": ["static:8"], "steps": 5, "seeds": 1}, "timed"), store, _Refusing()
+            plan_of({**PLAN, "schedules": ["static:8"], "steps": 5, "seeds": 1}, "timed"), store, _Asked([])
         )
         assert len(more.runs) == 1
         assert (more.workers, more.ended is None) == (None, False)
@@ -277,7 +220,7 @@ def test_some_runs_of_a_study_are_trained_and_all_are_stored(tmp_path):
         assert asked == [second]
         assert study.runs == (first, second)
         seen = []
-        here = _Here([])
+        here = InThisProcess()
         study = run_study(plan, store, here, watch=lambda now: seen.append(now.planned_runs), wanted={second.name})
         assert set(seen) == {1}
         assert (study.runs, study.ended) == ((first, second), None)
@@ -286,15 +229,9 @@ def test_some_runs_of_a_study_are_trained_and_all_are_stored(tmp_path):
         assert study.ended is not None
 
 
-class _Refusing:
-    worker_count = thread_count = 1
-
-    def outcomes(self, runs, store, watch):
-        assert list(runs) == []
-        yield from ()
-
-
 class _Asked:
+    """An engine that trains nothing, and notes the runs it should train."""
+
     worker_count = thread_count = 1
 
     def __init__(self, asked):
@@ -314,16 +251,12 @@ def test_a_full_disk_stops_the_study_and_is_no_failure_of_the_run(tmp_path, monk
         work(RunConfig("image", "static:8", 4, batch_size=8), tmp_path / "run")
 
 
-def queue_of(runs, store, ended):
-    return RunQueue(runs, store, ended.append)
-
-
 def test_a_run_that_another_study_trains_waits_and_is_then_taken_from_the_store(tmp_path):
     run, other = (RunConfig("image", "static:8", 4, seed, batch_size=8) for seed in range(2))
     with Store(tmp_path / "s.sqlite") as store, Store(tmp_path / "s.sqlite") as same:
-        first, ended = queue_of([run, other], store, []), []
+        first, ended = RunQueue([run, other], store, print), []
         assert first.take() == run
-        second = queue_of([run, other], same, ended)
+        second = RunQueue([run, other], same, ended.append)
         assert second.take() == other
         assert second.take() is None  # the first study has the other run
         assert len(second) == 1
@@ -343,7 +276,7 @@ def test_a_run_that_another_study_trains_waits_and_is_then_taken_from_the_store(
 def test_a_folder_in_which_a_worker_still_trains_is_not_deleted(tmp_path):
     run = RunConfig("image", "static:8", 4, batch_size=8)
     with Store(tmp_path / "s.sqlite") as store:
-        queue = queue_of([run], store, [])
+        queue = RunQueue([run], store, print)
         queue.take()
         folder = store.checkpoints / run.name
         folder.mkdir()
@@ -376,10 +309,9 @@ def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_two_studies_at_once_share_the_runs(undisturbed, tmp_path, seed):
+def test_two_studies_at_once_share_the_runs(undisturbed, tmp_path):
     """Started at once, or one a little later: no run fails, and the results are those of one study."""
-    store, chance = tmp_path / "s.sqlite", random.Random(seed)
+    store, chance = tmp_path / "s.sqlite", random.Random(1)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [*COMMAND, str(store), "--out", str(tmp_path / "report")]
     studies = []
@@ -388,29 +320,21 @@ def test_two_studies_at_once_share_the_runs(undisturbed, tmp_path, seed):
             subprocess.Popen([*command, "--name", f"n{len(studies)}"], stderr=subprocess.PIPE, env=environment)
         )
         time.sleep(chance.random() * 3)
-    told = [study.communicate()[1] for study in studies]
-    assert [study.returncode for study in studies] == [0, 0], told
+    printed = [study.communicate()[1] for study in studies]
+    assert [study.returncode for study in studies] == [0, 0], printed
     assert results(store) == undisturbed
     assert not list(tmp_path.glob("s.checkpoints/*"))
-
-
-def test_a_failure_does_not_replace_a_result(tmp_path):
-    run = RunConfig("image", "static:8", 4)
-    with Store(tmp_path / "s.sqlite") as store:
-        store.write(RunResult(run, "accuracy", True, 0.5, 0.5, 4, 1, 1.0))
-        store.fail(run, "FileNotFoundError: progress")
-        assert store.failures() == []
 
 
 def test_a_study_repeats_the_runs_whose_rows_are_damaged(tmp_path, caplog):
     plan = plan_of({**PLAN, "schedules": ["static:8"], "steps": 5}, "image")
     with Store(tmp_path / "s.sqlite") as store:
-        run_study(plan, store, _Here([]))
+        run_study(plan, store, InThisProcess())
         before = results(tmp_path / "s.sqlite")
         store._connection.execute("UPDATE runs SET test = 0.99 WHERE seed = 1")
         store._connection.execute("UPDATE studies SET plan = 'x'")
         steps = []
-        run_study(plan, store, _Here(steps))
+        run_study(plan, store, InThisProcess(steps.append))
         assert steps
     assert results(tmp_path / "s.sqlite") == before
     [line] = [record.getMessage() for record in caplog.records]

@@ -12,14 +12,12 @@ from typer.testing import CliRunner
 
 import bitcycle as bc
 from bitcycle.cli.app import application
-from bitcycle.lab.runs.user_code import code_of
-from bitcycle.lab.studies.engines.worker import work
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.store import Store
 from bitcycle.tasks import task_named
 from tests.cli.test_schedules import bitcycle
 from tests.lab.studies.own_task_files import edit, write
-from tests.lab.studies.test_engine import results
+from tests.support.studies import InThisProcess, results
 
 SCHEDULES = ("CR", "static q_max")
 PLAN = ("--schedules", "CR", "--schedules", "static q_max", "--seeds", "2")
@@ -114,16 +112,6 @@ def test_changes_are_noticed_and_another_place_is_not(tmp_path):
         assert not seen & {*names(reference)}, path
         seen |= {*names(reference)}
     assert not store.exists()
-
-
-class InThisProcess:
-    """An engine without processes, which would each load torch."""
-
-    worker_count = thread_count = 1
-
-    def outcomes(self, runs, store, watch):
-        for run in runs:
-            yield work(run, store.checkpoints / run.name, code=code_of(run))
 
 
 def test_an_edited_task_runs_again_and_its_earlier_results_stay(tmp_path, monkeypatch):

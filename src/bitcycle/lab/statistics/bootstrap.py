@@ -7,9 +7,9 @@ bootstrap", 2015) corrects both by going further out into the tails,
     tail = Phi(-sqrt(n / (n - 1)) * t),    t the 97.5 % quantile of Student's t with n - 1 degrees of freedom,
 
 which tends to 2.5 % as n grows. No bootstrap can leave the range of the values seen, and that range covers the median
-of their distribution with a probability of only ``1 - 2^(1-n)``: see :func:`most_coverage`.
+of their distribution with a probability of only ``1 - 2^(1-n)``: see :func:`max_coverage`.
 
-Resamples are drawn and used in blocks of rows, so that memory does not grow with the number of runs.
+Resamples are used in blocks of rows, so that a large study needs little memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.extras import need
-from bitcycle._support.rounding import Floats, power_of_two, scaled
+from bitcycle._support.rounding import Floats
 from bitcycle.lab.statistics.analysis import Estimate
 
 LEVEL = 0.05
@@ -31,11 +31,8 @@ LEVEL = 0.05
 
 RESAMPLES = 5000
 
-BLOCK = 2_000_000
-"""Most numbers in a block of resamples."""
-
-_ROWS = 8
-"""Blocks have a multiple of so many rows, for which a matrix product rounds every row as it does in the whole."""
+ROWS = 200
+"""Resamples in a block. With a multiple of 8 rows, a matrix product rounds every row as it does in the whole."""
 
 _SEED = 20240403
 
@@ -49,54 +46,29 @@ def stats() -> ModuleType:
     return need("scipy.stats", "study", "statistics")
 
 
-def blocks(width: int) -> Iterator[slice]:
-    """Yield the resamples as slices of rows, with at most BLOCK numbers each if a row has ``width``.
-
-    >>> [(block.start, block.stop) for block in blocks(1_000_000)][:2], len(list(blocks(10)))
-    ([(0, 8), (8, 16)], 1)
-    """
-    rows = max(1, BLOCK // (_ROWS * max(1, width))) * _ROWS
-    for start in range(0, RESAMPLES, rows):
-        yield slice(start, min(start + rows, RESAMPLES))
-
-
-def drawn(n: int, width: int | None = None) -> Iterator[NDArray[np.int64]]:
+def drawn(n: int) -> Iterator[NDArray[np.int64]]:
     """Yield resamples of n things with replacement: blocks of indices, one resample per row.
 
-    The blocks have room for ``width`` numbers per row, n by default.
-
-    >>> [block] = drawn(5)
-    >>> block.shape, int(block.min()), int(block.max())
-    ((5000, 5), 0, 4)
+    >>> blocks = list(drawn(5))
+    >>> len(blocks), blocks[0].shape, int(blocks[0].min()), int(blocks[0].max())
+    (25, (200, 5), 0, 4)
     """
     generator = np.random.default_rng((_SEED, n, 0))
-    yield from (generator.integers(n, size=(block.stop - block.start, n)) for block in blocks(width or n))
-
-
-def counted(n: int, width: int | None = None) -> Iterator[Floats]:
-    """Yield resamples of n things as how often each is drawn, in blocks; independent of :func:`drawn`.
-
-    >>> [block] = counted(5)
-    >>> bool((block.sum(axis=1) == 5).all())
-    True
-    """
-    if RESAMPLES * n <= BLOCK:
-        counts = _all_counts(n)
-        yield from (counts[block].copy() for block in blocks(width or n))
-        return
-    generator = np.random.default_rng((_SEED, n, 1))
-    for block in blocks(width or n):
-        yield _draw_counts(generator, n, block.stop - block.start)
+    yield from (generator.integers(n, size=(ROWS, n)) for _ in range(RESAMPLES // ROWS))
 
 
 @lru_cache(maxsize=4)
-def _all_counts(n: int) -> Floats:
-    """Return all resamples at once, kept for the next setting with as many seeds."""
-    return _draw_counts(np.random.default_rng((_SEED, n, 1)), n, RESAMPLES)
+def counted(n: int) -> tuple[Floats, ...]:
+    """Return resamples of n things as how often each is drawn, in blocks; independent of :func:`drawn`.
 
+    They are kept for the next setting with as many seeds.
 
-def _draw_counts(generator: np.random.Generator, n: int, rows: int) -> Floats:
-    return generator.multinomial(n, np.full(n, 1 / n), size=rows).astype(np.float64)
+    >>> all((block.sum(axis=1) == 5).all() for block in counted(5))
+    True
+    """
+    counts = np.random.default_rng((_SEED, n, 1)).multinomial(n, np.full(n, 1 / n), size=RESAMPLES).astype(np.float64)
+    counts.setflags(write=False)
+    return tuple(np.split(counts, RESAMPLES // ROWS))
 
 
 @lru_cache(maxsize=64)
@@ -119,10 +91,10 @@ def interval(resampled: Floats, n: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def most_coverage(n: int) -> float:
+def max_coverage(n: int) -> float:
     """Return the probability that the median of a distribution lies within n values of it: ``1 - 2^(1-n)``.
 
-    >>> [most_coverage(n) for n in (2, 3, 5)]
+    >>> [max_coverage(n) for n in (2, 3, 5)]
     [0.5, 0.75, 0.9375]
     """
     return 1 - 2.0 ** (1 - n)
@@ -151,10 +123,8 @@ def estimate(values: Iterable[float]) -> Estimate:
     if (array == array[0]).all():
         only = float(array[0])  # the computed mean of equal values may differ from them by rounding
         return Estimate(only, 0.0, only, only)
-    values_scaled = scaled(array)  # the square of an almost infinite perplexity would overflow
-    mean = float(values_scaled.mean())
-    error = float(values_scaled.std(ddof=1)) / math.sqrt(array.size)
-    means = np.concatenate([counts @ values_scaled / array.size for counts in counted(array.size)])
+    mean = float(array.mean())
+    error = float(array.std(ddof=1)) / math.sqrt(array.size)
+    means = np.concatenate([counts @ array / array.size for counts in counted(array.size)])
     low, high = interval(means, array.size)
-    figures = np.ldexp([mean, error, min(low, mean), max(high, mean)], power_of_two(array))
-    return Estimate(*(float(figure) for figure in figures))
+    return Estimate(mean, error, min(low, mean), max(high, mean))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitcycle._support.rounding import NOISE, Floats, scaled
+from bitcycle._support.rounding import NOISE, Floats
 from bitcycle.lab.statistics.analysis import Comparison, Interval, Outcome
 from bitcycle.lab.statistics.bootstrap import LEVEL, estimate, stats
 
@@ -29,8 +29,7 @@ def compare(setting: Mapping[int, float], baseline: Mapping[int, float], sign: i
         return Comparison(estimate([]), len(seeds), math.nan, math.nan, Outcome.DIVERGED)
     ours = sign * np.array([setting[seed] for seed in seeds], dtype=np.float64)
     theirs = sign * np.array([baseline[seed] for seed in seeds], dtype=np.float64)
-    with np.errstate(over="ignore"):
-        difference = estimate(ours - theirs)
+    difference = estimate(ours - theirs)
     [found] = corrected([Comparison(difference, len(seeds), paired_p(ours, theirs), math.nan, Outcome.TOO_FEW_SEEDS)])
     return found
 
@@ -38,7 +37,7 @@ def compare(setting: Mapping[int, float], baseline: Mapping[int, float], sign: i
 def paired_p(ours: Floats, theirs: Floats) -> float:
     """Return the two-sided p-value of ``t = mean(d) / (sd(d) / sqrt(n))`` for the differences d.
 
-    NaN for fewer than two pairs, and for values that are not finite; 1 if there is no difference at all. Where all
+    NaN for fewer than two pairs; 1 if there is no difference at all. Where all
     differences are equal the t test would divide by zero, and be certain of an effect that two runs of a coarse metric
     may well show by chance; the sign test replaces it, ``p = 2^(1-n)``.
 
@@ -46,9 +45,8 @@ def paired_p(ours: Floats, theirs: Floats) -> float:
     (1.0, 0.5)
     """
     n = len(ours)
-    if n < 2 or not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+    if n < 2:
         return math.nan
-    ours, theirs = scaled(np.stack([ours, theirs]))
     noise = NOISE * max(np.abs(ours).max(), np.abs(theirs).max())
     differences = ours - theirs
     if np.abs(differences).max() <= noise:

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._support.rounding import NOISE, Floats, scaled, significant
+from bitcycle._support.rounding import NOISE, Floats, significant
 from bitcycle.lab.statistics.analysis import Correlation, CorrelationKind, Over
 from bitcycle.lab.statistics.bootstrap import counted, drawn, interval, stats
 
-FEWEST_SETTINGS = 5
+MIN_SETTINGS = 5
 """Fewer have no interval over settings: by chance, four are in perfect order in 1 of 12 cases, five in 1 of 60."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Two numbers for every run, as arrays of settings x seeds, scaled to at most 1; NaN where there is no run."""
+    """Two numbers for every run, as arrays of settings x seeds; NaN where there is no run."""
 
     x: Floats
     y: Floats
@@ -36,16 +36,11 @@ class Table:
         """Make a table from one mapping of seeds to numbers for every setting.
 
         >>> Table.of([{0: 1, 1: 1}, {0: 2}], [{0: 5, 1: 6}, {0: 7}]).y.tolist()
-        [[0.625, 0.75], [0.875, nan]]
+        [[5.0, 6.0], [7.0, nan]]
         """
         seeds = sorted({seed for row in y for seed in row})
-        arrays = (
-            np.array([[row.get(seed, math.nan) for seed in seeds] for row in rows], dtype=np.float64).reshape(
-                len(rows), len(seeds)
-            )
-            for rows in (x, y)
-        )
-        return cls(*(scaled(array) for array in arrays))
+        values = ([row.get(seed, math.nan) for row in rows for seed in seeds] for rows in (x, y))
+        return cls(*(np.array(each, dtype=np.float64).reshape(len(y), len(seeds)) for each in values))
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -80,11 +75,10 @@ def _over_settings(kind: CorrelationKind, table: Table) -> Correlation:
     x, y = _means(table.x, once), _means(table.y, once)
     value = float(_along_rows(kind, x, y)[0])
     low = high = math.nan
-    if count >= FEWEST_SETTINGS and not math.isnan(value):
-        width = max(count, seeds)
+    if count >= MIN_SETTINGS and not math.isnan(value):
         resampled = [
             _along_rows(kind, x[0][settings], np.take_along_axis(_means(table.y, counts), settings, axis=1))
-            for settings, counts in zip(drawn(count, width), counted(seeds, width), strict=True)
+            for settings, counts in zip(drawn(count), counted(seeds), strict=True)
         ]
         low, high = interval(np.concatenate(resampled), count)
     return Correlation(kind, Over.SETTINGS, value, min(low, value), max(high, value), count)
@@ -100,7 +94,7 @@ def _over_runs(kind: CorrelationKind, table: Table) -> Correlation:
     low = high = math.nan
     if seeds >= 2 and not math.isnan(value):
         seed_of_run = np.nonzero(present)[1]
-        resampled = [_weighted(kind, x, y, counts[:, seed_of_run]) for counts in counted(seeds, y.size)]
+        resampled = [_weighted(kind, x, y, counts[:, seed_of_run]) for counts in counted(seeds)]
         low, high = interval(np.concatenate(resampled), seeds)
     return Correlation(kind, Over.RUNS, value, min(low, value), max(high, value), int(y.size))
 

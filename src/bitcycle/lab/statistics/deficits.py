@@ -26,6 +26,7 @@ from bitcycle.lab.statistics.bootstrap import estimate
 from bitcycle.lab.statistics.claims import GrowingDamage, LastingDamage, LaterHurtsLess, RestartHelps
 from bitcycle.lab.statistics.comparisons import compare, corrected, t_interval
 from bitcycle.lab.statistics.findings import CONTRADICTED, SUPPORTED, Decision, open_because
+from bitcycle.lab.statistics.settings import quality_of
 from bitcycle.lab.studies.deficits import Arm, Cell, DeficitPart, Experiment
 
 CellRecords = dict[Cell, list[RunResult]]
@@ -71,7 +72,7 @@ def _points(finished: CellRecords, experiment: Experiment, steps: int, sign: int
         (cell for cell in finished if cell.experiment == experiment),
         key=lambda cell: (arms.index(cell.arm), cell.place),
     )
-    qualities = {cell: {record.run.seed: record.test for record in finished[cell]} for cell in cells}
+    qualities = {cell: {record.run.seed: quality_of(record) for record in finished[cell]} for cell in cells}
     control = {cell.place: qualities[cell] for cell in cells if cell.arm == Arm.LONGER}
     losses: dict[Cell, Comparison] = {
         cell: compare(qualities[cell], control[cell.place], sign)

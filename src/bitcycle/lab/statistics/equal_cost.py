@@ -9,7 +9,6 @@ ER, are pairs of the same kind.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -25,7 +24,7 @@ from bitcycle.schedules.base import Bits
 EQUAL = 0.05
 """Costs within 5 % of each other count as equal: the paper's are within 1.5 %, but short runs round their cycles."""
 
-FEWEST = 3
+MIN_SCHEDULES = 3
 """With fewer schedules there is no order to test."""
 
 PAIRS = (("RTH", "RR"), ("ETH", "ER"))
@@ -58,18 +57,16 @@ def equal_cost(settings: Iterable[Setting], sign: int) -> EqualCost | None:
 
 def equally_expensive(settings: Sequence[Setting]) -> list[Setting]:
     """Return the largest set of medium schedules that cost the same and are trained alike; empty if below three."""
-    medium = sorted((s for s in settings if s.group == "medium"), key=_order)
     alike: dict[tuple[Bits | str, ...], list[Setting]] = {}
-    for setting in medium:
+    for setting in sorted((s for s in settings if s.group == "medium"), key=_order):
         alike.setdefault(_training(setting), []).append(setting)
-    best: list[Setting] = []
-    for members in alike.values():
-        costs = [member.bitops for member in members]
-        for start, cost in enumerate(costs):
-            stop = bisect_right(costs, cost * (1 + EQUAL))
-            if stop - start > len(best) or (stop - start == len(best) and _order(members[start]) < _order(best[0])):
-                best = members[start:stop]
-    return best if len(best) >= FEWEST else []
+    sets = [
+        [member for member in members if cheapest.bitops <= member.bitops <= cheapest.bitops * (1 + EQUAL)]
+        for members in alike.values()
+        for cheapest in members
+    ]
+    best = min(sets, key=lambda members: (-len(members), _order(members[0])), default=[])
+    return best if len(best) >= MIN_SCHEDULES else []
 
 
 def _order(setting: Setting) -> tuple[float, str]:
@@ -88,7 +85,7 @@ def page_p(blocks: np.ndarray[tuple[int, int], np.dtype[np.float64]], early_bits
     """
     seeds, schedules = blocks.shape
     bits = significant(early_bits)
-    if seeds < 2 or schedules < FEWEST or len(set(bits)) < 2:
+    if seeds < 2 or schedules < MIN_SCHEDULES or len(set(bits)) < 2:
         return math.nan
     ranks = stats().rankdata(significant(blocks), axis=1)
     order = sorted(range(schedules), key=lambda column: (bits[column], -ranks[:, column].sum()))
@@ -97,22 +94,18 @@ def page_p(blocks: np.ndarray[tuple[int, int], np.dtype[np.float64]], early_bits
 
 def _pairs(settings: Sequence[Setting], sign: int) -> list[tuple[str, str, Comparison]]:
     """Compare the pairs of equal cost, with a correction for their number."""
-    named: dict[str, list[tuple[str, Setting]]] = {}
+    named: dict[str, list[tuple[object, Setting]]] = {}
     for setting in settings:
         if (s := schedule_of(setting.condition)) is not None:
             name, _, details = str(s).partition(":")
-            named.setdefault(name, []).append((details, setting))
-    pairs = []
-    for high_name, low_name in PAIRS:
-        partners: dict[tuple[Bits | str, ...], list[Setting]] = {}
-        for details, low in named.get(low_name, []):
-            partners.setdefault((details, *_training(low)), []).append(low)
-        pairs += [
-            (high, low)
-            for details, high in named.get(high_name, [])
-            for low in partners.get((details, *_training(high)), [])
-            if max(high.bitops, low.bitops) <= min(high.bitops, low.bitops) * (1 + EQUAL)
-        ]
+            named.setdefault(name, []).append(((details, _training(setting)), setting))
+    pairs = [
+        (high, low)
+        for high_name, low_name in PAIRS
+        for high_details, high in named.get(high_name, [])
+        for low_details, low in named.get(low_name, [])
+        if high_details == low_details and max(high.bitops, low.bitops) <= min(high.bitops, low.bitops) * (1 + EQUAL)
+    ]
     comparisons = corrected([compare(high.qualities, low.qualities, sign) for high, low in pairs])
     return [(high.label, low.label, each) for (high, low), each in zip(pairs, comparisons, strict=True)]
 

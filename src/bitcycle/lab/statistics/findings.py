@@ -25,7 +25,7 @@ from bitcycle.lab.statistics.analysis import (
     Setting,
     Verdict,
 )
-from bitcycle.lab.statistics.bootstrap import LEVEL, most_coverage, stats
+from bitcycle.lab.statistics.bootstrap import LEVEL, max_coverage, stats
 from bitcycle.lab.statistics.claims import (
     ENOUGH_SEEDS,
     CheapestAcceptable,
@@ -37,7 +37,7 @@ from bitcycle.lab.statistics.claims import (
     QualityFollowsCost,
     SchedulesAgainstBaseline,
 )
-from bitcycle.lab.statistics.correlations import FEWEST_SETTINGS
+from bitcycle.lab.statistics.correlations import MIN_SETTINGS
 from bitcycle.lab.statistics.labels import gradient_bits, schedule_of
 from bitcycle.lab.statistics.settings import correlated
 from bitcycle.schedules import Constant
@@ -48,7 +48,7 @@ Decision = tuple[Verdict, tuple[OpenReason, ...]]
 SUPPORTED: Decision = (Verdict.SUPPORTED, ())
 CONTRADICTED: Decision = (Verdict.CONTRADICTED, ())
 
-FEWEST_COSTS = 3
+MIN_COSTS = 3
 """Two costs say nothing about a trade-off: one of them is always the higher."""
 
 
@@ -88,13 +88,13 @@ def _relation(analysis: Analysis, settings: Correlation, runs: Correlation, diff
         return open_because(OpenReason.ONE_SETTING)
     if math.isnan(settings.value) or math.isnan(runs.value):
         return open_because(_constant(analysis))
-    if different_costs < FEWEST_COSTS:
+    if different_costs < MIN_COSTS:
         return open_because(OpenReason.FEW_COSTS)
     if settings.low > 0 and runs.low > 0:
         return SUPPORTED
     if settings.high < 0 and runs.high < 0:
         return CONTRADICTED
-    missing = [OpenReason.FEW_SETTINGS] if settings.count < FEWEST_SETTINGS else []
+    missing = [OpenReason.FEW_SETTINGS] if settings.count < MIN_SETTINGS else []
     missing += [OpenReason.TOO_FEW_SEEDS] if math.isnan(runs.low) else []
     return open_because(*(missing or [OpenReason.INCLUDES_ZERO]))
 
@@ -260,7 +260,7 @@ def few_seeds(analysis: Analysis) -> FewSeeds | None:
         *open_because(OpenReason.TOO_FEW_SEEDS),
         short,
         len(set(counts.values())) == 1,
-        most_coverage(fewest),
+        max_coverage(fewest),
         tests,
         hurdle,
     )

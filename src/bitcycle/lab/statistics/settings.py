@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from bitcycle._support.judging import non_inferiority
+from bitcycle._support.judging import MAX_METRIC, non_inferiority
 from bitcycle._support.rounding import significant
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import Condition
@@ -21,6 +21,11 @@ from bitcycle.schedules.comparison import EARLY
 
 Records = dict[int, RunResult]
 """The records of one setting, by seed."""
+
+
+def quality_of(record: RunResult) -> float:
+    """Return the metric on the test set; infinity if it is beyond MAX_METRIC, because such a run has diverged."""
+    return math.copysign(math.inf, record.test) if abs(record.test) > MAX_METRIC else record.test
 
 
 def by_condition(records: Iterable[RunResult]) -> dict[Condition, Records]:
@@ -80,7 +85,7 @@ def describe(
         margin: The acceptable loss; see :func:`~bitcycle._support.judging.non_inferiority`.
     """
     qualities = {
-        condition: {seed: record.test for seed, record in group.items()} for condition, group in groups.items()
+        condition: {seed: quality_of(record) for seed, record in group.items()} for condition, group in groups.items()
     }
     estimates = {condition: estimate(of_run.values()) for condition, of_run in qualities.items()}
     bitops = {condition: fmean(record.bitops for record in group.values()) for condition, group in groups.items()}

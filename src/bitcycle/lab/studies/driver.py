@@ -119,8 +119,9 @@ def run_study(
         store.clear_failures(runs)
     done, failed = _ended(runs, store)
     missing = [run for run in runs if run.name not in done | failed]
-    if missing or not _is_stored(plan, store):
-        store.begin(plan.name, plan.purposes(), plan.as_toml(), command, plan.deficits)
+    text = plan.as_toml()
+    if missing or plan.name not in store.studies() or store.study(plan.name).plan != text:
+        store.begin(plan.name, plan.purposes(), text, command, plan.deficits)
 
     progress = StudyProgress(len(runs), sum(run.steps for run in runs), len(done), len(failed), len(done))
     progress.finished_steps = sum(run.steps for run in runs if run.name in done | failed)
@@ -140,7 +141,8 @@ def run_study(
         for number, outcome in enumerate(engine.outcomes(queue, store, report)):
             if number == 0:
                 store.set_workers(plan.name, engine.worker_count)  # a cluster is connected only now
-            written = _write(outcome, store)
+            store.write(outcome)
+            written = store.outcome(outcome.run) or outcome  # another process may have written a result
             queue.end(outcome.run, keep_checkpoint=isinstance(written, RunFailure))
             count(written)
     finally:
@@ -157,20 +159,3 @@ def _ended(runs: Iterable[RunConfig], store: Store) -> tuple[set[str], set[str]]
     for outcome in store.outcomes(runs, with_curves=False):
         (done if isinstance(outcome, RunResult) else failed).add(outcome.run.name)
     return done, failed
-
-
-def _is_stored(plan: Plan, store: Store) -> bool:
-    """Whether the store has this study, and its entry is not damaged."""
-    try:
-        return store.study(plan.name).plan == plan.as_toml()
-    except ValueError:
-        return False
-
-
-def _write(outcome: RunResult | RunFailure, store: Store) -> RunResult | RunFailure:
-    """Write an outcome and return what is stored: where two processes trained one run, a result outweighs a failure."""
-    if isinstance(outcome, RunResult):
-        store.write(outcome)
-    else:
-        store.fail(outcome.run, outcome.traceback)
-    return store.outcome(outcome.run) or outcome

@@ -16,10 +16,8 @@ from typing import Any
 from bitcycle._support.extras import need
 from bitcycle._support.text import csv_cell
 from bitcycle.lab.runs.result import RunResult
-from bitcycle.lab.runs.run_config import ComparisonGroup, Condition, RunConfig
-from bitcycle.lab.studies.rows import RESULT, RUN
-
-_ENCODER = json.JSONEncoder(allow_nan=False)  # made once, because there may be many rows
+from bitcycle.lab.runs.run_config import FIELDS, ComparisonGroup, Condition, RunConfig
+from bitcycle.lab.studies.rows import RESULT
 
 
 def export(records: Iterable[RunResult], path: Path) -> int:
@@ -53,7 +51,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def row(record: RunResult) -> dict[str, Any]:
     """Return a result as one flat row, without its curve."""
-    run = {name: getattr(record.run, name) for name in RUN if name != "options"}
+    run = {name: getattr(record.run, name) for name in FIELDS if name != "options"}
     return {
         "name": record.run.name,
         **run,
@@ -71,7 +69,8 @@ def _write_json(records: Iterable[RunResult], path: Path) -> int:
     count = 0
     with path.open("w", encoding="utf-8") as file:
         for record in records:
-            file.write(f"{',' if count else '['}\n{_json_line({**row(record), 'curve': record.curve})}")
+            line = json.dumps(_plain({**row(record), "curve": record.curve}), allow_nan=False)
+            file.write(f"{',' if count else '['}\n{line}")
             count += 1
         file.write("\n]\n" if count else "[]\n")
     return count
@@ -100,12 +99,11 @@ def _write_parquet(records: Iterable[RunResult], path: Path) -> int:
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    layouts = dict.fromkeys(map(tuple, rows))  # nearly all rows have the same
-    return list(dict.fromkeys(chain.from_iterable(layouts))) or ["name"]
+    return list(dict.fromkeys(chain.from_iterable(rows))) or ["name"]
 
 
 _WRITERS = {".csv": _write_csv, ".json": _write_json, ".parquet": _write_parquet}
-_NESTED = ("extra", "curve", "versions")
+_NESTED = ("extra", "curve", "versions", "example_losses")
 
 
 def json_text(value: Any) -> str:
@@ -123,14 +121,6 @@ def json_text(value: Any) -> str:
     }
     """
     return json.dumps(_plain(value), indent=1, allow_nan=False)
-
-
-def _json_line(value: Any) -> str:
-    """Return a value as JSON in one line, like :func:`json_text`."""
-    try:
-        return _ENCODER.encode(value)
-    except ValueError:  # NaN, which is rare
-        return _ENCODER.encode(_plain(value))
 
 
 def _plain(value: Any) -> Any:

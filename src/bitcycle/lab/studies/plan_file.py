@@ -44,7 +44,7 @@ from typing import Any
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
-from bitcycle.lab.runs.parsing import as_list, integer, string
+from bitcycle.lab.runs.parsing import Parser, as_list, integer, string
 from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, FIELDS, OPERAND_OVERRIDES
 from bitcycle.lab.studies import deficits
 from bitcycle.lab.studies.controls import has_controls, with_solved_controls
@@ -83,26 +83,21 @@ def read_plan(path: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
     """
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
-    try:
-        values = _toml_values(content)
-        return plan_of(_overridden(values, overrides or {}), path.stem)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def _toml_values(content: bytes) -> dict[str, Any]:
-    """Return the values of a TOML text, or raise a ValueError if it is none or exceeds the limits of a plan."""
     if len(content) > MAX_BYTES:
-        raise ValueError(f"a plan may have {MAX_BYTES:,} bytes at most")
+        raise ValueError(f"{path}: a plan may have {MAX_BYTES:,} bytes at most")
     try:
         text = content.decode()
         if _LONG_KEY.search(text):
             raise ValueError(f"a key may have {MAX_KEY_PARTS} parts at most")
-        return tomllib.loads(text)
+        values = tomllib.loads(text)
     except RecursionError:
-        raise ValueError("is not TOML that can be read: values are nested too deep") from None
+        raise ValueError(f"{path}: is not TOML that can be read: values are nested too deep") from None
     except ValueError as error:  # also an integer of too many digits
-        raise ValueError(f"is not TOML that can be read: {error}") from None
+        raise ValueError(f"{path}: is not TOML that can be read: {error}") from None
+    try:
+        return plan_of(_overridden(values, overrides or {}), path.stem)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,25 +126,12 @@ def plan_of(values: Mapping[str, Any], name: str = "") -> Plan:
     common = {key: value for key, value in values.items() if key not in ("name", "part", "deficit")}
     parts, tables = _tables(values)
     made: tuple[StudyPart | DeficitPart, ...] = (
-        *(_with_controls(study_part(_resolved({**common, **part}, KEYS))) for part in parts),
+        *(_with_controls(_study_part(_resolved({**common, **part}, KEYS))) for part in parts),
         *(deficit_part(_resolved({**common, **table}, DEFICIT_KEYS)) for table in tables),
     )
     plan = Plan(string(values.get("name", name), "name") or (made[0].task if made else ""), made)
     plan.check()
     return plan
-
-
-def stored_parts(plan_text: str) -> list[StudyPart | DeficitPart]:
-    """Return the parts of a plan that :meth:`Plan.as_toml` wrote; neither the code of the tasks nor torch is needed.
-
-    Raises:
-        ValueError: The text is not such a plan.
-    """
-    values = _toml_values(plan_text.encode())
-    try:
-        return [*map(study_part, values.get("part", [])), *map(deficit_part, values.get("deficit", []))]
-    except KeyError as error:
-        raise ValueError(f"the stored plan has no {error.args[0]}") from None
 
 
 def _tables(values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -184,7 +166,7 @@ def _resolved(values: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, An
     return {"bits": list(task.bits), "cycles": task.cycles, "steps": task.steps, **values, **identity}
 
 
-def study_part(values: Mapping[str, Any]) -> StudyPart:
+def _study_part(values: Mapping[str, Any]) -> StudyPart:
     """Return the part of a table that has bits, cycles and steps."""
     return StudyPart(
         task=values["task"],
@@ -198,21 +180,11 @@ def study_part(values: Mapping[str, Any]) -> StudyPart:
 
 
 def deficit_part(values: Mapping[str, Any]) -> DeficitPart:
-    """Return the experiments of a table that has bits and steps. Neither the code of the task nor torch is needed."""
+    """Return the experiments of a table that has bits and steps."""
     pairs = _bit_pairs(values["bits"])
     if len(pairs) > 1:
         raise ValueError(f"a deficit must have one pair of bits, got {len(pairs)}: write one [[deficit]] for each")
-    given: dict[str, Any] = {
-        key: tuple(_multiple(each, key) for each in as_list(values[key]))
-        for key in ("lengths", "starts")
-        if key in values
-    }
-    if "window" in values:
-        given["window"] = _multiple(values["window"], "window")
-    if "recovery" in values:
-        given["recovery"] = string(values["recovery"], "recovery")
-    if "arms" in values:
-        given["arms"] = tuple(string(each, "an arm") for each in as_list(values["arms"]))
+    given = {key: parse(values[key], key) for key, parse in _EXPERIMENT.items() if key in values}
     several = _fields(values, DEFICIT_KEYS, {**DEFAULTS, **deficits.DEFAULTS})
     return DeficitPart(
         task=values["task"],
@@ -304,3 +276,21 @@ def _multiple(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1000:
         raise ValueError(f"{what} must be 0 or more normal runs, got {short_repr(value)}")
     return float(value)
+
+
+def _multiples(value: Any, what: str) -> tuple[float, ...]:
+    return tuple(_multiple(each, what) for each in as_list(value))
+
+
+def _arms(value: Any, what: str) -> tuple[str, ...]:
+    return tuple(string(each, "an arm") for each in as_list(value))
+
+
+_EXPERIMENT: dict[str, Parser] = {
+    "lengths": _multiples,
+    "window": _multiple,
+    "starts": _multiples,
+    "recovery": string,
+    "arms": _arms,
+}
+"""How the keys of a deficit are read that are not fields of its runs."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -17,32 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle.lab.runs.result import RunFailure, RunResult
-from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.run_config import FIELDS, RunConfig
 
 Row = Sequence[Any]
 
-RUN = tuple(field.name for field in fields(RunConfig))
-RESULT = tuple(field.name for field in fields(RunResult) if field.name not in ("run", "example_losses"))
-TABLES = {
-    "runs": ("name", *RUN, *RESULT, "traceback", "written", "digest"),
-    "losses": ("name", "losses", "digest"),
+RESULT = tuple(field.name for field in fields(RunResult) if field.name != "run")
+COLUMNS = {
+    "runs": ("name", *FIELDS, *RESULT, "traceback", "written", "digest"),
     "studies": ("name", "plan", "command", "begun", "workers", "ended", "members", "deficits", "digest"),
 }
 """The columns of each table. The first is the key, the last the digest of the others."""
 
 MAX_INTEGER = 2**63 - 1  # of SQLite; the BitOps of large trainings exceed it
-
 _LOSS = np.dtype("<f4")
-_NO_RESULT = (None,) * len(RESULT)
-_CURVE = RESULT.index("curve")
-_ENCODER = json.JSONEncoder()  # made once, because there may be many rows
 
 
-class DamagedRowError(ValueError):
-    """A row does not hold what was written."""
-
-
-def with_digest(columns: Row) -> Row:
+def with_digest(columns: Iterable[Any]) -> Row:
     """Return a row: the columns as they are stored, and the SHA-256 digest of their ``repr``.
 
     >>> row = with_digest(["a", True, {"x": 0.5}])
@@ -58,54 +48,35 @@ def is_intact(row: Row) -> bool:
     return bool(row[-1] == _digest(tuple(row[:-1])))
 
 
-def check(row: Row) -> None:
-    """Raise a DamagedRowError if a row does not match its digest."""
-    if not is_intact(row):
-        raise DamagedRowError(f"the row of {row[0]!r} does not match its digest")
-
-
-def row_of_result(result: RunResult, written: str) -> Row:
-    """Return a result as a row of ``runs``."""
-    return with_digest([*_run_columns(result.run), *(getattr(result, name) for name in RESULT), None, written])
-
-
-def row_of_failure(failure: RunFailure, written: str) -> Row:
-    """Return a failure as a row of ``runs``."""
-    return with_digest([*_run_columns(failure.run), *_NO_RESULT, failure.traceback, written])
+def row_of(outcome: RunResult | RunFailure, written: str) -> Row:
+    """Return an outcome as a row of ``runs``."""
+    run = outcome.run
+    if isinstance(outcome, RunFailure):
+        ending = [*(None for _ in RESULT), outcome.traceback]
+    else:
+        ending = [*(getattr(outcome, name) for name in RESULT), None]
+    return with_digest([run.name, *(getattr(run, name) for name in FIELDS), *ending, written])
 
 
 def outcome_of(row: Row, with_curve: bool = True) -> RunResult | RunFailure:
-    """Return the result or the failure in a row of ``runs``.
-
-    Raises:
-        DamagedRowError: The row does not match its digest, or holds no outcome of a run.
-    """
-    check(row)
-    try:
-        run = RunConfig(**dict(zip(RUN, map(decode, row[1:]), strict=False)))
-        result, traceback = list(row[1 + len(RUN) : -3]), row[-3]
-        if traceback is not None:
-            return RunFailure(run, str(traceback))
-        if not with_curve:
-            result[_CURVE] = b"[]"
-        return RunResult(run, **dict(zip(RESULT, map(decode, result), strict=True)))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DamagedRowError(f"the row of {row[0]!r} is not that of a run ({error})") from error
+    """Return the result, without the losses of examples, or the failure in a row of ``runs``."""
+    values = named("runs", row)
+    run = RunConfig(**{name: decode(values[name]) for name in FIELDS})
+    if values["traceback"] is not None:
+        return RunFailure(run, values["traceback"])
+    left_out = ("example_losses",) if with_curve else ("example_losses", "curve")
+    return RunResult(run, **{name: decode(values[name]) for name in RESULT if name not in left_out})
 
 
-def row_of_losses(name: str, losses: NDArray[np.float32]) -> Row:
-    """Return the losses of the test examples of a run as a row of ``losses``."""
-    return with_digest([name, losses.astype(_LOSS).tobytes()])
+def losses_of(row: Row) -> NDArray[np.float32] | None:
+    """Return the losses of the test examples in a row of ``runs``."""
+    losses = named("runs", row)["example_losses"]
+    return None if losses is None else np.frombuffer(losses, _LOSS)
 
 
-def losses_of(row: Row) -> NDArray[np.float32]:
-    """Return the losses in a row of ``losses``.
-
-    Raises:
-        DamagedRowError: The row does not match its digest.
-    """
-    check(row)
-    return np.frombuffer(row[1], _LOSS)
+def named(table: str, row: Row) -> dict[str, Any]:
+    """Return the columns of a row by their names."""
+    return dict(zip(COLUMNS[table], row, strict=True))
 
 
 def decode(column: Any) -> Any:
@@ -113,20 +84,18 @@ def decode(column: Any) -> Any:
     return json.loads(column) if isinstance(column, bytes) else column
 
 
-def _run_columns(run: RunConfig) -> list[Any]:
-    return [run.name, *(getattr(run, name) for name in RUN)]
-
-
 def _encode(value: Any) -> str | int | float | bytes | None:
     if value is None or isinstance(value, bytes):
         return value
+    if isinstance(value, np.ndarray):
+        return value.astype(_LOSS).tobytes()
     if isinstance(value, str):
         return str(value)  # a plain one: the repr of an enum is another
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
-    return _ENCODER.encode(value).encode()
+    return json.dumps(value).encode()
 
 
 def _digest(columns: tuple[Any, ...]) -> str:

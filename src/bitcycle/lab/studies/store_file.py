@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from bitcycle.lab.studies.rows import TABLES, Row
+from bitcycle.lab.studies.rows import COLUMNS, Row, is_intact
 
-VERSION = 6
+VERSION = 7
 APPLICATION = 0x62697463  # "bitc": marks the file as a store
 LOCK_TIMEOUT_S = 60
 """How long to wait while another process writes."""
@@ -18,7 +18,7 @@ MAX_NAMES = 500  # in one query; SQLite allows no more than 999 everywhere
 
 SCHEMA = {
     table: f"CREATE TABLE {table} ({names[0]} TEXT PRIMARY KEY, " + ", ".join(f'"{name}"' for name in names[1:]) + ")"
-    for table, names in TABLES.items()
+    for table, names in COLUMNS.items()
 }
 """The statement that creates each table. Columns have no type, so that SQLite converts no value."""
 
@@ -85,10 +85,7 @@ class StoreFile:
         if self._pragma("application_id") != APPLICATION:
             raise ValueError(f"{self.path} is an SQLite file of another program, not a store of studies")
         version = self._pragma("user_version")
-        schema = self._schema()
-        if others := {kind for _, kind, _ in schema} - {"table", "index"}:
-            raise ValueError(f"{self.path} has a {' and a '.join(sorted(others))}, which no store has; it was not read")
-        if version != VERSION or {name: sql for name, _, sql in schema if sql} != SCHEMA:
+        if version != VERSION or self._schema() != SCHEMA:
             raise ValueError(
                 f"{self.path} is a store of another version of bitcycle (version {version}, with its own columns; this "
                 f"bitcycle writes version {VERSION}) or damaged: choose another file with --store, or use the bitcycle "
@@ -98,8 +95,9 @@ class StoreFile:
         if state != "ok":
             raise ValueError(f"{self.path} is damaged ({_line(state)}); nothing was changed")
 
-    def _schema(self) -> list[Any]:
-        return self._query("SELECT name, type, sql FROM sqlite_master")
+    def _schema(self) -> dict[str, str]:
+        """Return the statements that created everything in the file, by name."""
+        return dict(self._query("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
 
     def _pragma(self, name: str) -> Any:
         return self._query(f"PRAGMA {name}")[0][0]
@@ -109,8 +107,25 @@ class StoreFile:
         with self._one_line_errors():
             return self._connection.execute(query, tuple(values)).fetchall()
 
+    def _names(self, table: str, order: str = "name") -> list[str]:
+        """Return the names of all rows of a table. They are sorted without the rows, which may not fit in memory."""
+        return [name for (name,) in self._query(f"SELECT name FROM {table} ORDER BY {order}")]
+
     def _rows(self, table: str, names: Iterable[str]) -> Iterator[Row]:
-        """Yield the rows with these names, in the order of the names, a few hundred at a time."""
+        """Yield the rows with these names, in the order of the names, a few hundred at a time.
+
+        Raises:
+            ValueError: A row is damaged.
+        """
+        for row in self._unchecked_rows(table, names):
+            if not is_intact(row):
+                raise ValueError(
+                    f"{self.path} is damaged: the row of {row[0]!r} does not match its digest; nothing was changed. "
+                    "Start the study again: it deletes damaged rows and repeats their runs"
+                )
+            yield row
+
+    def _unchecked_rows(self, table: str, names: Iterable[str]) -> Iterator[Row]:
         wanted = list(names)
         for first in range(0, len(wanted), MAX_NAMES):
             some = wanted[first : first + MAX_NAMES]
@@ -121,6 +136,17 @@ class StoreFile:
     def _insert(self, table: str, row: Row) -> None:
         """Insert a row, or replace the row of the same name."""
         self._connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+
+    def delete_damaged(self) -> list[str]:
+        """Delete the rows that are damaged and return their names, so that the runs among them are trained again."""
+        damaged = []
+        with self._transaction() as connection:
+            for table in COLUMNS:
+                for row in self._unchecked_rows(table, self._names(table)):
+                    if not is_intact(row):
+                        connection.execute(f"DELETE FROM {table} WHERE name = ?", (row[0],))
+                        damaged.append(str(row[0]))
+        return damaged
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
