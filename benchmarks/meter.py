@@ -1,51 +1,44 @@
 """Measure how much a meter slows training down.
 
-    python benchmarks/meter.py [--rounds 30]
+    python -m benchmarks.meter [--rounds 30]
 
-Steps with and without a meter alternate in one process, on one thread. Prints the ratio of the median times, and the
-time of the meter itself.
+Steps with and without a meter run in turns in one process, on one thread. Prints the median of the ratios of their
+times, and the time of the meter itself.
 """
-
-from __future__ import annotations
-
-import argparse
-import statistics
-import time
 
 import torch
 import torch.nn.functional as F
+import typer
 
 import bitcycle as bc
+from benchmarks.speed.timing import Spread, ratio, time_in_turns
 from bitcycle._cost import Meter
 from bitcycle.lab.models.cifar_resnet import CifarResNet
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=30, help="timed steps of each kind; default: 30")
-    rounds = parser.parse_args().rounds
+def main(rounds: int = 30) -> None:
+    """Measure how much a meter slows training down."""
     torch.set_num_threads(1)
     model = bc.quantize(CifarResNet(20))
     bc.set_bits(model, forward=4, backward=8)
     x, y = torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))
     meter = Meter(model)
-    F.cross_entropy(model(x), y)  # the extra pass that counts the products of this shape
-    seconds: dict[str, list[float]] = {"with": [], "without": []}
-    for _ in range(rounds):
-        for kind in seconds:
-            if kind == "without":
-                meter.pause()
-            start = time.perf_counter()
-            F.cross_entropy(model(x), y).backward()
-            seconds[kind].append(time.perf_counter() - start)
-            meter.resume()
-    ratio = statistics.median(seconds["with"]) / statistics.median(seconds["without"])
-    start = time.perf_counter()
-    for _ in range(1000):
-        meter._before(model, (x,), {})
-    microseconds = 1000 * (time.perf_counter() - start)  # seconds per 1000 calls
-    print(f"a step with a meter takes {ratio:.3f} times as long as one without; the meter takes {microseconds:.0f} us")
+
+    def step() -> None:
+        F.cross_entropy(model(x), y).backward()
+
+    def step_without() -> None:
+        meter.pause()
+        step()
+        meter.resume()
+
+    step()  # with the extra pass that counts the products of this shape
+    seconds = time_in_turns({"with": step, "without": step_without}, rounds)
+    [calls] = time_in_turns({"meter": lambda: meter._before(model, (x,), {})}, 1, repeats=1000).values()
+    slower, own = ratio(seconds["with"], seconds["without"]), Spread.of(calls).times(1e6)
+    print(f"a step with a meter takes {slower.median:.3f} times as long as one without; the meter takes", end=" ")
+    print(f"{own.median:.0f} us")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

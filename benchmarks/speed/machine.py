@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.speed import peers
+from benchmarks.speed.peers import PEERS, version_of
 from benchmarks.speed.settings import all_cores
 from bitcycle.arithmetic.execution import resolve
 from bitcycle.kernels import native
@@ -54,7 +54,7 @@ def this_machine() -> Machine:
         torch=torch.__version__,
         kernels=native.current_kernels(),
         auto=resolve("auto").value,
-        peers={peer.package: peers.version_of(peer) for peer in peers.PEERS.values() if peer.package != "torch"},
+        peers={peer.package: version_of(peer) for peer in PEERS.values() if peer.package != "torch"},
     )
 
 

@@ -1,16 +1,15 @@
-"""What ``python -m benchmarks.speed`` measures. Without torch, for the help and the completion of the command."""
+"""What ``python -m benchmarks.speed`` measures. Without torch, for the help of the command."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from bitcycle._support.names import nearest
 from bitcycle.schedules.base import MAX_BITS, validate_positive
 
-MODELS: Mapping[str, str] = {
+MODELS = {
     "resnet-20": "ResNet-20",
     "resnet-20-channels-last": "ResNet-20, channels last",
     "transformer-256": "Transformer 256",
