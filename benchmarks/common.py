@@ -13,7 +13,7 @@ from bitcycle.lab.statistics.analysis import Interval
 from bitcycle.lab.statistics.comparisons import compare, t_interval
 
 
-def in_processes(call: Callable[..., Any], arguments: Iterable[Any], workers: int) -> Iterator[Any]:
+def run_in_processes(call: Callable[..., Any], arguments: Iterable[Any], workers: int) -> Iterator[Any]:
     """Yield the result of a call for each argument, in order, from fresh processes with one thread each."""
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_use_one_thread) as pool:
         yield from pool.map(call, arguments)

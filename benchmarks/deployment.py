@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from benchmarks.common import difference, in_processes, markdown
+from benchmarks.common import difference, markdown, run_in_processes
 from bitcycle.lab.runs.deployment import metric_at, prepare_trained
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
@@ -68,7 +68,7 @@ def main(
     done = {(row["task"], row["setting"], row["seed"]) for row in rows}
     wanted = [(task, setting, seed) for seed in range(seeds) for task in tasks for setting in settings(task)]
     with out.open("a") as file:
-        for row in in_processes(deploy, [job for job in wanted if job not in done], workers):
+        for row in run_in_processes(deploy, [job for job in wanted if job not in done], workers):
             rows.append(row)
             print(json.dumps(row), file=file, flush=True)
     for task in tasks:

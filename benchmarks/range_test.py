@@ -17,7 +17,7 @@ from statistics import fmean
 import torch
 import typer
 
-from benchmarks.common import in_processes, markdown, trained_metric
+from benchmarks.common import markdown, run_in_processes, trained_metric
 from bitcycle.kernels.noise import mix
 from bitcycle.lab.runs.range_test import range_test_of_task
 from bitcycle.lab.runs.run_config import RunConfig
@@ -46,7 +46,7 @@ def row(name: str, seeds: int, workers: int) -> list[str]:
     runs = [
         RunConfig(name, f"static:{width}", task.steps, seed, WIDTHS[-1]) for width in WIDTHS for seed in range(seeds)
     ]
-    metrics = [untrained(runs[0]), *in_processes(trained_metric, runs, workers)]
+    metrics = [untrained(runs[0]), *run_in_processes(trained_metric, runs, workers)]
     floor, *qualities = (metric if task.higher_is_better else -math.log(metric) for metric in metrics)
     gains = [fmean(qualities[i : i + seeds]) - floor for i in range(0, len(qualities), seeds)]
     kept = [gain / gains[-1] for gain in gains]

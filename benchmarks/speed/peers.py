@@ -32,7 +32,7 @@ class Peer(NamedTuple):
     package: str
     """The package to install."""
     convert: Callable[[nn.Module, int], nn.Module]
-    takes_convolutions: bool
+    supports_convolutions: bool
     max_bits: int | None = None
     """None if any number of bits is possible, or if the number makes no difference."""
 
@@ -54,7 +54,7 @@ def convert(model: nn.Module, peer: Peer, bits: int) -> Iterator[nn.Module]:
     Raises:
         NotAvailableError: The library is not installed, fails, or is not made for such a model or so many bits.
     """
-    if not peer.takes_convolutions and any(isinstance(module, nn.Conv2d) for module in model.modules()):
+    if not peer.supports_convolutions and any(isinstance(module, nn.Conv2d) for module in model.modules()):
         raise NotAvailableError("only for linear layers")
     if (version := version_of(peer)) is None:
         raise NotAvailableError(NOT_INSTALLED)
@@ -143,9 +143,9 @@ def _torchao_int8(model: nn.Module, bits: int) -> nn.Module:
 
 
 PEERS: Mapping[str, Peer] = {
-    "brevitas": Peer("brevitas", _brevitas, takes_convolutions=True),
-    "torch.ao QAT": Peer("torch", _torch_qat, takes_convolutions=True, max_bits=8),
-    "torchao QAT": Peer("torchao", _torchao_qat, takes_convolutions=False, max_bits=8),
-    "torchao int8": Peer("torchao", _torchao_int8, takes_convolutions=False),
+    "brevitas": Peer("brevitas", _brevitas, supports_convolutions=True),
+    "torch.ao QAT": Peer("torch", _torch_qat, supports_convolutions=True, max_bits=8),
+    "torchao QAT": Peer("torchao", _torchao_qat, supports_convolutions=False, max_bits=8),
+    "torchao int8": Peer("torchao", _torchao_int8, supports_convolutions=False),
 }
 """By the name that tables show."""

@@ -64,11 +64,11 @@ def tables(result: BenchResult) -> list[Table]:
 
 
 def _machine(machine: Machine) -> str:
-    instructions = [*machine.flags, *([] if machine.vnni else ["no VNNI"])] or ["VNNI"]
+    instructions = f"{machine.instructions}, {'' if machine.vnni else 'no '}VNNI"
     libraries = {"Python": machine.python, "torch": machine.torch, **machine.peers}
     installed = [f"{name} {version}" for name, version in libraries.items() if version]
     cores = count(machine.cores, "core")
-    parts = [f"{machine.cpu} ({', '.join(instructions)})", cores, *installed, f"{machine.kernels} kernels"]
+    parts = [f"{machine.cpu} ({instructions})", cores, *installed, f"{machine.kernels} kernels"]
     return f"{', '.join(parts)}; 'auto' means {machine.auto!r}."
 
 
