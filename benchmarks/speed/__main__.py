@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from benchmarks.speed.settings import FULL_ROUNDS, MODELS, QUICK_ROUNDS, BenchSettings, Part, all_cores
+from bitcycle._support.names import nearest
 from bitcycle.cli.app import run as main
 from bitcycle.cli.app import wrap_help_at_the_terminal
 from bitcycle.lab.studies.exports import json_text
+from bitcycle.schedules.base import MAX_BITS
 
 
 def bench(
@@ -19,13 +21,13 @@ def bench(
         list[str] | None, typer.Option(help=f"A model: {', '.join(MODELS)}; repeatable; default: all.")
     ] = None,
     part: Annotated[list[Part] | None, typer.Option(help="What to measure; repeatable; default: everything.")] = None,
-    forward: Annotated[int, typer.Option(help="Bit-width of weights and activations.")] = 7,
-    backward: Annotated[int, typer.Option(help="Bit-width of the gradients.")] = 8,
+    forward: Annotated[int, typer.Option(min=1, max=MAX_BITS, help="Bit-width of weights and activations.")] = 7,
+    backward: Annotated[int, typer.Option(min=1, max=MAX_BITS, help="Bit-width of the gradients.")] = 8,
     rounds: Annotated[
-        int | None, typer.Option(help=f"Timed rounds; default: {FULL_ROUNDS}, with --quick {QUICK_ROUNDS}.")
+        int | None, typer.Option(min=1, help=f"Timed rounds; default: {FULL_ROUNDS}, with --quick {QUICK_ROUNDS}.")
     ] = None,
     threads: Annotated[
-        list[int] | None, typer.Option(help="Number of threads; repeatable; default: 1, and one per core.")
+        list[int] | None, typer.Option(min=1, help="Number of threads; repeatable; default: 1, and one per core.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure small versions of everything, to see that it runs.")
@@ -46,6 +48,9 @@ def bench(
         raise ValueError("--json - and --markdown both print to stdout: give --json a file")
     if json is not None and not to_stdout and not json.parent.is_dir():
         raise ValueError(f"--json {json}: there is no folder {json.parent}")
+    for model in models or ():
+        if model not in MODELS:
+            raise ValueError(f"unknown model {model!r}: {nearest(model, MODELS)}")
     settings = BenchSettings(
         models=tuple(dict.fromkeys(models or MODELS)),
         threads=tuple(dict.fromkeys(threads or (1, all_cores()))),

@@ -1,4 +1,4 @@
-"""What does not depend on the size of tensors: setting bits, a step of the scheduler, a summary, starting up."""
+"""What does not depend on the size of tensors: setting bits, steps of the scheduler, a summary, a meter, start-up."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import torch
 from torch import nn
 
 from benchmarks.speed.timing import Call, Spread, time_in_turns
+from bitcycle._cost import Meter
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.conversion.model_summary import summary
+from bitcycle.lab.models.cifar_resnet import CifarResNet
 from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules import schedule
 
@@ -39,12 +41,16 @@ def time_bits(rounds: int, quick: bool) -> list[Overhead]:
     alternating = schedule(lambda step, total: 3 + step % 2, name="alternating")
     scheduler = PrecisionScheduler(model, alternating, steps, backward_bits=8)
     static = PrecisionScheduler(constant, "static:7", steps, backward_bits=8)
+    resnet, images = quantize(CifarResNet(20)), torch.randn(32, 3, 8 if quick else 32, 8 if quick else 32)
+    meter = Meter(resnet)
+    resnet(images)  # with the extra pass that counts the products of this shape
     return _timed(
         {
             f"set_bits, {sites:,} sites": lambda: set_bits(model, forward=next(widths), backward=8),
             f"scheduler step, {sites:,} sites, new bits": scheduler.step,
             f"scheduler step, {sites:,} sites, same bits": static.step,
             f"summary with inputs, {sites:,} sites": lambda: str(summary(constant, x)),
+            "meter, ResNet-20": lambda: meter._before(resnet, (images,), {}),
         },
         rounds,
     )

@@ -51,10 +51,6 @@ def test_what_was_not_measured_is_told():
     assert ours.notes == ("LSTM 200, integer, tensor: wrong results.", "ResNet-20, integer, tensor: wrong results.")
     assert dict(zip(peers.heads, peers.rows[0], strict=True))["torchao QAT"] == "not installed"
     assert peers.notes == ("ResNet-20, brevitas: fails.",)
-
-
-def test_a_model_that_was_not_measured_at_all():
-    made = result()
     made.steps = [StepTime("gcn", variant, 1, note="needs a library") for variant in variants_of("gcn")]
     [table, _] = tables(made)
     assert set(table.rows[0][1:]) == {"-"}

@@ -74,12 +74,9 @@ def test_a_library_that_fails(monkeypatch):
     assert rows[FULL_PRECISION].ratio.median == 1
 
 
-def test_convolutions_are_not_for_all_libraries():
+def test_libraries_have_limits():
     with pytest.raises(NotAvailableError, match="only for linear layers"):
         training_step("resnet-20", "torchao int8", 7, 8, quick=True)
-
-
-def test_quantisation_aware_training_of_torch_has_at_most_a_byte():
     training_step("transformer-256", "torch.ao QAT", 8, 8, quick=True)()
     with pytest.raises(NotAvailableError, match="at most 8 bits"):
         training_step("transformer-256", "torch.ao QAT", 9, 8, quick=True)

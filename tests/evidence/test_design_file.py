@@ -44,19 +44,6 @@ FOLDER = Path(__file__).parents[2] / "evidence"
         ),
         (
             "domains.toml",
-            'studies = ["deficits", "delayed deficits"]',
-            'studies = ["deficits", "late deficits"]',
-            "the domain 'digits-deficit' has a study that is not defined: 'late deficits'; "
-            "did you mean 'delayed deficits'?",
-        ),
-        (
-            "domains.toml",
-            'gap_of = "digits"',
-            'gap_of = "digit"',
-            "gap_of in the domain 'digits-deficit' is no domain: 'digit'; did you mean 'digits'?",
-        ),
-        (
-            "domains.toml",
             "settles =",
             "setles =",
             "the domain 'digit-graph' has a key that is not known: 'setles'; did you mean 'settles'?",
