@@ -1,23 +1,20 @@
-"""Measure what large stores, large plans and models with many layers cost.
+"""Measure what large stores and large plans cost.
 
-    python benchmarks/large_studies.py [--runs 50000] [--layers 2000] [--keep FOLDER]
+    python -m benchmarks.large_studies [--runs 50000] [--dry-runs 20000]
 
 Writes a store of invented results: ten schedules and three baselines at four pairs of bits and three numbers of cycles,
-with as many seeds as needed and 20 points a curve. Prints wall time, CPU time and peak memory of each command on it,
-then the time of a scheduler step, of `set_bits` and of `summary` for a model of many layers.
+with as many seeds as needed and 20 points a curve. Prints wall time, CPU time and peak memory of each command on it.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+
+import typer
 
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig
@@ -31,19 +28,12 @@ SETTINGS = {"schedules": ["all"], "bits": [[2, 8], [3, 8], [4, 8], [3, 6]], "cyc
 VERSIONS = {"bitcycle": "0", "torch": "0", "python": "0", "threads": "1", "execution": "simulated"}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=50_000, help="at least so many results; default: 50000")
-    parser.add_argument("--dry-runs", type=int, default=20_000, help="runs of a dry run; default: 20000")
-    parser.add_argument("--layers", type=int, default=2_000, help="layers of the model; default: 2000")
-    parser.add_argument("--keep", type=Path, help="folder for the store and what is written; default: a temporary one")
-    options = parser.parse_args()
+def main(runs: int = 50_000, dry_runs: int = 20_000) -> None:
+    """Measure commands on a store with at least so many results, and a dry run of so many runs."""
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(temporary)
         store = folder / "large.sqlite"
-        if not store.exists():
-            write_store(store, plan_with(options.runs))
+        write_store(store, plan_with(runs))
         print(f"the store has {store.stat().st_size / 1e6:.0f} MB", flush=True)
         commands = {
             "results": ["results"],
@@ -55,9 +45,8 @@ def main() -> None:
         for what, words in commands.items():
             measure_command(what, [*words, "--store", str(store)])
         toml = folder / "dry.toml"
-        toml.write_text(plan_with(options.dry_runs).as_toml())
+        toml.write_text(plan_with(dry_runs).as_toml())
         measure_command("dry run", ["study", str(toml), "--dry-run", "--store", str(folder / "none.sqlite")])
-    measure_model(options.layers)
 
 
 def plan_with(runs: int) -> Plan:
@@ -103,37 +92,5 @@ def measure_command(what: str, words: list[str]) -> None:
     print(f"{what:28} {seconds:6.2f} s, {cpu:6.2f} s of CPU, {usage.ru_maxrss / 1e3:5.0f} MB", flush=True)
 
 
-def measure_model(layers: int) -> None:
-    import torch
-
-    import bitcycle as bc
-
-    model = bc.quantize(torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(layers))))
-    inputs = torch.randn(2, 4)
-    scheduler = bc.PrecisionScheduler(
-        model, bc.schedule("CR", bits=(2, 8), cycles=8), total_steps=10_000, backward_bits=8
-    )
-    bits = [2, 8]
-
-    def set_bits() -> None:
-        bits.reverse()
-        bc.set_bits(model, forward=bits[0], backward=8)
-
-    print(f"{layers} layers:")
-    _print_time("scheduler step", scheduler.step, 1000)
-    _print_time("set_bits", set_bits, 20)
-    _print_time("summary(model)", lambda: str(bc.summary(model)), 3)
-    _print_time("summary(model, inputs)", lambda: str(bc.summary(model, inputs)), 3)
-
-
-def _print_time(what: str, call: Callable[[], object], repeats: int) -> None:
-    call()
-    start, cpu = time.perf_counter(), time.process_time()
-    for _ in range(repeats):
-        call()
-    seconds, cpu = (time.perf_counter() - start) / repeats, (time.process_time() - cpu) / repeats
-    print(f"{what:28} {1e3 * seconds:8.2f} ms, {1e3 * cpu:8.2f} ms of CPU", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    typer.run(main)

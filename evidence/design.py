@@ -7,10 +7,10 @@ steps and measures, and the analysis of power) are other ones than those for jud
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from bitcycle._support.names import nearest
 
@@ -87,9 +87,11 @@ class Claim:
     smallest: float
     """The smallest effect worth knowing, as a share of the gap between static q_min and static q_max."""
     domains: tuple[str, ...]
-    """The tags of the domains it is about; ``*`` for all."""
-    statistic: Statistic = Statistic.DIFFERENCE
-    contrast: Contrast = field(default_factory=lambda: Contrast((), ()))
+    """The kinds of domains it is about; ``*`` for all."""
+    kind: Statistic = Statistic.DIFFERENCE
+    better: tuple[str, ...] = ()
+    """The settings that the claim says are better."""
+    than: tuple[str, ...] = ()
     beyond: Contrast | None = None
     """A second difference that is subtracted: the claim is that the first one is larger."""
     settings: tuple[str, ...] = ()
@@ -100,7 +102,7 @@ class Claim:
     @property
     def weights(self) -> dict[str, float]:
         """The weight of each setting in the effect of a difference."""
-        weights = self.contrast.weights
+        weights = Contrast(self.better, self.than).weights
         for setting, weight in (self.beyond.weights if self.beyond else {}).items():
             weights[setting] = weights.get(setting, 0.0) - weight
         return weights
@@ -108,7 +110,7 @@ class Claim:
     @property
     def needed(self) -> tuple[str, ...]:
         """The settings that the claim needs."""
-        return self.settings if self.statistic is Statistic.SLOPE else tuple(self.weights)
+        return self.settings if self.kind is Statistic.SLOPE else tuple(self.weights)
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Domain:
 
     id: str
     title: str
-    tags: tuple[str, ...]
+    kinds: tuple[str, ...]
     """What claims can be about it: ``graph``, ``hard``, ``fine-tuning``, ``deficit``, ..."""
     studies: tuple[str, ...]
     """The names of the studies that are run on it."""
@@ -143,7 +145,10 @@ class Domain:
 
 @dataclass(frozen=True)
 class Design:
-    """Claims, domains and the studies that connect them."""
+    """Claims, domains and the studies that connect them.
+
+    The fields of :class:`Claim` and :class:`Domain` are the keys of the tables in claims.toml and domains.toml.
+    """
 
     claims: tuple[Claim, ...]
     domains: tuple[Domain, ...]
@@ -155,11 +160,10 @@ class Design:
 
     def domain(self, id: str) -> Domain:
         """Return a domain by its id."""
-        return _named(self.domains, id, "domain")
-
-    def claim(self, id: str) -> Claim:
-        """Return a claim by its id."""
-        return _named(self.claims, id, "claim")
+        for each in self.domains:
+            if each.id == id:
+                return each
+        raise ValueError(f"there is no domain {id!r}; {nearest(id, [each.id for each in self.domains])}")
 
     def gap_domain(self, domain: Domain) -> Domain:
         """Return the domain whose gap is the unit of effects in a domain."""
@@ -170,7 +174,7 @@ class Design:
         return [
             claim
             for claim in self.claims
-            if claim.study in domain.studies and ("*" in claim.domains or set(claim.domains) & set(domain.tags))
+            if claim.study in domain.studies and ("*" in claim.domains or set(claim.domains) & set(domain.kinds))
         ]
 
     def seeds(self, domain: Domain, role: Role) -> list[int]:
@@ -178,13 +182,3 @@ class Design:
         number = domain.seeds if role is Role.JUDGING else self.tuning_seeds
         first = self.first_seed[role]
         return list(range(first, first + number))
-
-
-Named = TypeVar("Named", Claim, Domain)
-
-
-def _named(known: tuple[Named, ...], id: str, what: str) -> Named:
-    for each in known:
-        if each.id == id:
-            return each
-    raise ValueError(f"there is no {what} {id!r}; {nearest(id, [each.id for each in known])}")

@@ -1,4 +1,4 @@
-"""Everything in the repository that tells the verdicts: the page, the package's file, and documents that quote them.
+"""Everything in the repository that states the verdicts: the page, the package's file, and documents that quote them.
 
 A document quotes a verdict between two comments, which a reader does not see::
 
@@ -9,13 +9,13 @@ A document quotes a verdict between two comments, which a reader does not see::
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
-from bitcycle.lab.advice.verdicts import FILE, parse, verdict_in
-from evidence import verdicts
+from bitcycle.lab.advice.verdicts import FILE, Claims, verdict_in
 from evidence.design import FOLDER, Design
-from evidence.judging import AllFigures
+from evidence.judging import AllFigures, Mark, judge
 from evidence.page import markdown_page
 
 PAGE = Path("docs/evidence.md")
@@ -45,27 +45,36 @@ def documents(
     Raises:
         ValueError: A document quotes a claim that does not exist.
     """
-    known = verdicts.verdicts(design, figures)
+    known = verdicts(design, figures)
     quoting = {root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING}
-    return {root / PAGE: markdown_page(design, figures, pilots, repeated), root / VERDICTS: known, **quoting}
+    for_advice = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
+    return {root / PAGE: markdown_page(design, figures, pilots, repeated), root / VERDICTS: for_advice, **quoting}
 
 
-def quoted(text: str, known: str) -> str:
+def verdicts(design: Design, figures: AllFigures) -> Claims:
+    """Return the sentence of every claim, and its mark on every domain where it was judged, for ``bc.advise``."""
+    claims: Claims = {claim.id: {"text": claim.text, "domains": []} for claim in design.claims}
+    for cell in judge(design, figures):
+        if cell.mark in (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN):
+            task = {key: cell.domain.task[key] for key in ("task", "bits")}
+            claims[cell.claim.id]["domains"].append({"domain": cell.domain.id, **task, "mark": str(cell.mark)})
+    return claims
+
+
+def quoted(text: str, claims: Claims) -> str:
     """Return a text with its quotes brought up to date.
 
-    >>> known = '{"a": {"text": "A.", "domains": [{"domain": "digits", "task": "image", "mark": "open"}]}}'
-    >>> quoted("A is <!-- verdict a -->true<!-- end -->.", known)
+    >>> claims = {"a": {"text": "A.", "domains": [{"domain": "digits", "task": "image", "mark": "open"}]}}
+    >>> quoted("A is <!-- verdict a -->true<!-- end -->.", claims)
     'A is <!-- verdict a -->open on 1 of 1 domain (digits)<!-- end -->.'
-    >>> quoted("A is <!-- verdict a in short -->true<!-- end -->.", known)
+    >>> quoted("A is <!-- verdict a in short -->true<!-- end -->.", claims)
     'A is <!-- verdict a in short -->open on 1 of 1 domain<!-- end -->.'
     """
-    claims = parse(known)
 
     def quote(match: re.Match[str]) -> str:
         begin, claim, short, end = match.groups()
         if claim not in claims:
             raise ValueError(f"a document quotes the verdict on {claim!r}, which is not a claim")
-        verdict = verdict_in(claims, claim)
-        return f"{begin}{verdict.describe(names=not short)}{end}"
+        return f"{begin}{verdict_in(claims, claim).describe(names=not short)}{end}"
 
     return _QUOTE.sub(quote, text)

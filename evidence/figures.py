@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bitcycle._support.locks import locked as file_locked
 from bitcycle.lab.runs.result import TEST_LOSS, RunResult
@@ -113,15 +112,11 @@ def collect(study: PlannedStudy, store: Store, earlier: StudyFigures | None = No
     return StudyFigures(example.metric, example.higher_is_better, tuple(figures))
 
 
-class Update(NamedTuple):
-    """How many figures a file has, and how many it has no longer because the study does not have their runs."""
+def update(path: Path, study: PlannedStudy, store: Store) -> int:
+    """Write the figures that :func:`collect` finds in a store and in the file itself; without any, there is no file.
 
-    figures: int
-    dropped: int
-
-
-def update(path: Path, study: PlannedStudy, store: Store) -> Update:
-    """Write the figures that :func:`collect` finds in a store and in the file itself; without any, there is no file."""
+    Returns how many figures are dropped because the study no longer has their runs.
+    """
     with locked(path):
         earlier = read(path)
         found = collect(study, store, earlier)
@@ -130,8 +125,7 @@ def update(path: Path, study: PlannedStudy, store: Store) -> Update:
         else:
             path.unlink(missing_ok=True)
     planned = {run.name for _, run in study.runs}
-    dropped = sum(figure.run not in planned for figure in earlier.figures) if earlier else 0
-    return Update(len(found.figures) if found else 0, dropped)
+    return sum(figure.run not in planned for figure in earlier.figures) if earlier else 0
 
 
 class Progress(NamedTuple):
@@ -151,6 +145,13 @@ def progress(design: Design, domain: Domain, study: str, role: Role, found: Stud
     planned = set(product(settings_of(design, domain, study), design.seeds(domain, role)))
     there = {(figure.setting, figure.seed) for figure in found.figures} if found else set()
     return Progress(len(planned & there), len(planned))
+
+
+def complete_study(design: Design, domain: Domain, study: str, found: StudyFigures | None) -> StudyFigures | None:
+    """Return the figures of the judging seeds; None unless all are done: a look at some could decide when to stop."""
+    if found is None or not progress(design, domain, study, Role.JUDGING, found).is_complete:
+        return None
+    return found.of_seeds(design.seeds(domain, Role.JUDGING))
 
 
 def figure_of(setting: str, record: RunResult) -> Figure:
@@ -176,25 +177,21 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-_ALL_NAMES = tuple(each.name for each in fields(Figure))
-_NAMES = _ALL_NAMES[:-2]
-"""The columns of figures; repetitions have all names."""
-_TYPES = {"seed": int, "metric": float, "loss": float, "bitops": int, "seconds": float}
+_COLUMNS = {field.name: {"int": int, "float": float}.get(str(field.type), str) for field in fields(Figure)}
+"""The columns of a file with the types of their values; only repetitions have the last two."""
 
 
 def write(path: Path, study: StudyFigures) -> None:
     """Write figures with all digits. The column of the metric is named after it: ``accuracy`` or, lower is better,
     ``-perplexity``. The version and the CPU have columns if they are known.
     """
-    names = _ALL_NAMES if any(figure.bitcycle or figure.cpu for figure in study.figures) else _NAMES
+    width = len(_COLUMNS) if any(figure.bitcycle or figure.cpu for figure in study.figures) else len(_COLUMNS) - 2
     metric = study.metric if study.higher_is_better else f"-{study.metric}"
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([metric if name == "metric" else name for name in names])
-    writer.writerows(astuple(figure)[: len(names)] for figure in study.figures)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as unfinished:
-        unfinished.write_text(out.getvalue(), encoding="utf-8")
+    with replacing(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([metric if name == "metric" else name for name in _COLUMNS][:width])
+        writer.writerows(astuple(figure)[:width] for figure in study.figures)
 
 
 def read(path: Path) -> StudyFigures | None:
@@ -208,24 +205,18 @@ def read(path: Path) -> StudyFigures | None:
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.reader(file)
         heads = next(reader, [])
-        place = _NAMES.index("metric")
-        names = (*heads[:place], "metric", *heads[place + 1 :])
-        if names not in (_NAMES, _ALL_NAMES):
-            raise ValueError(f"{path}: has the columns {', '.join(heads)}; they should be {', '.join(_NAMES)}")
-        figures = tuple(_figure(row, names, f"{path}, line {reader.line_num}") for row in reader)
-    return StudyFigures(heads[place].removeprefix("-"), not heads[place].startswith("-"), figures)
-
-
-def _figure(row: Sequence[str], names: Sequence[str], where: str) -> Figure:
-    if len(row) != len(names):
-        raise ValueError(f"{where}: should have {len(names)} cells, got {len(row)}")
-    values: list[Any] = []
-    for name, cell in zip(names, row, strict=True):
-        try:
-            values.append(_TYPES.get(name, str)(cell))
-        except ValueError:
-            raise ValueError(f"{where}: {name} should be a number, got {cell!r}") from None
-    return Figure(*values)
+        expected = [heads[i] if name == "metric" and i < len(heads) else name for i, name in enumerate(_COLUMNS)]
+        if heads not in (expected, expected[:-2]):
+            raise ValueError(f"{path}: has the columns {', '.join(heads)}; they should be {', '.join(_COLUMNS)}")
+        metric = heads[list(_COLUMNS).index("metric")]
+        figures = []
+        for row in reader:
+            try:
+                cells = zip(list(_COLUMNS.values())[: len(heads)], row, strict=True)
+                figures.append(Figure(*(convert(cell) for convert, cell in cells)))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {reader.line_num}: {error}, in the row {','.join(row)}") from None
+    return StudyFigures(metric.removeprefix("-"), not metric.startswith("-"), tuple(figures))
 
 
 def all_figures(folder: Path, design: Design, role: Role) -> dict[tuple[str, str], StudyFigures]:

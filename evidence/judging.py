@@ -24,7 +24,7 @@ from evidence.figures import StudyFigures
 GAP = "schedules"
 """The study that has static q_min and static q_max."""
 LOW, HIGH = "static q_min", "static q_max"
-MOST_SEEDS = 1_000_000
+MAX_SEEDS = 1_000_000
 """The most seeds that are worth naming."""
 
 Qualities = Mapping[str, Mapping[int, float]]
@@ -113,8 +113,7 @@ def gap_of(
 def effects_by_seed(claim: Claim, qualities: Qualities, costs: Mapping[str, float]) -> dict[int, float]:
     """Return the effect of a claim for every seed that has all of its settings, in the units of quality.
 
-    >>> from evidence.design import Contrast
-    >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), contrast=Contrast(("CR", "CT"), ("LR",)))
+    >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), better=("CR", "CT"), than=("LR",))
     >>> effects_by_seed(claim, {"CR": {0: 3.0}, "CT": {0: 1.0}, "LR": {0: 1.5, 1: 0.0}}, {})
     {0: 0.5}
     """
@@ -122,7 +121,7 @@ def effects_by_seed(claim: Claim, qualities: Qualities, costs: Mapping[str, floa
     if not set(needed) <= qualities.keys():
         return {}
     seeds = sorted(set.intersection(*(set(qualities[setting]) for setting in needed)))
-    weights = _slope_weights(claim, costs) if claim.statistic is Statistic.SLOPE else claim.weights
+    weights = _slope_weights(claim, costs) if claim.kind is Statistic.SLOPE else claim.weights
     return {seed: math.fsum(weight * qualities[name][seed] for name, weight in weights.items()) for seed in seeds}
 
 
@@ -136,8 +135,7 @@ def _slope_weights(claim: Claim, costs: Mapping[str, float]) -> dict[str, float]
 def verdict(claim: Claim, effect: Effect) -> Mark:
     """Return what an effect says about a claim by its rule, see :class:`~evidence.design.Rule`.
 
-    >>> from evidence.design import Contrast
-    >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), contrast=Contrast(("CR",), ("LR",)))
+    >>> claim = Claim("c", "", "", "schedules", Rule.GREATER, 0.1, ("*",), better=("CR",), than=("LR",))
     >>> [str(verdict(claim, Effect(0.0, low, high, 5))) for low, high in ((0.01, 0.3), (-0.1, 0.09), (-0.1, 0.2))]
     ['supported', 'contradicted', 'open']
     """
@@ -167,7 +165,7 @@ def seeds_to_settle(claim: Claim, effect: Effect) -> int | None:
     """Return the number of seeds that would decide a claim with a power of 80 %, if mean and scatter stay the same.
 
     The interval must end before the border that is further from the mean: 0 or the smallest effect worth knowing. None
-    if that takes more than :data:`MOST_SEEDS`, or if the effect has no finite bounds.
+    if that takes more than :data:`MAX_SEEDS`, or if the effect has no finite bounds.
     """
     t = stats().t
     scatter = (effect.mean - effect.lower) * math.sqrt(effect.seeds) / float(t.ppf(0.95, effect.seeds - 1))
@@ -177,7 +175,7 @@ def seeds_to_settle(claim: Claim, effect: Effect) -> int | None:
     def suffices(seeds: int) -> bool:
         return bool((t.ppf(0.95, seeds - 1) + t.ppf(0.8, seeds - 1)) * scatter / math.sqrt(seeds) <= room)
 
-    numbers = range(2, MOST_SEEDS + 1)
+    numbers = range(2, MAX_SEEDS + 1)
     place = bisect_left(numbers, True, key=suffices)
     return numbers[place] if place < len(numbers) else None
 
@@ -210,9 +208,9 @@ def _cell(claim: Claim, domain: Domain, design: Design, figures: AllFigures) -> 
 
 
 def _extra_cost(claim: Claim, costs: Mapping[str, float]) -> float | None:
-    if claim.statistic is Statistic.SLOPE or claim.beyond is not None:
+    if claim.kind is Statistic.SLOPE or claim.beyond is not None:
         return None
-    better, than = (fmean(costs[name] for name in names) for names in (claim.contrast.better, claim.contrast.than))
+    better, than = (fmean(costs[name] for name in names) for names in (claim.better, claim.than))
     return better / than - 1
 
 

@@ -13,8 +13,8 @@ from bitcycle._support.judging import MIN_SEEDS, Effect, non_inferiority
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report.style import GROUPS, OTHER, STATIC, Kind
 from bitcycle.schedules import TEN, schedule
-from evidence.design import Design, Domain, Role
-from evidence.figures import StudyFigures, progress
+from evidence.design import Design, Domain
+from evidence.figures import StudyFigures, complete_study
 from evidence.judging import GAP, HIGH, AllFigures, gap_of, is_shown
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900.0, 420.0, 62.0, 24.0, 34.0, 56.0
@@ -61,12 +61,10 @@ def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Drawing | 
 
     A study is drawn when all of its judging runs are done, as it is judged.
     """
-    study, gap = figures.get((domain.id, GAP)), gap_of(design, domain, figures, domain.measure)
+    study = complete_study(design, domain, GAP, figures.get((domain.id, GAP)))
+    gap = gap_of(design, domain, figures, domain.measure)
     if study is None or gap is None or not is_shown(gap):
         return None
-    if not progress(design, domain, GAP, Role.JUDGING, study).is_complete:
-        return None
-    study = study.of_seeds(design.seeds(domain, Role.JUDGING))
     points = _points(domain, study, gap)
     drawn = sorted((point for point in points if point.mean >= DEEPEST), key=lambda point: point.cost)
     if len(drawn) < 2:

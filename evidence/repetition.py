@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 import random
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.common import run_in_processes
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.user_code import UserCode, code_of
 from evidence.design import Design, Role
@@ -42,8 +40,8 @@ class Repetition(NamedTuple):
     @property
     def is_equal(self) -> bool:
         """Whether metric, loss and cost are the same numbers; NaN is equal to itself."""
-        pairs = zip(_compared(self.known), _compared(self.again), strict=True)
-        return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
+        known, again = ([each.metric, each.loss, each.bitops] for each in self)
+        return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(known, again, strict=True))
 
 
 def known_runs(study: PlannedStudy, figures: StudyFigures) -> dict[str, Known]:
@@ -52,8 +50,8 @@ def known_runs(study: PlannedStudy, figures: StudyFigures) -> dict[str, Known]:
     return {figure.run: Known(runs[figure.run], figure) for figure in figures.figures if figure.run in runs}
 
 
-def repetitions(figures: AllFigures, repeated: AllFigures) -> list[Repetition]:
-    """Return the runs that were repeated, as far as they still have figures.
+def repetitions(figures: AllFigures, repeated: AllFigures) -> dict[str, Repetition]:
+    """Return the runs that were repeated by name, as far as they still have figures.
 
     A run that several studies share, or that was repeated several times, is there once, with a repetition that differs
     if there is one.
@@ -66,28 +64,24 @@ def repetitions(figures: AllFigures, repeated: AllFigures) -> list[Repetition]:
                 pair = Repetition(known[again.run], again)
                 if not pair.is_equal or again.run not in found:
                     found[again.run] = pair
-    return list(found.values())
+    return found
 
 
-def sample(known: Mapping[str, Known], share: float, seed: int) -> list[Known]:
-    """Choose a share of the runs at random, at least one.
+def sample(known: Mapping[str, Known], share: float, seed: int) -> dict[str, Known]:
+    """Choose a share of the runs at random, at least one if there are any.
 
     >>> sample({"a": 1, "b": 2, "c": 3}, share=0.5, seed=0)
-    [2, 3]
+    {'b': 2, 'c': 3}
     """
-    names = random.Random(seed).sample(sorted(known), max(1, math.ceil(share * len(known))))
-    return [known[name] for name in sorted(names)]
+    number = min(len(known), max(1, math.ceil(share * len(known))))
+    return {name: known[name] for name in sorted(random.Random(seed).sample(sorted(known), number))}
 
 
 def repeat(chosen: Sequence[Known], workers: int) -> Iterator[Repetition]:
-    """Train runs again in fresh processes, each on one thread as a study does, and yield them as they end."""
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting = {pool.submit(_trained, each, code_of(each.run)): each.figure for each in chosen}
-        try:
-            for done in as_completed(waiting):
-                yield Repetition(waiting[done], done.result())
-        finally:  # else an error, or the user who stops it, would wait for all that is left
-            pool.shutdown(cancel_futures=True)
+    """Train runs again in fresh processes, each on one thread as a study does."""
+    again = run_in_processes(_train, [(each, code_of(each.run)) for each in chosen], workers)
+    for each, figure in zip(chosen, again, strict=True):
+        yield Repetition(each.figure, figure)
 
 
 def keep(folder: Path, design: Design, figures: AllFigures, again: Figure) -> None:
@@ -111,22 +105,14 @@ def keep(folder: Path, design: Design, figures: AllFigures, again: Figure) -> No
             write(path, replace(study, figures=tuple(sorted(kept, key=lambda figure: figure.run))))
 
 
-def _trained(known: Known, code: UserCode | None) -> Figure:
-    import torch
-
+def _train(job: tuple[Known, UserCode | None]) -> Figure:
     from benchmarks.speed.machine import cpu_model
     from bitcycle.lab.runs.training import train
     from bitcycle.lab.tasks.user_tasks import load_code
 
+    known, code = job
     if code is not None:
         load_code(code)
-
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
     record, _ = train(known.run, execute=known.figure.execution or "auto")  # integers round sums in another order
     made = figure_of(known.figure.setting, record)
     return replace(made, bitcycle=record.versions["bitcycle"], cpu=cpu_model())
-
-
-def _compared(figure: Figure) -> tuple[float, float, float]:
-    return figure.metric, figure.loss, figure.bitops

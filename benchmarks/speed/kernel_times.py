@@ -1,15 +1,13 @@
-"""The kernels against a memory copy, and integer products against float ones."""
+"""The kernels against a memory copy, and integer products against float ones, on one thread."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 
-from benchmarks.speed.timing import Call, Spread, ratio, time_in_turns
+from benchmarks.speed.timing import Call, Spread, ratio, time_in_turns, with_threads
 from bitcycle.kernels import native
 from bitcycle.kernels.noise import noise_key
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes
@@ -17,14 +15,9 @@ from bitcycle.kernels.rounding import decode, encode, encode_in_bytes
 BITS = 7
 ROW = 512
 """The length of the rows of the tensors that are rounded."""
-SIZES = (2**16, 2**22)
-"""Elements: what fits in the caches of a core, and what does not."""
-QUICK_SIZES = (2**14,)
-SHAPES = ((4096, 768, 768), (1024, 256, 1024), (1024, 128, 512))
-"""Rows, inputs and outputs of a linear layer."""
-QUICK_SHAPES = ((32, 16, 24),)
 ELEMENTS_PER_TURN = 2**18
 """A call on fewer elements is repeated within its turn, so that the turn is long enough for the clock."""
+COPY = ("copy", "torch")
 
 
 @dataclass(frozen=True)
@@ -53,13 +46,19 @@ class ProductTime:
     ratio: Spread
 
 
-COPY = "copy"
+def sizes(quick: bool) -> tuple[int, ...]:
+    """Return the numbers of elements that are rounded: what fits in the caches of a core, and what does not."""
+    return (2**14,) if quick else (2**16, 2**22)
+
+
+def shapes(quick: bool) -> tuple[tuple[int, int, int], ...]:
+    """Return the rows, inputs and outputs of the linear layers whose products are timed."""
+    return ((32, 16, 24),) if quick else ((4096, 768, 768), (1024, 256, 1024), (1024, 128, 512))
 
 
 def time_kernels(elements: int, rounds: int) -> list[KernelTime]:
-    """Time the kernels on a tensor of this size, one thread."""
+    """Time the kernels on a tensor of this size."""
     x = torch.randn(elements // ROW, ROW)
-    target = torch.empty_like(x)
     noise = noise_key(1, 2, 3)
     encoded = encode(x, BITS)
     operations: dict[str, Call] = {
@@ -70,76 +69,42 @@ def time_kernels(elements: int, rounds: int) -> list[KernelTime]:
         "stochastic, one grid": partial(encode, x, BITS, None, noise),
         "decode": partial(decode, encoded.codes, encoded.scale, encoded.zero, torch.float32),
     }
-    available = [native.current_kernels()]
-    if available == ["native"]:
-        available.append("reference")
-    calls: dict[str, Call] = {COPY: partial(target.copy_, x)}
-    for kernels in available:
-        calls |= {f"{kernels}: {name}": _with_kernels(kernels, call) for name, call in operations.items()}
-    with one_thread():
+    calls: dict[tuple[str, str], Call] = {COPY: partial(torch.empty_like(x).copy_, x)}
+    for kernels in dict.fromkeys([native.current_kernels(), "reference"]):
+        calls |= {(name, kernels): partial(_run_with, kernels, call) for name, call in operations.items()}
+    with with_threads(1):
         seconds = time_in_turns(calls, rounds, repeats=max(1, ELEMENTS_PER_TURN // elements))
     return [
-        KernelTime(
-            name.partition(": ")[2] or COPY,
-            name.partition(": ")[0] if name != COPY else "torch",
-            elements,
-            Spread.of(times).times(1e9 / elements),
-            ratio(times, seconds[COPY]),
-        )
+        KernelTime(*name, elements, Spread.of(times).times(1e9 / elements), ratio(times, seconds[COPY]))
         for name, times in seconds.items()
     ]
 
 
-def _with_kernels(kernels: str, call: Call) -> Call:
-    def run() -> None:
-        before = native.current_kernels()
-        native.choose_kernels(kernels)
-        try:
-            call()
-        finally:
-            native.choose_kernels(before)
-
-    return run
-
-
-def time_products(rows: int, inputs: int, outputs: int, rounds: int) -> list[ProductTime]:
-    """Time the three products of a linear layer on one thread."""
-    operands = {
-        "activations": torch.randn(rows, inputs),
-        "weights": torch.randn(outputs, inputs),
-        "grad_output": torch.randn(rows, outputs),
-    }
-    codes = {name: x.clamp(-1, 1).mul(127).to(torch.int8) for name, x in operands.items()}
-    calls: dict[str, Call] = {}
-    for means, multiply, values in (("float", torch.mm, operands), ("integer", torch._int_mm, codes)):
-        activations, weights, grad_output = values.values()
-        calls |= {
-            f"{means} output": partial(multiply, activations, weights.t()),
-            f"{means} input gradient": partial(multiply, grad_output, weights),
-            f"{means} weight gradient": partial(multiply, grad_output.t(), activations),
-        }
-    with one_thread():
-        seconds = time_in_turns(calls, rounds)
-    return [
-        ProductTime(
-            product,
-            rows,
-            inputs,
-            outputs,
-            Spread.of(seconds[f"float {product}"]),
-            Spread.of(seconds[f"integer {product}"]),
-            ratio(seconds[f"integer {product}"], seconds[f"float {product}"]),
-        )
-        for product in ("output", "input gradient", "weight gradient")
-    ]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _run_with(kernels: str, call: Call) -> None:
+    before = native.current_kernels()
+    native.choose_kernels(kernels)
     try:
-        yield
+        call()
     finally:
-        torch.set_num_threads(before)
+        native.choose_kernels(before)
+
+
+def time_products(shape: tuple[int, int, int], rounds: int) -> list[ProductTime]:
+    """Time the three products of a linear layer with these numbers of rows, inputs and outputs."""
+    rows, inputs, outputs = shape
+    floats = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(rows, outputs)
+    codes = tuple(x.clamp(-1, 1).mul(127).to(torch.int8) for x in floats)
+    calls: dict[tuple[str, str], Call] = {}
+    for kind, multiply, operands in (("float", torch.mm, floats), ("integer", torch._int_mm, codes)):
+        activations, weights, grad_output = operands
+        calls["output", kind] = partial(multiply, activations, weights.t())
+        calls["input gradient", kind] = partial(multiply, grad_output, weights)
+        calls["weight gradient", kind] = partial(multiply, grad_output.t(), activations)
+    with with_threads(1):
+        times = time_in_turns(calls, rounds)
+    made = []
+    for product in dict.fromkeys(product for product, _ in calls):
+        in_float, in_integers = times[product, "float"], times[product, "integer"]
+        spreads = Spread.of(in_float), Spread.of(in_integers), ratio(in_integers, in_float)
+        made.append(ProductTime(product, *shape, *spreads))
+    return made

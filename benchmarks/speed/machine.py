@@ -9,13 +9,10 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.speed import peers
+from benchmarks.speed.peers import PEERS, version_of
 from benchmarks.speed.settings import all_cores
 from bitcycle.arithmetic.execution import resolve
 from bitcycle.kernels import native
-
-FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8")
-"""What decides how fast the kernels and the integer products are."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +20,8 @@ class Machine:
     """What decides how fast a step is."""
 
     cpu: str
-    flags: tuple[str, ...]
-    """Those of :data:`FLAGS` that it has; empty if the system does not tell."""
+    instructions: str
+    """The instructions that torch's kernels use, such as ``"AVX2"``."""
     vnni: bool
     cores: int
     python: str
@@ -39,27 +36,21 @@ class Machine:
 
 def cpu_model() -> str:
     """Return the name of the CPU."""
-    return _cpu_info("model name") or platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")  # where Linux has it
+    found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def this_machine() -> Machine:
     """Describe this machine."""
-    flags = _cpu_info("flags").split()
     return Machine(
         cpu=cpu_model(),
-        flags=tuple(flag for flag in FLAGS if flag in flags),
+        instructions=torch.backends.cpu.get_cpu_capability(),
         vnni=torch.cpu._is_vnni_supported(),
         cores=all_cores(),
         python=platform.python_version(),
         torch=torch.__version__,
         kernels=native.current_kernels(),
         auto=resolve("auto").value,
-        peers={peer.package: peers.version_of(peer) for peer in peers.PEERS.values() if peer.package != "torch"},
+        peers={peer.package: version_of(peer) for peer in PEERS.values() if peer.package != "torch"},
     )
-
-
-def _cpu_info(key: str) -> str:
-    """Return what Linux tells about the first core; nothing on other systems."""
-    info = Path("/proc/cpuinfo")
-    found = re.search(rf"^{key}\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
-    return found[1].strip() if found else ""

@@ -9,15 +9,21 @@ allocator is told to return every large block at once, so that what counts is me
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
-import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from unittest import mock
 
+import torch
+
+from benchmarks.speed.peers import NotAvailableError
 from benchmarks.speed.settings import BenchSettings
+from benchmarks.speed.variants import FULL_PRECISION, training_step, variants_of
+from bitcycle._support.text import format_error
 
 MEASURED_STEPS = 2
 RESET_PEAK = "5"
@@ -27,61 +33,46 @@ RETURN_MEMORY_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHO
 
 @dataclass(frozen=True)
 class PeakMemory:
-    """The peak memory of a training step."""
+    """The peak memory of a training step; without a number, a note says why."""
 
     model: str
     variant: str
-    bytes: int | None
-    ratio: float | None
+    bytes: int | None = None
+    ratio: float | None = None
     """To full precision."""
     note: str = ""
-    """Why it was not measured."""
 
 
-def peak_memory(model: str, variant: str, settings: BenchSettings, full_precision: int | None) -> PeakMemory:
-    """Measure one variant in a new process. ``full_precision`` is the peak to compare with, if it is known."""
-    if not sys.platform.startswith("linux"):
-        return PeakMemory(model, variant, None, None, "only measured on Linux")
-    arguments = {
-        "model": model,
-        "variant": variant,
-        "forward": settings.forward,
-        "backward": settings.backward,
-        "quick": settings.quick,
-    }
-    command = [sys.executable, "-m", __name__, json.dumps(arguments)]
-    done = subprocess.run(command, env={**os.environ, **RETURN_MEMORY_AT_ONCE}, capture_output=True, text=True)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["the process ended"]
-        return PeakMemory(model, variant, None, None, lines[-1])
-    found = json.loads(done.stdout)
-    if "note" in found:
-        return PeakMemory(model, variant, None, None, found["note"])
-    peak = int(found["bytes"])
-    base = peak if full_precision is None else full_precision
-    return PeakMemory(model, variant, peak, peak / base if base else None)
+def peak_memory(model: str, settings: BenchSettings) -> list[PeakMemory]:
+    """Measure all variants of a model, each in a new process."""
+    rows: list[PeakMemory] = []
+    for variant in variants_of(model):
+        if not sys.platform.startswith("linux"):
+            rows.append(PeakMemory(model, variant, note="only measured on Linux"))
+            continue
+        with mock.patch.dict(os.environ, RETURN_MEMORY_AT_ONCE), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            try:
+                peak = pool.submit(_measure, model, variant, settings).result()
+            except NotAvailableError as reason:
+                rows.append(PeakMemory(model, variant, note=str(reason)))
+            except Exception as error:  # the process may also have been killed
+                rows.append(PeakMemory(model, variant, note=format_error(error)))
+            else:
+                full = peak if variant == FULL_PRECISION else rows[0].bytes
+                rows.append(PeakMemory(model, variant, peak, peak / full if full else None))
+    return rows
 
 
-def _measure(model: str, variant: str, forward: int, backward: int, quick: bool) -> dict[str, object]:
-    import torch
-
-    from benchmarks.speed.peers import NotAvailableError
-    from benchmarks.speed.variants import training_step
-
+def _measure(model: str, variant: str, settings: BenchSettings) -> int:
     torch.set_num_threads(1)
-    try:
-        warm = training_step(model, variant, forward, backward, quick=True)
-    except NotAvailableError as reason:
-        return {"note": str(reason)}
-    warm()
-    del warm
+    training_step(model, variant, settings.forward, settings.backward, quick=True)()
     gc.collect()
     Path("/proc/self/clear_refs").write_text(RESET_PEAK)
     before = _status("VmRSS")
-    step = training_step(model, variant, forward, backward, quick)
+    step = training_step(model, variant, settings.forward, settings.backward, settings.quick)
     for _ in range(MEASURED_STEPS):
         step()
-    return {"bytes": _status("VmHWM") - before}
+    return _status("VmHWM") - before
 
 
 def _status(field: str) -> int:
@@ -89,8 +80,3 @@ def _status(field: str) -> int:
     found = re.search(rf"^{field}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     assert found is not None, field
     return 1024 * int(found[1])
-
-
-if __name__ == "__main__":
-    answer = _measure(**json.loads(sys.argv[1]))
-    print(json.dumps(answer))

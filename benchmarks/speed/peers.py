@@ -19,7 +19,7 @@ from torch import nn
 
 from bitcycle._support.text import format_error
 
-BYTE_BITS = 8
+NOT_INSTALLED = "not installed"
 
 
 class NotAvailableError(Exception):
@@ -32,14 +32,9 @@ class Peer(NamedTuple):
     package: str
     """The package to install."""
     convert: Callable[[nn.Module, int], nn.Module]
-    takes_convolutions: bool
-    rounds: str
-    """What it rounds, in a few words."""
-
-
-def failure(peer: Peer, error: Exception) -> str:
-    """Return in one line that a library failed."""
-    return f"{peer.package} {version_of(peer)} fails with torch {torch.__version__}: {format_error(error)}"
+    supports_convolutions: bool
+    max_bits: int | None = None
+    """None if any number of bits is possible, or if the number makes no difference."""
 
 
 def version_of(peer: Peer) -> str | None:
@@ -51,14 +46,28 @@ def version_of(peer: Peer) -> str | None:
 
 
 @contextmanager
-def silence() -> Iterator[None]:
-    """Hide the warnings of a library: they are for its own users."""
+def convert(model: nn.Module, peer: Peer, bits: int) -> Iterator[nn.Module]:
+    """Convert a model, to be tried out in the context: an error there means that the library does not work here.
+
+    Warnings of the library are hidden: they are for its own users.
+
+    Raises:
+        NotAvailableError: The library is not installed, fails, or is not made for such a model or so many bits.
+    """
+    if not peer.supports_convolutions and any(isinstance(module, nn.Conv2d) for module in model.modules()):
+        raise NotAvailableError("only for linear layers")
+    if (version := version_of(peer)) is None:
+        raise NotAvailableError(NOT_INSTALLED)
+    if peer.max_bits is not None and bits > peer.max_bits:
+        raise NotAvailableError(f"at most {peer.max_bits} bits")
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        with warnings.catch_warnings(action="ignore"):
+            yield peer.convert(model, bits)
+    except Exception as error:  # whatever a library of another version may raise
+        reason = f"{peer.package} {version} fails with torch {torch.__version__}: {format_error(error)}"
+        raise NotAvailableError(reason) from error
     finally:
         logging.disable(before)
 
@@ -95,7 +104,6 @@ def _brevitas(model: nn.Module, bits: int) -> nn.Module:
 def _torch_qat(model: nn.Module, bits: int) -> nn.Module:
     from torch.ao import quantization
 
-    _check_byte(bits)
     fake = quantization.FusedMovingAvgObsFakeQuantize
     model.qconfig = quantization.QConfig(  # type: ignore[assignment]
         activation=fake.with_args(
@@ -119,7 +127,6 @@ def _torchao_qat(model: nn.Module, bits: int) -> nn.Module:
     from torchao.quantization import quantize_
     from torchao.quantization.qat import IntxFakeQuantizeConfig, QATConfig
 
-    _check_byte(bits)
     dtype = getattr(torch, f"int{bits}")
     activations = IntxFakeQuantizeConfig(dtype, "per_token", is_symmetric=False)
     weights = IntxFakeQuantizeConfig(dtype, "per_channel")
@@ -135,15 +142,10 @@ def _torchao_int8(model: nn.Module, bits: int) -> nn.Module:
     return model
 
 
-def _check_byte(bits: int) -> None:
-    if bits > BYTE_BITS:
-        raise NotAvailableError(f"at most {BYTE_BITS} bits")
-
-
 PEERS: Mapping[str, Peer] = {
-    "brevitas": Peer("brevitas", _brevitas, True, "weights and activations"),
-    "torch.ao QAT": Peer("torch", _torch_qat, True, "weights and activations"),
-    "torchao QAT": Peer("torchao", _torchao_qat, False, "weights and activations"),
-    "torchao int8": Peer("torchao", _torchao_int8, False, "weights, activations and gradients, always on 8 bits"),
+    "brevitas": Peer("brevitas", _brevitas, supports_convolutions=True),
+    "torch.ao QAT": Peer("torch", _torch_qat, supports_convolutions=True, max_bits=8),
+    "torchao QAT": Peer("torchao", _torchao_qat, supports_convolutions=False, max_bits=8),
+    "torchao int8": Peer("torchao", _torchao_int8, supports_convolutions=False),
 }
 """By the name that tables show."""

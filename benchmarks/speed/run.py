@@ -1,23 +1,20 @@
-"""Running everything that was asked for, one stage after the other."""
+"""Measure everything that was asked for, one stage after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from benchmarks.speed import kernel_times, overhead
-from benchmarks.speed.kernel_times import KernelTime, ProductTime, time_kernels, time_products
+from benchmarks.speed.kernel_times import KernelTime, ProductTime, shapes, sizes, time_kernels, time_products
 from benchmarks.speed.machine import Machine, this_machine
 from benchmarks.speed.memory import PeakMemory, peak_memory
 from benchmarks.speed.overhead import Overhead, time_bits, time_start_up
 from benchmarks.speed.settings import MODELS, BenchSettings, Part
 from benchmarks.speed.steps import StepTime, time_steps
-from benchmarks.speed.variants import FULL_PRECISION, variants_of
 from bitcycle import __version__
-
-Report = Callable[[int, int, str], None]
+from bitcycle.lab.format import count
 
 
 @dataclass
@@ -38,94 +35,41 @@ class BenchResult:
         return asdict(self)
 
 
-class _Stage(NamedTuple):
+class Stage(NamedTuple):
+    """Something to measure: its name, the list of the result that it adds to, and what returns the rows."""
+
     name: str
-    run: Callable[[], None]
+    rows: list[Any]
+    measure: Callable[[], list[Any]]
 
 
-def bench(settings: BenchSettings, report: Report = lambda done, total, name: None) -> BenchResult:
-    """Measure what the settings say.
-
-    Args:
-        settings: What to measure.
-        report: Called before each stage with the number of stages done, their total, and the name of the stage.
-
-    Returns:
-        The figures, and the machine they were taken on.
-    """
+def run(settings: BenchSettings, report: Callable[[str], None] = lambda name: None) -> BenchResult:
+    """Measure what the settings say, and call ``report`` with the name of each stage before it begins."""
     result = BenchResult(__version__, this_machine(), settings)
-    stages = _stages(settings, result)
-    for done, stage in enumerate(stages):
-        report(done, len(stages), stage.name)
-        stage.run()
+    for part in settings.parts:
+        for stage in _stages(part, settings, result):
+            report(stage.name)
+            stage.rows.extend(stage.measure())
     return result
 
 
-def _stages(settings: BenchSettings, result: BenchResult) -> list[_Stage]:
-    stages = []
-    for part in settings.parts:
-        stages += _STAGES[part](settings, result)
-    return stages
-
-
-def _steps(settings: BenchSettings, result: BenchResult) -> list[_Stage]:
-    def run(model: str, threads: int) -> None:
-        result.steps += time_steps(model, threads, settings)
-
-    return [
-        _Stage(
-            f"training step, {MODELS[model]}, {threads} thread{'s' if threads > 1 else ''}",
-            partial(run, model, threads),
-        )
-        for threads in settings.threads
-        for model in settings.models
-    ]
-
-
-def _memory(settings: BenchSettings, result: BenchResult) -> list[_Stage]:
-    full_precision: dict[str, int | None] = {}
-
-    def run(model: str, variant: str) -> None:
-        peak = peak_memory(model, variant, settings, full_precision.get(model))
-        if variant == FULL_PRECISION:
-            full_precision[model] = peak.bytes
-        result.memory.append(peak)
-
-    return [
-        _Stage(f"memory, {MODELS[model]}, {variant}", partial(run, model, variant))
-        for model in settings.models
-        for variant in variants_of(model)
-    ]
-
-
-def _kernels(settings: BenchSettings, result: BenchResult) -> list[_Stage]:
-    def run_kernels(elements: int) -> None:
-        result.kernels += time_kernels(elements, settings.rounds)
-
-    def run_products(shape: tuple[int, int, int]) -> None:
-        result.products += time_products(*shape, settings.rounds)
-
-    sizes = kernel_times.QUICK_SIZES if settings.quick else kernel_times.SIZES
-    shapes = kernel_times.QUICK_SHAPES if settings.quick else kernel_times.SHAPES
-    return [
-        *(_Stage(f"kernels, {elements:,} elements", partial(run_kernels, elements)) for elements in sizes),
-        *(_Stage(f"products, {' x '.join(map(str, shape))}", partial(run_products, shape)) for shape in shapes),
-    ]
-
-
-def _overhead(settings: BenchSettings, result: BenchResult) -> list[_Stage]:
-    def run_bits() -> None:
-        result.overhead += time_bits(overhead.QUICK_SITES if settings.quick else overhead.SITES, settings.rounds)
-
-    def run_start_up() -> None:
-        result.overhead += time_start_up(settings.rounds)
-
-    return [_Stage("setting bits", run_bits), _Stage("start-up", run_start_up)]
-
-
-_STAGES: dict[Part, Callable[[BenchSettings, BenchResult], list[_Stage]]] = {
-    Part.STEPS: _steps,
-    Part.MEMORY: _memory,
-    Part.KERNELS: _kernels,
-    Part.OVERHEAD: _overhead,
-}
+def _stages(part: Part, settings: BenchSettings, result: BenchResult) -> Iterator[Stage]:
+    rounds, quick = settings.rounds, settings.quick
+    match part:
+        case Part.STEPS:
+            for threads in settings.threads:
+                for model in settings.models:
+                    name = f"training step, {MODELS[model]}, {count(threads, 'thread')}"
+                    yield Stage(name, result.steps, partial(time_steps, model, threads, settings))
+        case Part.MEMORY:
+            for model in settings.models:
+                yield Stage(f"memory, {MODELS[model]}", result.memory, partial(peak_memory, model, settings))
+        case Part.KERNELS:
+            for size in sizes(quick):
+                yield Stage(f"kernels, {size:,} elements", result.kernels, partial(time_kernels, size, rounds))
+            for shape in shapes(quick):
+                name = f"products, {' x '.join(map(str, shape))}"
+                yield Stage(name, result.products, partial(time_products, shape, rounds))
+        case Part.OVERHEAD:
+            yield Stage("setting bits", result.overhead, partial(time_bits, rounds, quick))
+            yield Stage("start-up", result.overhead, partial(time_start_up, rounds))

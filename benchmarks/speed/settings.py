@@ -1,16 +1,12 @@
-"""What ``python -m benchmarks.speed`` measures. Without torch, for the help and the completion of the command."""
+"""What ``python -m benchmarks.speed`` measures. Without torch, for the help of the command."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bitcycle._support.names import nearest
-from bitcycle.schedules.base import MAX_BITS, validate_positive
-
-MODELS: Mapping[str, str] = {
+MODELS = {
     "resnet-20": "ResNet-20",
     "resnet-20-channels-last": "ResNet-20, channels last",
     "transformer-256": "Transformer 256",
@@ -47,15 +43,6 @@ class BenchSettings:
         rounds: Timed rounds; each runs everything that is compared once.
         parts: What to measure.
         quick: Measure small versions of everything, to see that it runs.
-
-    Raises:
-        ValueError: A value is out of range, or there is no such model.
-
-    Example:
-        >>> BenchSettings(models=("resnet",), threads=(1,))
-        Traceback (most recent call last):
-            ...
-        ValueError: unknown model 'resnet': did you mean 'resnet-8'?
     """
 
     models: tuple[str, ...]
@@ -65,17 +52,6 @@ class BenchSettings:
     rounds: int = FULL_ROUNDS
     parts: tuple[Part, ...] = tuple(Part)
     quick: bool = False
-
-    def __post_init__(self) -> None:
-        for model in self.models:
-            if model not in MODELS:
-                raise ValueError(f"unknown model {model!r}: {nearest(model, MODELS)}")
-        for name, bits in (("forward", self.forward), ("backward", self.backward)):
-            if not 1 <= bits <= MAX_BITS:
-                raise ValueError(f"--{name} must be from 1 to {MAX_BITS} bits, got {bits}")
-        validate_positive(self.rounds, "--rounds")
-        for threads in self.threads:
-            validate_positive(threads, "--threads")
 
 
 def all_cores() -> int:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from benchmarks.speed.peers import NotAvailableError
 from benchmarks.speed.settings import BenchSettings
-from benchmarks.speed.timing import Spread, ratio, time_in_turns
+from benchmarks.speed.timing import Spread, ratio, time_in_turns, with_threads
 from benchmarks.speed.variants import FULL_PRECISION, training_step, variants_of
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """The time of a training step."""
+    """The time of a training step; without times, a note says why."""
 
     model: str
     variant: str
     threads: int
-    seconds: Spread | None
-    ratio: Spread | None
+    seconds: Spread | None = None
+    ratio: Spread | None = None
     """To full precision, round by round."""
     note: str = ""
-    """Why it was not measured."""
 
 
 def time_steps(model: str, threads: int, settings: BenchSettings) -> list[StepTime]:
@@ -34,20 +31,12 @@ def time_steps(model: str, threads: int, settings: BenchSettings) -> list[StepTi
             steps[variant] = training_step(model, variant, settings.forward, settings.backward, settings.quick)
         except NotAvailableError as reason:
             notes[variant] = str(reason)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        seconds = time_in_turns(steps, settings.rounds)
-    finally:
-        torch.set_num_threads(before)
+    with with_threads(threads):
+        times = time_in_turns(steps, settings.rounds)
+    measured = {
+        variant: (Spread.of(seconds), ratio(seconds, times[FULL_PRECISION])) for variant, seconds in times.items()
+    }
     return [
-        StepTime(
-            model,
-            variant,
-            threads,
-            Spread.of(seconds[variant]) if variant in seconds else None,
-            ratio(seconds[variant], seconds[FULL_PRECISION]) if variant in seconds else None,
-            notes.get(variant, ""),
-        )
+        StepTime(model, variant, threads, *measured.get(variant, (None, None)), note=notes.get(variant, ""))
         for variant in variants_of(model)
     ]

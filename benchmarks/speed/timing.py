@@ -5,10 +5,15 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
 
 Call = Callable[[], object]
+Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,9 @@ class Spread:
         return Spread(factor * self.median, factor * self.lower, factor * self.upper)
 
 
-def time_in_turns(calls: Mapping[str, Call], rounds: int, warm_up: int = 2, repeats: int = 1) -> dict[str, list[float]]:
+def time_in_turns(
+    calls: Mapping[Name, Call], rounds: int, warm_up: int = 2, repeats: int = 1
+) -> dict[Name, list[float]]:
     """Return the seconds of each call in each round.
 
     A round runs every call once, in an order that changes from round to round, so that no call always follows the same
@@ -52,7 +59,7 @@ def time_in_turns(calls: Mapping[str, Call], rounds: int, warm_up: int = 2, repe
     """
     order = list(calls)
     shuffle = random.Random(0).shuffle
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    seconds: dict[Name, list[float]] = {name: [] for name in calls}
     for number in range(warm_up + rounds):
         shuffle(order)
         for name in order:
@@ -73,3 +80,14 @@ def ratio(times: Sequence[float], base: Sequence[float]) -> Spread:
     Spread(median=3.0, lower=2.5, upper=3.5)
     """
     return Spread.of([time / other for time, other in zip(times, base, strict=True)])
+
+
+@contextmanager
+def with_threads(number: int) -> Iterator[None]:
+    """Compute with this number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
-from torch import nn
 
-from benchmarks.speed import peers
-from benchmarks.speed.peers import NotAvailableError
+from benchmarks.speed.peers import PEERS, NotAvailableError, convert
 from benchmarks.speed.workloads import Workload, make
 from bitcycle._support.extras import MissingExtraError
 from bitcycle.arithmetic.execution import integers_are_right
@@ -43,7 +41,7 @@ _NEVER = 10**8  # total steps of a schedule that does not end
 
 def variants_of(model: str) -> tuple[str, ...]:
     """Return the names of what is compared on a model, full precision first."""
-    return (FULL_PRECISION, *OWN, *(peers.PEERS if model in MEASURED_WITH_PEERS else ()))
+    return (FULL_PRECISION, *OWN, *(PEERS if model in MEASURED_WITH_PEERS else ()))
 
 
 def training_step(model: str, variant: str, forward: int, backward: int, quick: bool = False) -> Callable[[], None]:
@@ -53,35 +51,21 @@ def training_step(model: str, variant: str, forward: int, backward: int, quick: 
         NotAvailableError: The variant does not exist for the model, here.
     """
     try:
-        workload = make(model, quick, of_linear_layers=variant in peers.PEERS)
+        workload = make(model, quick, of_linear_layers=variant in PEERS)
     except MissingExtraError as error:
         raise NotAvailableError(str(error)) from None
-    if variant in peers.PEERS:
-        return _step_of_peer(workload, variant, forward)
-    if variant in OWN:
-        own = OWN[variant]
-        if own.execute == "integer" and not integers_are_right():
-            raise NotAvailableError("torch._int_mm gives wrong results on this machine")
-        quantize(workload.model, own.recipe, execute=own.execute)
-        return _step(workload, PrecisionScheduler(workload.model, f"static:{forward}", _NEVER, backward).step)
-    return _step(workload)
-
-
-def _step_of_peer(workload: Workload, variant: str, forward: int) -> Callable[[], None]:
-    peer = peers.PEERS[variant]
-    if not peer.takes_convolutions and any(isinstance(module, nn.Conv2d) for module in workload.model.modules()):
-        raise NotAvailableError("only for linear layers")
-    if peers.version_of(peer) is None:
-        raise NotAvailableError("not installed")
-    try:
-        with peers.silence():
-            step = _step(workload._replace(model=peer.convert(workload.model, forward)))
+    if variant == FULL_PRECISION:
+        return _step(workload)
+    if variant in PEERS:
+        with convert(workload.model, PEERS[variant], forward) as converted:
+            step = _step(workload._replace(model=converted))
             step()
-    except NotAvailableError:
-        raise
-    except Exception as error:  # whatever a library of another version may raise
-        raise NotAvailableError(peers.failure(peer, error)) from error
-    return step
+        return step
+    own = OWN[variant]
+    if own.execute == "integer" and not integers_are_right():
+        raise NotAvailableError("torch._int_mm gives wrong results on this machine")
+    quantize(workload.model, own.recipe, execute=own.execute)
+    return _step(workload, PrecisionScheduler(workload.model, f"static:{forward}", _NEVER, backward).step)
 
 
 def _step(workload: Workload, after: Callable[[], None] = lambda: None) -> Callable[[], None]:

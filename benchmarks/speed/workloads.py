@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -42,17 +43,9 @@ def _images(depth: int, batch: int, channels: int, size: int) -> Workload:
     return Workload(CifarResNet(depth, 10, channels), lambda model: F.cross_entropy(model(images), labels))
 
 
-def _resnet_20(quick: bool) -> Workload:
-    return _images(8, 2, 3, 8) if quick else _images(20, 64, 3, 32)
-
-
-def _resnet_20_channels_last(quick: bool) -> Workload:
-    model, loss = _resnet_20(quick)
-    return Workload(model.to(memory_format=torch.channels_last), loss)  # type: ignore[call-overload]
-
-
-def _resnet_8(quick: bool) -> Workload:
-    return _images(8, 2 if quick else 128, 1, 8)
+def _resnet_20(quick: bool, memory_format: torch.memory_format = torch.contiguous_format) -> Workload:
+    model, loss = _images(8, 2, 3, 8) if quick else _images(20, 64, 3, 32)
+    return Workload(model.to(memory_format=memory_format), loss)  # type: ignore[call-overload]
 
 
 def _lstm(quick: bool) -> Workload:
@@ -130,23 +123,25 @@ def _encoder_layer(width: int, heads: int) -> nn.Module:
     return nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True)
 
 
-def _transformer(width: int, layers: int) -> Callable[..., Workload]:
-    def make_transformer(quick: bool, layer: Callable[[int, int], nn.Module] = _encoder_layer) -> Workload:
-        own_width, heads, batch, length = (16, 2, 2, 8) if quick else (width, 8, 8, 128)
-        x, wanted = torch.randn(2, batch, length, own_width)
-        model = nn.Sequential(*(layer(own_width, heads) for _ in range(1 if quick else layers)))
-        return Workload(model, lambda model: F.mse_loss(model(x), wanted))
+def _transformer(
+    quick: bool, layer: Callable[[int, int], nn.Module] = _encoder_layer, *, width: int, layers: int
+) -> Workload:
+    width, layers, heads, batch, length = (16, 1, 2, 2, 8) if quick else (width, layers, 8, 8, 128)
+    x, wanted = torch.randn(2, batch, length, width)
+    model = nn.Sequential(*(layer(width, heads) for _ in range(layers)))
+    return Workload(model, lambda model: F.mse_loss(model(x), wanted))
 
-    return make_transformer
 
-
-TRANSFORMERS = {"transformer-256": _transformer(256, 4), "transformer-512": _transformer(512, 2)}
+TRANSFORMERS = {
+    "transformer-256": partial(_transformer, width=256, layers=4),
+    "transformer-512": partial(_transformer, width=512, layers=2),
+}
 MAKERS: Mapping[str, Callable[[bool], Workload]] = {
     "resnet-20": _resnet_20,
-    "resnet-20-channels-last": _resnet_20_channels_last,
+    "resnet-20-channels-last": partial(_resnet_20, memory_format=torch.channels_last),
     **TRANSFORMERS,
     "lstm": _lstm,
     "gcn": _gcn,
     "gcn-sparse": _sparse_gcn,
-    "resnet-8": _resnet_8,
+    "resnet-8": lambda quick: _images(8, 2 if quick else 128, 1, 8),
 }

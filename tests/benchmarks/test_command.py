@@ -17,7 +17,7 @@ QUICK = ("--quick", "--rounds", "1", "--threads", "1")
 
 def test_everything_of_one_model(tmp_path):
     file = tmp_path / "bench.json"
-    done = bitcycle(*QUICK, "--models", "resnet-8", "--json", str(file), module="benchmarks.speed")
+    done = bitcycle(*QUICK, "--models", "resnet-8", "--markdown", "--json", str(file), module="benchmarks.speed")
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())
     assert f"written: {file}" in done.stderr
@@ -34,6 +34,8 @@ def test_everything_of_one_model(tmp_path):
         "set_bits, 20 sites",
         "scheduler step, 20 sites, new bits",
         "scheduler step, 20 sites, same bits",
+        "summary with inputs, 20 sites",
+        "meter, ResNet-20",
         "start of Python",
         "import bitcycle",
         "bitcycle --help",
@@ -42,6 +44,10 @@ def test_everything_of_one_model(tmp_path):
     assert found["settings"]["rounds"] == 1
     for text in ("Small versions", "ResNet-8", "simulated, tensor", "1 thread", "peak memory", "Kernels", "Overhead"):
         assert text in done.stdout
+    lines = done.stdout.splitlines()
+    head = next(line for line in lines if line.startswith("| model |"))
+    assert lines[lines.index(head) + 1] == "|" + "---|" * (len(OWN) + 2)
+    assert lines[lines.index(head) + 2].startswith("| ResNet-8 |")
 
 
 def test_all_models_and_other_libraries():
@@ -59,23 +65,12 @@ def test_all_models_and_other_libraries():
         assert (row["seconds"] is None) == (row["ratio"] is None) == bool(row["note"])
 
 
-def test_markdown():
-    done = bitcycle(*QUICK, "--part", "steps", "--models", "lstm", "--markdown", module="benchmarks.speed")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    [head] = [line for line in lines if line.startswith("| model |")]
-    assert lines[lines.index(head) + 1] == "|" + "---|" * (len(OWN) + 2)
-    assert lines[lines.index(head) + 2].startswith("| LSTM 200 |")
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--models", "lstn"], "unknown model 'lstn': did you mean 'lstm'?"),
-        (["--forward", "0"], "--forward must be from 1 to 16 bits, got 0"),
-        (["--backward", "17"], "--backward must be from 1 to 16 bits, got 17"),
-        (["--rounds", "0"], "--rounds must be"),
-        (["--threads", "-1"], "--threads must be"),
+        (["--forward", "17"], "'--forward': Input should be less than or equal to 16"),
+        (["--threads", "-1"], "'--threads': Input should be greater than or equal to 1"),
         (["--part", "speed"], "'speed' is not one of"),
         (["--json", "-", "--markdown"], "--json - and --markdown both print to stdout: give --json a file"),
         (["--json", "nowhere/bench.json"], "there is no folder nowhere"),

@@ -6,7 +6,7 @@ from benchmarks.speed.memory import PeakMemory
 from benchmarks.speed.run import BenchResult
 from benchmarks.speed.settings import BenchSettings
 from benchmarks.speed.steps import StepTime
-from benchmarks.speed.tables import as_markdown, as_text, tables
+from benchmarks.speed.tables import as_text, tables
 from benchmarks.speed.timing import Spread
 from benchmarks.speed.variants import variants_of
 from bitcycle.kernels import native
@@ -51,11 +51,7 @@ def test_what_was_not_measured_is_told():
     assert ours.notes == ("LSTM 200, integer, tensor: wrong results.", "ResNet-20, integer, tensor: wrong results.")
     assert dict(zip(peers.heads, peers.rows[0], strict=True))["torchao QAT"] == "not installed"
     assert peers.notes == ("ResNet-20, brevitas: fails.",)
-
-
-def test_a_model_that_was_not_measured_at_all():
-    made = result()
-    made.steps = [StepTime("gcn", variant, 1, None, None, "needs a library") for variant in variants_of("gcn")]
+    made.steps = [StepTime("gcn", variant, 1, note="needs a library") for variant in variants_of("gcn")]
     [table, _] = tables(made)
     assert set(table.rows[0][1:]) == {"-"}
     assert "GCN 256, FP32: needs a library." in table.notes
@@ -63,13 +59,14 @@ def test_a_model_that_was_not_measured_at_all():
 
 def test_text_and_markdown_hold_the_same_cells():
     made = result()
+    text, markdown = (as_text(made, markdown) for markdown in (False, True))
     for table in tables(made):
         for row in table.rows:
-            assert f"| {' | '.join(row)} |" in as_markdown(made)
-            assert all(cell in as_text(made) for cell in row)
-    for text in (as_markdown(made), as_text(made)):
-        assert "bitcycle 1.2.3: 7 bits forward, 8 bits backward" in text
-        assert f"torch {made.machine.torch}" in text
+            assert f"| {' | '.join(row)} |" in markdown
+            assert all(cell in text for cell in row)
+    for each in (text, markdown):
+        assert "bitcycle 1.2.3: 7 bits forward, 8 bits backward" in each
+        assert f"torch {made.machine.torch}" in each
 
 
 def test_kernels_are_the_ones_that_were_in_use_afterwards():
@@ -78,4 +75,4 @@ def test_kernels_are_the_ones_that_were_in_use_afterwards():
     assert native.current_kernels() == before
     assert {row.kernels for row in rows} == {"torch", "reference", before}
     assert [row.ratio.median for row in rows if row.operation == "copy"] == [1]
-    assert len(time_products(32, 16, 24, rounds=1)) == 3
+    assert len(time_products((32, 16, 24), rounds=1)) == 3

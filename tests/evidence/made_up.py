@@ -2,7 +2,7 @@
 
 import random
 
-from evidence.design import Claim, Contrast, Design, Domain, Measure, Role, Rule, Statistic
+from evidence.design import Claim, Design, Domain, Measure, Role, Rule, Statistic
 from evidence.figures import Figure, StudyFigures
 
 SPECS = {name: f"{name}:3-8" for name in ("CT", "ETH", "RR")}
@@ -12,12 +12,12 @@ COSTS = {"static q_min": 300, "RR": 400, "CT": 630, "match(CT, mixed)": 630, "ET
 def claim(rule=Rule.GREATER, better=("CT",), than=("match(CT, mixed)",), **values):
     return Claim(
         **{"id": "c", "text": "CT beats a mixture.", "source": "", "study": "schedules", "smallest": 0.1}
-        | {"domains": ("*",), "rule": rule, "contrast": Contrast(better, than)}
+        | {"domains": ("*",), "rule": rule, "better": better, "than": than}
         | values
     )
 
 
-SLOPE = claim(id="slope", statistic=Statistic.SLOPE, settings=("RR", "CT", "ETH"), better=(), than=())
+SLOPE = claim(id="slope", kind=Statistic.SLOPE, settings=("RR", "CT", "ETH"), better=(), than=())
 
 
 def domain(**values):
@@ -25,7 +25,7 @@ def domain(**values):
         **{
             "id": "d",
             "title": "Domain",
-            "tags": ("hard",),
+            "kinds": ("hard",),
             "studies": ("schedules",),
             "task": {"task": "graph", "bits": [3, 8]},
         }

@@ -13,15 +13,9 @@ FOLDER = Path(__file__).parents[2] / "evidence"
 @pytest.mark.parametrize(
     ("file", "old", "new", "error"),
     [
-        ("claims.toml", "smallest = 0.1", 'smallest = "x"', "smallest in the file must be a number, got 'x'"),
         ("claims.toml", "smallest = 0.1", "smallest = ", "Invalid value (at line "),
         ("claims.toml", 'rule = "greater"', 'rule = "larger"', "'larger' is not a valid Rule"),
-        (
-            "claims.toml",
-            'rule = "greater"',
-            "",
-            "the claim 'quality-follows-cost' lacks rule",
-        ),
+        ("claims.toml", 'rule = "greater"', "", "the claim 'quality-follows-cost' lacks rule"),
         (
             "claims.toml",
             'study = "aggregation"',
@@ -46,32 +40,7 @@ FOLDER = Path(__file__).parents[2] / "evidence"
             "claims.toml",
             'domains = ["graph"]',
             'domains = ["grap"]',
-            "the claim 'graphs-tolerate-large' names a tag that no domain has: 'grap'; did you mean 'graph'?",
-        ),
-        (
-            "domains.toml",
-            'studies = ["deficits", "delayed deficits"]',
-            'studies = ["deficits", "late deficits"]',
-            "the domain 'digits-deficit' has a study that is not defined: 'late deficits'; "
-            "did you mean 'delayed deficits'?",
-        ),
-        (
-            "domains.toml",
-            'gap_of = "digits"',
-            'gap_of = "digit"',
-            "gap_of in the domain 'digits-deficit' is no domain: 'digit'; did you mean 'digits'?",
-        ),
-        (
-            "domains.toml",
-            "seeds = 10",
-            'seeds = "10"',
-            "seeds in the domain 'digit-graph' must be a whole number, got '10'",
-        ),
-        (
-            "domains.toml",
-            "bits = [1, 8]",
-            "bits = [8]",
-            "the task of the domain 'digit-graph' needs bits = [q_min, q_max], got [8]",
+            "the claim 'graphs-tolerate-large' names a kind that no domain has: 'grap'; did you mean 'graph'?",
         ),
         (
             "domains.toml",
@@ -79,12 +48,7 @@ FOLDER = Path(__file__).parents[2] / "evidence"
             "setles =",
             "the domain 'digit-graph' has a key that is not known: 'setles'; did you mean 'settles'?",
         ),
-        (
-            "domains.toml",
-            "judging = 100",
-            "judging = 1.5",
-            "judging in the table seeds must be a whole number, got 1.5",
-        ),
+        ("domains.toml", "judging = 100", "judged = 100", "lacks 'judging'"),
     ],
 )
 def test_a_mistake_names_the_file(tmp_path, file, old, new, error):

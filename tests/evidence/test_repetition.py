@@ -67,7 +67,7 @@ def test_a_run_of_two_studies_is_kept_in_both_and_counted_once(tmp_path):
         ("d", "schedules"): ["CR"],
         ("d", "cycles"): ["CR 8 cycles"],
     }
-    [pair] = repetitions(SHARED, repeated)
+    [pair] = repetitions(SHARED, repeated).values()
     assert pair.is_equal
     assert (pair.again.bitcycle, pair.again.cpu) == ("0.2", "A")
 
@@ -76,7 +76,7 @@ def test_a_repetition_that_differed_stays(tmp_path):
     for loss, is_equal in ((0.5, True), (0.25, False), (0.5, False), (0.5, False)):
         keep(tmp_path, TWO, SHARED, figure("shared", loss=loss))
         repeated = all_figures(tmp_path / REPEATED, TWO, Role.JUDGING)
-        [pair] = repetitions(SHARED, repeated)
+        [pair] = repetitions(SHARED, repeated).values()
         assert pair.is_equal == is_equal
     assert sorted(each.loss for each in repeated["d", "cycles"].figures) == [0.25, 0.5]
 
@@ -105,6 +105,5 @@ def test_an_update_of_figures_keeps_others_out(tmp_path, monkeypatch):
 def test_the_same_seed_chooses_the_same_runs():
     many = {str(i): i for i in range(100)}
     assert sample(many, 0.1, 0) == sample(many, 0.1, 0) != sample(many, 0.1, 1)
-    assert len(sample(many, 0.1, 0)) == 10
-    assert len(sample(many, 0.001, 0)) == 1
-    assert len(sample(many, 0.0, 0)) == 1
+    assert [len(sample(many, share, 0)) for share in (0.1, 0.001)] == [10, 1]
+    assert sample({}, 0.1, 0) == {}
