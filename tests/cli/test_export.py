@@ -50,21 +50,6 @@ def test_deploy_check(trained):
     assert found["8"] == json.loads((trained / "result.json").read_text())["test"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("export", "."), "nothing to write: give --onnx FILE.onnx, --weights FILE.pt, or both"),
-        (("export", ".", "--weights", "m.pt"), "has no checkpoint: train with"),
-        (("deploy-check", "."), "has no checkpoint: train with"),
-    ],
-)
-def test_misuse(tmp_path, arguments, message):
-    done = bitcycle(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_wrong_arguments_of_a_trained_run(trained, tmp_path):
     done = bitcycle("export", trained, "--onnx", tmp_path / "m.onnx", "--kernels", "fast")
     assert (done.returncode, done.stderr) == (2, "bitcycle: kernels must be 'exact' or 'integer', got 'fast'\n")

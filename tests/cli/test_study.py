@@ -63,26 +63,3 @@ def test_a_plan_with_a_name_like_a_script(tmp_path):
     [page] = tmp_path.glob("*/report.html")
     assert page.parent.name == "script-alert-1-script"
     assert "<script>alert" not in page.read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["study", "imag"], "unknown task 'imag'; did you mean 'image'"),
-        (["study", "nowhere.toml"], "there is no plan nowhere.toml"),
-        (
-            ["study", "image", "--engine", "slurm"],
-            "invalid value for '--engine': 'slurm' is not one of 'local', 'ray'; see 'bitcycle study --help'",
-        ),
-        (["study", "image", "--gpus", "1"], "address and gpus need the engine 'ray'"),
-        (["study", "image", "--schedules", "CX"], "CX"),
-        (["study", "image", "--option", "colour"], "NAME=VALUE"),
-        (["results", "--store", "nowhere.sqlite"], "there is no store nowhere.sqlite"),
-        (["report", "--store", "nowhere.sqlite"], "there is no store nowhere.sqlite"),
-    ],
-)
-def test_misuse(arguments, told):
-    done = bitcycle(*arguments)
-    assert done.returncode == 2
-    assert told in done.stderr
-    assert done.stderr.count("\n") == 1
