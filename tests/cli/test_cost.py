@@ -62,5 +62,5 @@ def test_an_interrupted_command_says_so(tmp_path, number):
     ) as process:
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(number)
-        _, told = process.communicate()
-    assert (process.returncode, told) == (130, "bitcycle: stopped\n")
+        _, message = process.communicate()
+    assert (process.returncode, message) == (130, "bitcycle: stopped\n")

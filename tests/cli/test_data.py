@@ -36,8 +36,8 @@ def test_get_list_and_where(bitcycle, server, tmp_path):
     done = bitcycle("data", "get", "cora", "ogbn-arxiv", "--mirror", server.url)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    for told in ("licence: MIT", "licence: ODC-BY", "no checksum to compare with", "sha256:", "--data cora"):
-        assert told in done.stdout
+    for message in ("licence: MIT", "licence: ODC-BY", "no checksum to compare with", "sha256:", "--data cora"):
+        assert message in done.stdout
     again = bitcycle("data", "get", "cora", "--mirror", closed_port())
     assert again.returncode == 0, again.stderr
     assert "already in the cache" in again.stdout
@@ -62,9 +62,9 @@ def test_another_folder(bitcycle, server, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def errs(done, told):
+def errs(done, message):
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -62,8 +62,8 @@ def test_a_run_of_an_own_task_needs_its_source(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "0.00" not in done.stdout.split("), ")[1], "the cost of a small model"
 
-    told = f"bitcycle: {out} holds a run of your own task Points: name its source, --task FILE.py:CLASS\n"
-    assert bitcycle("deploy-check", out).stderr == told
+    message = f"bitcycle: {out} holds a run of your own task Points: name its source, --task FILE.py:CLASS\n"
+    assert bitcycle("deploy-check", out).stderr == message
     found = bitcycle("deploy-check", out, "--task", reference, "--json")
     assert (found.returncode, found.stderr) == (0, "")
     assert json.loads(found.stdout)["8"] == json.loads((out / "result.json").read_text())["test"]

@@ -72,25 +72,25 @@ DAMAGES = [
 ]
 
 
-def told_by(capsys, monkeypatch, *arguments):
+def error_line(capsys, monkeypatch, *arguments):
     """The one line that a command prints on its error stream before it gives up."""
     monkeypatch.setattr(sys, "argv", ["bitcycle", *map(str, arguments)])
     with pytest.raises(SystemExit) as stop:
         main()
-    said = capsys.readouterr().err
+    line = capsys.readouterr().err
     assert stop.value.code not in (0, None)
-    assert said.startswith("bitcycle: ")
-    assert said.count("\n") == 1
-    assert "Traceback" not in said
-    return said
+    assert line.startswith("bitcycle: ")
+    assert line.count("\n") == 1
+    assert "Traceback" not in line
+    return line
 
 
-@pytest.mark.parametrize(("task", "build", "names", "content", "told"), DAMAGES, ids=[each[4] for each in DAMAGES])
-def test_damaged_data(task, build, names, content, told, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(("task", "build", "names", "content", "message"), DAMAGES, ids=[each[4] for each in DAMAGES])
+def test_damaged_data(task, build, names, content, message, tmp_path, capsys, monkeypatch):
     build(tmp_path)
     for path in list(tmp_path.glob(names)):
         path.write_bytes(pickle.dumps(Trap(tmp_path)) if content is Trap else content)
-    assert told in told_by(capsys, monkeypatch, "train", task, "--data", tmp_path, "--steps", "2")
+    assert message in error_line(capsys, monkeypatch, "train", task, "--data", tmp_path, "--steps", "2")
     assert not (tmp_path / MARK).exists()
 
 
@@ -100,12 +100,12 @@ def test_no_data(task, tmp_path, capsys, monkeypatch):
     empty.mkdir()
     file.write_text("hello")
     for folder in (empty, missing, file):
-        said = told_by(capsys, monkeypatch, "train", task, "--data", folder, "--steps", "2")
-        assert str(folder) in said
+        line = error_line(capsys, monkeypatch, "train", task, "--data", folder, "--steps", "2")
+        assert str(folder) in line
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name", "told"),
+    ("arguments", "name", "message"),
     [
         (("entailment", "--model", "."), "pytorch_model.bin", "has no config.json"),
         (("detection", "--model", "retinanet-18", "--option", "backbone=net.pth"), "net.pth", "net.pth cannot be read"),
@@ -113,10 +113,10 @@ def test_no_data(task, tmp_path, capsys, monkeypatch):
     ],
     ids=["pretrained", "backbone", "checkpoint"],
 )
-def test_weights_that_carry_code(arguments, name, told, tmp_path, capsys, monkeypatch):
+def test_weights_that_carry_code(arguments, name, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(pickle.dumps(Trap(tmp_path), protocol=2))
-    assert told in told_by(capsys, monkeypatch, "train", *arguments, "--steps", "2")
+    assert message in error_line(capsys, monkeypatch, "train", *arguments, "--steps", "2")
     assert not (tmp_path / MARK).exists()
     pickle.loads((tmp_path / name).read_bytes())
     assert (tmp_path / MARK).exists(), "the trap is live"

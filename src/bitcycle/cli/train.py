@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bitcycle.lab.runs.result import RunResult
     from bitcycle.lab.runs.training import TrainingProgress
 
-ENOUGH = 5  # progress updates after which the remaining time can be estimated
+TIMED_UPDATES = 5  # progress updates after which the remaining time can be estimated
 
 
 @with_run_options()
@@ -150,9 +150,9 @@ class _TrainingBar(ProgressBar):
     def follow(self, now: TrainingProgress) -> None:
         """Show the progress."""
         self.step = now.step
-        if len(self.times) < ENOUGH:
+        if len(self.times) < TIMED_UPDATES:
             self.times.append((time.monotonic(), now.step))
-            if len(self.times) == ENOUGH:
+            if len(self.times) == TIMED_UPDATES:
                 (start, first), (end, last) = self.times[0], self.times[-1]
                 seconds = (end - start) / (last - first) * (now.steps - last)
                 if seconds >= 60:

@@ -11,7 +11,7 @@ MIXED = [RunRecord(run.schedule, run.seed, run.quality, run.cost, TrainingSettin
 
 
 @pytest.mark.parametrize(
-    ("question", "told"),
+    ("question", "message"),
     [
         ({"goal": "costs"}, "unknown goal 'costs'; did you mean 'cost'?"),
         ({"domain": "graphs"}, "unknown domain 'graphs'; did you mean 'graph'?"),
@@ -48,7 +48,7 @@ MIXED = [RunRecord(run.schedule, run.seed, run.quality, run.cost, TrainingSettin
         ),
     ],
 )
-def test_one_clear_line(question, told):
-    with pytest.raises(ValueError, match=told) as caught:
+def test_one_clear_line(question, message):
+    with pytest.raises(ValueError, match=message) as caught:
         advise(**question)
     assert "\n" not in str(caught.value)

@@ -11,7 +11,7 @@ DOMAINS = ["image", "detection", "graph", "language", "entailment"]
 ANY_DOMAIN = pytest.mark.parametrize("domain", [None, *DOMAINS])
 
 
-def said(advice, *words):
+def has_reason(advice, *words):
     return any(all(word in str(reason) for word in words) for reason in advice.reasons)
 
 
@@ -20,20 +20,20 @@ def said(advice, *words):
 def test_the_goal_decides_the_group(goal, group, domain):
     advice = advise(goal, domain)
     assert advice.schedule.group(64_000) == group
-    assert said(advice, "paper: ", f"{group} group")
+    assert has_reason(advice, "paper: ", f"{group} group")
     for each in (advice, advise(goal, domain, fine_tuning=True)):
         assert each.schedule(0, 64_000) == 8
-        assert said(each, "no long period of low precision at the start")
+        assert has_reason(each, "no long period of low precision at the start")
 
 
 def test_where_the_large_group_may_hurt_it_is_delayed():
     assert advise("cost", "graph").spec == "RTH:3-8:cycles=8"
-    assert said(advise("cost", "graph"), "the large group for the lowest cost, with graph networks")
+    assert has_reason(advise("cost", "graph"), "the large group for the lowest cost, with graph networks")
     for domain in set(DOMAINS) - {"graph"}:
         advice = advise("cost", domain)
         assert advice.spec.startswith("delay(0.1, RTH")
         assert advice.cheaper.spec.startswith("RTH")
-        assert said(advice, "hard tasks suffer")
+        assert has_reason(advice, "hard tasks suffer")
     assert advise("cost").better.spec == "delay(0.1, RTH:4-8:cycles=8)"
 
 
@@ -48,7 +48,7 @@ def test_where_the_large_group_may_hurt_it_is_delayed():
 )
 def test_eight_cycles_or_two(question, cycles, reason):
     assert advise(**question).schedule.cycles == cycles
-    assert said(advise(**question), reason)
+    assert has_reason(advise(**question), reason)
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ def test_eight_cycles_or_two(question, cycles, reason):
 def test_q_min_by_domain_and_the_range_test_recommended(domain, q_min):
     advice = advise(domain=domain)
     assert advice.schedule.q_min == q_min
-    assert said(advice, f"q_min is {q_min} bits", "range test")
+    assert has_reason(advice, f"q_min is {q_min} bits", "range test")
 
 
 def test_q_min_by_the_range_test():
     advice = advise(domain="language", range_test=SimpleNamespace(q_min=4, reason="It learns from 4 bits on."))
     assert advice.schedule.q_min == 4
-    assert said(advice, "range test: q_min is 4 bits. It learns from 4 bits on.")
+    assert has_reason(advice, "range test: q_min is 4 bits. It learns from 4 bits on.")
 
 
 def test_q_max_is_the_static_width():
     advice = advise(domain="graph", q_max=6)
     assert (advice.schedule.q_min, advice.schedule.q_max) == (3, 6)
-    assert said(advice, "static width", "6 bits")
+    assert has_reason(advice, "static width", "6 bits")
     assert "backward_bits=6" in advice.code
 
 

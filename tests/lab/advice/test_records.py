@@ -30,7 +30,7 @@ def test_the_baseline_is_the_answer_if_nothing_else_is_as_good():
 
 
 @pytest.mark.parametrize(
-    ("cheap", "told"),
+    ("cheap", "message"),
     [
         # fails for one seed in three: not significantly worse, and yet nothing to recommend
         (runs("RR:3-8", [0.90, 0.91, 0.2, 0.92, 0.3], 40.0), "not shown to be as good as the baseline over 5 seeds"),
@@ -40,12 +40,12 @@ def test_the_baseline_is_the_answer_if_nothing_else_is_as_good():
     ],
     ids=["noise", "too few seeds", "seeds that the baseline lacks", "diverged"],
 )
-def test_what_is_not_acceptable(cheap, told):
+def test_what_is_not_acceptable(cheap, message):
     advice = advise(records=[*BASE, *AS_GOOD, *cheap])
     assert advice.spec == "CT:3-8:cycles=8"
     assert advice.cheaper.spec == "RR:3-8:cycles=8"
-    assert told in advice.cheaper.reason
-    assert any(reason.rule.startswith("RR:3-8:cycles=8 is") and told in reason.rule for reason in advice.reasons)
+    assert message in advice.cheaper.reason
+    assert any(reason.rule.startswith("RR:3-8:cycles=8 is") and message in reason.rule for reason in advice.reasons)
 
 
 def test_nothing_below_a_q_min_that_is_given_or_found():
