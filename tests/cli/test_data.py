@@ -1,8 +1,6 @@
 """``bitcycle data`` as a user meets it: a process, a folder, a server."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -38,17 +36,18 @@ def test_get_list_and_where(bitcycle, server, tmp_path):
     done = bitcycle("data", "get", "cora", "ogbn-arxiv", "--mirror", server.url)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    for told in ("licence: MIT", "licence: ODC-BY", "no checksum to compare with", "sha256:", "--data cora"):
-        assert told in done.stdout
+    for message in ("licence: MIT", "licence: ODC-BY", "no checksum to compare with", "sha256:", "--data cora"):
+        assert message in done.stdout
     again = bitcycle("data", "get", "cora", "--mirror", closed_port())
     assert again.returncode == 0, again.stderr
     assert "already in the cache" in again.stdout
 
-    table = {line.split()[1]: line for line in bitcycle("data", "list").stdout.splitlines() if line.startswith("│")}
+    lines = bitcycle("data", "list").stdout.splitlines()
+    table = {line.split()[0]: line for line in lines[lines.index("") + 2 :]}
     assert len(table) == 14
     assert "yes" in table["cora"]
     assert "no" in table["cifar10"].split()
-    assert "170 MB" in table["cifar10"]
+    assert "170.498 MB" in table["cifar10"]
     assert "CC BY-NC 4.0" in table["xnli"]
 
     assert bitcycle("data", "where", "cora").stdout.strip() == str(tmp_path / "cache/cora/cora")
@@ -63,9 +62,9 @@ def test_another_folder(bitcycle, server, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def errs(done, told):
+def errs(done, message):
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -82,15 +81,3 @@ def test_errors_are_one_line(bitcycle, server):
 def test_a_folder_that_is_a_file(bitcycle, server, tmp_path):
     (tmp_path / "cache").write_text("")
     errs(bitcycle("data", "get", "cora", "--mirror", server.url), "File exists")
-
-
-@pytest.mark.parametrize("arguments", [["data", "list"], ["data", "--help"], ["data", "get", "--help"]])
-def test_no_torch_for_quick_answers(arguments):
-    code = (
-        f"import sys; sys.argv = ['bitcycle', *{arguments!r}]\n"
-        "from bitcycle.cli import main\n"
-        "try: main()\n"
-        "except SystemExit as stop: assert not stop.code\n"
-        "assert 'torch' not in sys.modules and 'requests' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

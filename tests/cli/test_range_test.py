@@ -1,8 +1,6 @@
 import json
 import types
 
-import pytest
-
 from bitcycle.cli.range_test import _next_step
 from tests.support.command import bitcycle
 
@@ -26,24 +24,6 @@ def test_json_for_programs():
     assert [row["bits"] for row in test["evidence"]] == [3]
     assert len(test["evidence"][0]["curves"][0]) == 20
     assert test["reference"]["interval"] == [1.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["grahp"], "unknown task 'grahp'; did you mean 'graph'?"),
-        (["graph", "--levels", "8", "2"], "--levels must be the lowest and the highest in this order, got 8 2"),
-        (["graph", "--levels", "0", "2"], "a level must be 1 or more"),
-        (["graph", "--iterations", "3"], "iterations must be 10 or more"),
-        (["graph", "--plot", "range.jpg"], "a .png or .svg file"),
-        (["graph", "--share", "0"], "share must be a fraction"),
-    ],
-)
-def test_errors_are_one_line(arguments, told):
-    done = bitcycle("range-test", *arguments)
-    assert done.returncode == 2
-    assert told in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_next_step_is_a_command_that_exists():

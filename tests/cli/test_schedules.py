@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -75,39 +73,3 @@ def test_plot(tmp_path, suffix):
     assert done.returncode == 0, done.stderr
     content = file.read_bytes()
     assert content.startswith(b"\x89PNG") if suffix == "png" else b"</svg>" in content
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["CX"], "unknown schedule 'CX'"),
-        (["--cycles", "3"], "even number of cycles"),
-        (["--bits", "8", "3"], "above q_max"),
-        (["--steps", "0"], "1 or more"),
-        (["--plot", "ten.jpg"], "a .png or .svg file"),
-        (["--plot", "/dev/null/ten.png"], "File exists"),
-        (["--backward-bits", "0"], "backward_bits must be 1 or more"),
-        (["--backward-bits", "CX"], "unknown schedule 'CX'"),
-        (["--weights", "17"], "bits must be from 1 to 16, got 17"),
-        (["--activations", "join(static:4)"], "join"),
-        (["--strength", "1.5"], "strength must be a number from 0 (full precision) to 1 (on the grid), got 1.5"),
-        (["--strength", "rising"], "rising"),
-    ],
-)
-def test_errors_are_one_line(arguments, told):
-    done = bitcycle("schedules", *arguments)
-    assert done.returncode == 2
-    assert told in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["schedules"], ["--version"]])
-def test_no_torch_for_quick_answers(arguments):
-    code = (
-        f"import sys; sys.argv = ['bitcycle', *{arguments!r}]\n"
-        "from bitcycle.cli import main\n"
-        "try: main()\n"
-        "except SystemExit as stop: assert not stop.code\n"
-        "assert 'torch' not in sys.modules and 'vl_convert' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Collection
 from typing import Any
 
 MAX_REPR = 60
 """The most characters of a value that a message quotes."""
 
 
-def table(heads: list[str], rows: list[list[str]]) -> str:
+def table(heads: list[str], rows: list[list[str]], right: Collection[str] = ()) -> str:
     """Return a text table whose columns are as wide as their widest cell.
 
     Args:
         heads: The column headings.
         rows: The cells of each row, as many as there are headings.
+        right: The headings of columns that are aligned on the right.
 
     Returns:
         The lines of the table, without trailing spaces.
 
     Example:
-        >>> print(table(["name", "n"], [["a", "1"], ["longer", "2"]]))
-        name    n
-        a       1
-        longer  2
+        >>> print(table(["name", "n"], [["a", "1"], ["longer", "20"]], right=["n"]))
+        name     n
+        a        1
+        longer  20
     """
-    line = "  ".join(f"%-{max(map(len, column))}s" for column in zip(heads, *rows, strict=True))
+    columns = zip(heads, *rows, strict=True)
+    line = "  ".join(f"%{'' if column[0] in right else '-'}{max(map(len, column))}s" for column in columns)
     return "\n".join((line % tuple(cells)).rstrip() for cells in [heads, *rows])
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bitcycle.cli.parameters import STORE, Margin, complete_task, completion, json_option
 from bitcycle.lab.advice import advise as advice_for
 from bitcycle.lab.advice.advisor import saving_of_model
+from bitcycle.lab.advice.rules import DOMAINS, GOALS
 from bitcycle.lab.models.catalogue import CATALOGUE
 from bitcycle.lab.studies.exports import json_text
 
@@ -20,13 +21,13 @@ def advise(
         str,
         typer.Option(
             help="What matters most: cost, balance or quality.",
-            autocompletion=completion(("cost", "balance", "quality")),
+            autocompletion=completion(GOALS),
         ),
     ] = "balance",
     domain: Annotated[
         str | None,
         typer.Option(
-            help="image, detection, graph, language or entailment; default: no particular domain.",
+            help=f"{', '.join(DOMAINS)}; default: no particular domain.",
             autocompletion=complete_task,
         ),
     ] = None,
@@ -88,21 +89,10 @@ def advise(
 
         records, steps_of_runs = evidence_from(store or STORE, study, domain)
         steps = steps_of_runs if steps is None else steps
-    options: dict[str, Any] = {} if margin is None else {"margin": margin}
-    advice = advice_for(
-        goal,
-        domain,
-        steps,
-        fine_tuning,
-        high,
-        q_min,
-        None if save is None else save / 100,
-        records=records,
-        **options,
-    )
+    share = None if save is None else save / 100
+    advice = advice_for(goal, domain, steps, fine_tuning, high, q_min, share, records=records, margin=margin)
     if model is not None:
         from bitcycle.cli.cost import count_model
 
-        counted = count_model(model, batch_size=1)
-        advice = replace(advice, model=saving_of_model(advice, counted))
+        advice = replace(advice, model=saving_of_model(advice, count_model(model)))
     print(json_text(advice.as_dict()) if as_json else advice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,13 @@ from bitcycle._support.extras import MissingExtraError, need
 
 if TYPE_CHECKING:
     import typer
+
+COMMANDS = (
+    *("schedules", "cost", "tasks", "train", "study", "deficit", "results", "report", "range_test", "advise"),
+    *("export", "deploy_check", "data", "task"),
+)
+"""The commands and groups of commands, in the order of the help; each is the object of its name in the module of its
+name."""
 
 
 def main() -> None:
@@ -72,20 +80,6 @@ def application() -> typer.Typer:
     import typer
     import typer.core
 
-    from bitcycle.cli.advise import advise
-    from bitcycle.cli.cost import cost
-    from bitcycle.cli.data import data
-    from bitcycle.cli.deficit import deficit
-    from bitcycle.cli.export import deploy_check, export
-    from bitcycle.cli.range_test import range_test
-    from bitcycle.cli.report import report
-    from bitcycle.cli.results import results
-    from bitcycle.cli.schedules import schedules
-    from bitcycle.cli.study import study
-    from bitcycle.cli.task import task
-    from bitcycle.cli.tasks import tasks
-    from bitcycle.cli.train import train
-
     class Commands(typer.core.TyperGroup):
         """All commands. Typer itself would end an interrupted one without a word."""
 
@@ -106,10 +100,8 @@ def application() -> typer.Typer:
     def show_version(wanted: bool) -> None:
         if wanted:
             installed = find_spec("bitcycle.kernels._native") is not None
-            print(f"bitcycle {__version__}")
-            print(
-                "native kernels: installed" if installed else "native kernels: not installed (no C compiler was found)"
-            )
+            found = "installed" if installed else "not installed (no C compiler was found)"
+            print(f"bitcycle {__version__}\nnative kernels: {found}")
             raise typer.Exit
 
     @app.callback()
@@ -120,14 +112,14 @@ def application() -> typer.Typer:
     ) -> None:
         """Schedules for numerical precision during training."""
 
-    for command in (schedules, cost, tasks, train, study, deficit, results, report, range_test, advise):
-        app.command()(command)
-    app.command()(export)
-    app.command()(deploy_check)
-    app.add_typer(data, name="data")
-    app.add_typer(task, name="task")
-    for group in (app, data, task):
-        wrap_help_at_the_terminal(group)
+    for name in COMMANDS:
+        command = getattr(import_module(f"bitcycle.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            wrap_help_at_the_terminal(command)
+            app.add_typer(command, name=name)
+        else:
+            app.command()(command)
+    wrap_help_at_the_terminal(app)
     return app
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import completion
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.lab.data.official import OFFICIAL, cache_folder, fetch, find_official, official_named
@@ -38,7 +39,7 @@ def get(
     wanted = [official_named(name) for name in dict.fromkeys(names)]
     cache = _cache(folder)
     for official in wanted:
-        print(f"{official.name}: {_megabytes(official.size)} for the task {official.task}; licence: {official.licence}")
+        print(f"{official.name}: {short(official.size)}B for the task {official.task}; licence: {official.licence}")
         with _DownloadBar() as bar:
             fetched = fetch(official, cache, mirror, bar.follow)
         if fetched.recorded:
@@ -55,21 +56,13 @@ def get(
 @data.command("list")
 def show(folder: Folder = None) -> None:
     """List the data sets with their task, size and licence, and whether they are in the cache."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     cache = _cache(folder)
-    table = Table(title=Text(f"cache: {cache}"), title_justify="left")
-    for heading in ("name", "task"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("licence", overflow="fold")
-    table.add_column("cached")
-    for official in OFFICIAL.values():
-        cached = "[green]yes[/]" if is_cached(official, cache) else "[dim]no[/]"
-        table.add_row(official.name, official.task, _megabytes(official.size), official.licence, cached)
-    Console(highlight=False).print(table)
+    rows = [
+        [each.name, each.task, f"{short(each.size)}B", "yes" if is_cached(each, cache) else "no", each.licence]
+        for each in OFFICIAL.values()
+    ]
+    print(f"cache: {cache}\n")
+    print(table(["name", "task", "size", "cached", "licence"], rows, right=["size"]))
 
 
 @data.command()
@@ -83,15 +76,6 @@ def where(
 
 def _cache(folder: Path | None) -> Path:
     return cache_folder() if folder is None else folder.expanduser()
-
-
-def _megabytes(size: int) -> str:
-    """Return a size in megabytes.
-
-    >>> _megabytes(1_480_993_786), _megabytes(572_444)
-    ('1,481 MB', '0.6 MB')
-    """
-    return f"{size / 1e6:,.0f} MB" if size >= 10_000_000 else f"{size / 1e6:.1f} MB"
 
 
 class _DownloadBar(ProgressBar):

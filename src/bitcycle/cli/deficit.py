@@ -7,31 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from bitcycle.cli.parameters import (
-    STORE,
-    STUDY_JSON,
-    Address,
-    Bits,
-    Device,
-    DryRun,
-    EngineName,
-    Gpus,
-    ReportFolder,
-    RetryFailed,
-    StorePath,
-    TaskName,
-    Workers,
-    WorkerThreads,
-    json_option,
-)  # fmt: skip
+from bitcycle.cli.parameters import Bits, TaskName
 from bitcycle.cli.run_options import with_run_options
-from bitcycle.cli.study import print_estimate, run_and_report
+from bitcycle.cli.study import StudyOptions, run_plan
+from bitcycle.lab.runs.run_config import KEYWORDS
 from bitcycle.lab.studies.deficits import FIXED, Recovery
-from bitcycle.lab.studies.engines import EngineKind, engine_of
 from bitcycle.lab.studies.plan import MAX_SEEDS
 
 
-@with_run_options(leave_out=FIXED)
+@with_run_options(fields=KEYWORDS.keys() - FIXED)
 def deficit(
     *,
     task: TaskName,
@@ -56,17 +40,7 @@ def deficit(
     ] = "held,restarted,longer",
     fields: dict[str, Any],
     name: Annotated[str, typer.Option(help="Name of the study; default: 'TASK-deficit'.")] = "",
-    store: StorePath = STORE,
-    out: ReportFolder = None,
-    workers: Workers = 0,
-    threads: WorkerThreads = 0,
-    device: Device = "cpu",
-    engine: EngineName = EngineKind.LOCAL,
-    address: Address = "",
-    gpus: Gpus = 0.0,
-    retry_failed: RetryFailed = False,
-    dry_run: DryRun = False,
-    as_json: Annotated[bool, json_option(STUDY_JSON)] = False,
+    options: StudyOptions,
 ) -> None:
     """Probe critical learning periods: low precision early or late in training, with the necessary controls."""
     from bitcycle.lab.studies.plan_file import plan_of
@@ -79,17 +53,11 @@ def deficit(
         "recovery": recovery,
         "seeds": seeds,
         "arms": [arm.strip() for arm in arms.split(",")],
+        **({} if bits is None else {"bits": bits}),
         **fields,
     }
-    if bits is not None:
-        values["bits"] = bits
     plan = plan_of({"deficit": [values]}, name)
-    plan = plan if name else replace(plan, name=f"{plan.name}-deficit")
-    chosen = engine_of(engine, workers, threads, device, address, gpus)
-    if dry_run:
-        print_estimate(plan, store, chosen, as_json)
-    else:
-        run_and_report(plan, store, chosen, retry_failed, out, None, as_json)
+    run_plan(plan if name else replace(plan, name=f"{plan.name}-deficit"), options)
 
 
 def _numbers(text: str, option: str) -> list[float]:

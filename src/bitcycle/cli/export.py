@@ -1,4 +1,4 @@
-"""``bitcycle export`` and ``bitcycle deploy-check``: trained runs as they are deployed."""
+"""``bitcycle export``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bitcycle._support.text import table
-from bitcycle.cli.parameters import completion, json_option
+from bitcycle.cli.parameters import completion
 
-Folder = Annotated[
+TrainedFolder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The folder of a run that 'bitcycle train --out FOLDER' has trained.")
 ]
 
@@ -20,7 +19,7 @@ OwnTask = Annotated[
 
 
 def export(
-    folder: Folder,
+    folder: TrainedFolder,
     task: OwnTask = "",
     onnx: Annotated[Path | None, typer.Option(help="Write an ONNX file.", metavar="FILE.onnx")] = None,
     weights: Annotated[
@@ -57,26 +56,3 @@ def export(
         found = bc.export_onnx(model, batches[0], onnx, kernels=kernels, dynamic_shapes=any_shape(batches[0]))
         print(f"written: {onnx}\non the first batch of the test data:\n{found}")
         print(f"on all batches of the test data:\n{bc.check_onnx(onnx, model, batches)}")
-
-
-def deploy_check(
-    folder: Folder,
-    task: OwnTask = "",
-    bits: Annotated[
-        list[int] | None, typer.Option(help="A width to evaluate at; repeatable; default: 8, 6, 4, 3 and 2.")
-    ] = None,
-    as_json: Annotated[bool, json_option("an object with the metric by width, full precision as 'full'")] = False,
-) -> None:
-    """Evaluate a trained run on the test data at the widths it could be deployed at."""
-    from bitcycle.lab.runs.deployment import WIDTHS, load_trained, metric_at
-    from bitcycle.lab.studies.exports import json_text
-    from bitcycle.lab.tasks import task_of
-
-    run, training = load_trained(folder, task)
-    found = metric_at(training, (None, *bits) if bits else WIDTHS)
-    if as_json:
-        print(json_text(found))
-    else:
-        metric = task_of(run).metric
-        print(f"{run.task} trained on {run.schedule}, evaluated on the test data with weights and activations at")
-        print(table(["bits", metric], [[width, f"{value:.4f}"] for width, value in found.items()]))

@@ -10,14 +10,14 @@ import typer
 from bitcycle.cli.parameters import TaskName, json_option
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.run_options import with_run_options
-from bitcycle.lab.runs.run_config import KEYWORDS, RunConfig
+from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.exports import json_text
 
 if TYPE_CHECKING:
     from bitcycle._range_test import RangeTestResult
 
 
-@with_run_options(leave_out=KEYWORDS.keys() - {"data", "model", "batch_size", "options"})
+@with_run_options(fields=("data", "model", "batch_size", "options"))
 def range_test(
     *,
     task: TaskName,

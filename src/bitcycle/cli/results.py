@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 
 from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import STORE, StorePath, json_option
+from bitcycle.lab.format import duration
 
 if TYPE_CHECKING:
     from bitcycle.lab.runs.result import RunResult
@@ -49,14 +50,9 @@ def results(
             count = write((each for each in outcomes if isinstance(each, RunResult)), export)
             print(f"written: {export} ({count} runs)")
             return
-        outcomes = opened.outcomes(runs, with_curves=False)
-        found: list[RunResult] = []
-        failures: list[RunFailure] = []
-        for outcome in outcomes:
-            if isinstance(outcome, RunResult):
-                found.append(outcome)
-            else:
-                failures.append(outcome)
+        everything = list(opened.outcomes(runs, with_curves=False))
+    found = [each for each in everything if isinstance(each, RunResult)]
+    failures = [each for each in everything if isinstance(each, RunFailure)]
     purposes = _purposes(part for each in studies for part in each.deficits)
     if as_json:
         described = [{**row(each), "deficit": [_cell(cell) for cell in purposes.get(each.run, [])]} for each in found]
@@ -84,65 +80,47 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str:
-    from bitcycle.lab.runs.run_config import grouped_by_condition, operands_used
+    """Return the results as a text table with the columns that tell the runs apart."""
+    from bitcycle.lab.runs.run_config import operands_used
 
-    def flat(run: RunConfig) -> dict[str, Any]:
-        return _flat(run, purposes.get(run, []))
-
-    settings = grouped_by_condition(each.run for each in found)
-    further = list(
-        dict.fromkeys([*operands_used(runs[0].condition for runs in settings), *_distinguishing(settings, flat)])
-    )
-    cells: dict[str, tuple[str, ...]] = {}  # by the name of the run
-    if further:
-        for alike in settings:
-            # Seeds of a setting differ in none of these columns, unless a deficit experiment has only some of them.
-            groups = [[run] for run in alike] if purposes else [alike]
-            for group in groups:
-                values = flat(group[0])
-                texts = tuple(str(values.get(column, "")) for column in further)
-                cells |= dict.fromkeys((run.name for run in group), texts)
-    rows = []
-    for each in found:
-        run = each.run
-        rows.append(
-            [
-                *(run.task, run.schedule, str(run.seed), *cells.get(run.name, ())),
-                f"{each.test:.4f} {each.metric}",
-                *(short(each.bitops // 32**2), f"{each.seconds:.1f} s", run.name),
-            ]
-        )
-    headings = [column.replace("_", " ") for column in (*ALWAYS, *further)]
-    return table([*headings, "test", "effective MACs", "time", "run"], rows)
+    rows = [_flat(each.run, purposes.get(each.run, [])) for each in found]
+    further = dict.fromkeys([*operands_used(each.run.condition for each in found), *_distinguishing(rows)])
+    columns = (*ALWAYS, *further)
+    cells = [
+        [
+            *(str(row.get(column, "")) for column in columns),
+            f"{each.test:.4f} {each.metric}",
+            *(short(each.bitops // 32**2), duration(each.seconds), each.run.name),
+        ]
+        for each, row in zip(found, rows, strict=True)
+    ]
+    headings = [column.replace("_", " ") for column in columns]
+    return table([*headings, "test", "effective MACs", "time", "run"], cells)
 
 
 def _flat(run: RunConfig, cells: list[Cell]) -> dict[str, Any]:
     """Return the configuration of a run as one row, with its purpose in deficit experiments."""
     values = run.as_dict()
+    options = values.pop("options")
     return {
-        **{key: value for key, value in values.items() if key != "options"},
+        **values,
         **run.condition.operands,
         "learning_rate": run.learning_rate or "default",
-        **{f"option {key}": value for key, value in values["options"].items()},
+        **{f"option {key}": value for key, value in options.items()},
         "experiment": ", ".join(cell.experiment for cell in cells),
         "length_or_start": ", ".join(str(cell.place) for cell in cells),
         "arm": ", ".join(dict.fromkeys(cell.arm for cell in cells)),
     }
 
 
-def _distinguishing(settings: list[list[RunConfig]], flat: Callable[[RunConfig], dict[str, Any]]) -> list[str]:
-    """Return the columns in which runs with the same task, schedule and seed differ; such runs have other settings."""
-    counts = Counter((runs[0].task, runs[0].schedule) for runs in settings)
-    alike: dict[tuple[Any, ...], list[RunConfig]] = defaultdict(list)
-    for runs in settings:
-        if counts[runs[0].task, runs[0].schedule] > 1:
-            for run in runs:
-                alike[run.task, run.schedule, run.seed].append(run)
+def _distinguishing(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the columns in which rows with the same task, schedule and seed differ."""
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        alike[tuple(row[column] for column in ALWAYS)].append(row)
     columns: dict[str, bool] = {}
-    for runs in alike.values():
-        if len(runs) > 1:
-            rows = [flat(run) for run in runs]
-            for column in dict.fromkeys(column for row in rows for column in row):
-                differs = any(row.get(column) != rows[0].get(column) for row in rows)
-                columns[column] = columns.get(column, False) or differs
+    for first, *others in alike.values():
+        for other in others:
+            for column in first | other:
+                columns[column] = columns.get(column, False) or first.get(column) != other.get(column)
     return [column for column, differs in columns.items() if differs]

@@ -1,9 +1,10 @@
-"""Options for the fields of a run, made from the fields themselves."""
+"""Options that several commands share: those of the fields of a run, made from the fields, and groups of others."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import is_dataclass
 from functools import wraps
 from typing import Annotated, Any
 
@@ -15,34 +16,39 @@ from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, KEYWORDS, FieldInfo
 
 
 def with_run_options(
-    several: bool = False, leave_out: Collection[str] = ()
+    fields: Collection[str] = tuple(KEYWORDS), several: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add an option for each field of a run to a command.
+    """Add the options that a command shares with others.
 
-    The command has a parameter ``fields``, in whose place the options are. It receives the values that were given, by
-    the name of the field, as a plan file would have them.
+    A parameter ``fields`` stands for an option for each field of a run. The command receives the values that were
+    given, by the name of the field, as a plan file would have them. A parameter whose type is a dataclass stands for an
+    option for each field of that class, and the command receives an object of it.
 
     Args:
+        fields: The fields of a run that the command has options for.
         several: Whether options for fields that are compared can be repeated.
-        leave_out: The fields that the command has no option for.
     """
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(function, eval_str=True)
-        names = [name for name in KEYWORDS if name not in leave_out]
         parameters: list[inspect.Parameter] = []
-        for parameter in signature.parameters.values():
-            made = [_parameter(name, KEYWORDS[name], several) for name in names]
-            parameters += made if parameter.name == "fields" else [parameter]
+        groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+        for parameter in inspect.signature(function, eval_str=True).parameters.values():
+            made = [parameter]
+            if parameter.name == "fields":
+                made = [_parameter(name, KEYWORDS[name], several) for name in KEYWORDS if name in fields]
+                groups["fields"] = _given_fields, [each.name for each in made]
+            elif is_dataclass(parameter.annotation):
+                made = list(inspect.signature(parameter.annotation, eval_str=True).parameters.values())
+                groups[parameter.name] = parameter.annotation, [each.name for each in made]
+            parameters += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in made]
 
         @wraps(function)
         def command(**values: Any) -> None:
-            given = {name: values.pop(name) for name in names}
-            given["options"] = options_of(given.get("options"))
-            function(**values, fields={name: value for name, value in given.items() if value not in (None, {}, [])})
+            for name, (build, members) in groups.items():
+                values[name] = build(**{member: values.pop(member) for member in members})
+            function(**values)
 
-        kinds = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-        command.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {each.name: each.annotation for each in parameters}
         return command
 
@@ -63,23 +69,30 @@ def _parameter(name: str, info: FieldInfo, several: bool) -> inspect.Parameter:
         kind, help = list[str], "An option of the task as NAME=VALUE; repeatable."
     elif several and name in COMPARED:
         kind, help = list[str], f"{help.removesuffix('.')}; repeatable."
-    complete: Any = {"model": complete_model, "data": completion(OFFICIAL)}.get(name)
-    if complete is None and info.choices:
-        complete = completion(info.choices)
+    complete: Any = {"model": complete_model, "data": completion(OFFICIAL)}.get(name) or completion(info.choices)
     annotation = Annotated[kind | None, typer.Option(option, help=help, autocompletion=complete)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def options_of(pairs: list[str] | None) -> dict[str, str]:
-    """Return the options that NAME=VALUE pairs describe.
+def _given_fields(**values: Any) -> dict[str, Any]:
+    """Return the fields that were given, with the NAME=VALUE pairs of options as a dictionary.
 
-    >>> options_of(["aggregation=quantized"])
-    {'aggregation': 'quantized'}
+    >>> _given_fields(model="gcn", steps=None, options=["aggregation=quantized"])
+    {'model': 'gcn', 'options': {'aggregation': 'quantized'}}
     """
-    options = {}
-    for text in pairs or []:
-        name, sign, value = text.partition("=")
-        if not (name and sign):
-            raise ValueError(f"--option must be NAME=VALUE, got {text!r}")
-        options[name] = value
-    return options
+    given = {name: value for name, value in values.items() if value not in (None, [])}
+    if "options" in given:
+        for text in given["options"]:
+            if text.find("=") < 1:
+                raise ValueError(f"--option must be NAME=VALUE, got {text!r}")
+        given["options"] = dict(text.split("=", 1) for text in given["options"])
+    return given
+
+
+def parse_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of options in the form in which a run has them.
+
+    >>> parse_fields({"weights": "4", "backward_bits": "full", "options": {"layers": "2"}})
+    {'weights': 'static:4', 'backward_bits': None, 'options': {'layers': '2'}}
+    """
+    return {name: each if name == "options" else KEYWORDS[name].parse(each, name) for name, each in fields.items()}

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bitcycle.cli.parameters import (
-    Activations,
-    BackwardBits,
-    StrengthSpec,
-    Weights,
-    backward_of,
-    complete_schedule,
-    json_option,
-    operand_of,
-    strength_of,
-)
+from bitcycle._support.text import table
+from bitcycle.cli.parameters import Cycles, ScheduleBits, Steps, complete_schedule, json_option
+from bitcycle.cli.run_options import parse_fields, with_run_options
+from bitcycle.lab.format import percent
+from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
 from bitcycle.schedules.comparison import ScheduleSummary, compare
 from bitcycle.schedules.registry import DEFAULT_CYCLES
 from bitcycle.schedules.spec import complete
 
-GROUP_STYLE = {"large": "green", "medium": "yellow", "small": "red", None: "dim"}
 
-
+@with_run_options(fields=("backward_bits", *OPERAND_OVERRIDES))
 def schedules(
+    *,
     specs: Annotated[
         list[str] | None,
         typer.Argument(
@@ -35,15 +29,10 @@ def schedules(
             autocompletion=complete_schedule,
         ),
     ] = None,
-    bits: Annotated[
-        tuple[int, int], typer.Option(metavar="Q_MIN Q_MAX", help="q_min and q_max, unless a schedule has its own.")
-    ] = (3, 8),
-    cycles: Annotated[int, typer.Option(help="Number of cycles, unless a schedule has its own.")] = DEFAULT_CYCLES,
-    steps: Annotated[int, typer.Option(help="Training steps.")] = 64_000,
-    backward_bits: BackwardBits = "",
-    weights: Weights = "",
-    activations: Activations = "",
-    strength: StrengthSpec = "",
+    bits: ScheduleBits = (3, 8),
+    cycles: Cycles = DEFAULT_CYCLES,
+    steps: Steps = 64_000,
+    fields: dict[str, Any],
     as_json: Annotated[
         bool,
         json_option(
@@ -60,14 +49,7 @@ def schedules(
     q_max is the largest integer width. A product of a w-bit and an a-bit operand costs w x a. The group (large, medium
     or small) says how much of the possible saving a schedule reaches.
     """
-    rows = compare(
-        [complete(spec, bits, cycles) for spec in specs or TEN],
-        steps,
-        backward_of(backward_bits),
-        weights=operand_of(weights) or None,
-        activations=operand_of(activations) or None,
-        strength=strength_of(strength) or None,
-    )
+    rows = compare([complete(spec, bits, cycles) for spec in specs or TEN], steps, **parse_fields(fields))
     if not specs:
         rows.sort(key=lambda row: -row.saving)
     if plot is not None:
@@ -84,27 +66,18 @@ def schedules(
 
 
 def _print_table(rows: list[ScheduleSummary], steps: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     plain = all(row.operands.is_plain and row.operands.backward is None for row in rows)
     operands = "" if plain else "\nmean bits of weights (W), activations (A) and gradients (G)"
-    title = f"{steps:,} steps; saving in BitOps relative to static q_max{operands}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("schedule", overflow="fold")
-    for heading in _figures(rows[0], plain):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("group")
-    for row in rows:
-        style = GROUP_STYLE[row.group]
-        table.add_row(row.operands.label, *_figures(row, plain).values(), f"[{style}]{row.group or '-'}[/]")
-    Console().print(table)
+    print(f"{steps:,} steps; saving in BitOps relative to static q_max{operands}\n")
+    figures = [_figures(row, plain) for row in rows]
+    cells = [[row.operands.label, *each.values(), row.group or "-"] for row, each in zip(rows, figures, strict=True)]
+    print(table(["schedule", *figures[0], "group"], cells, right=figures[0]))
 
 
 def _figures(row: ScheduleSummary, plain: bool) -> dict[str, str]:
-    """Return the figures of a row by heading; those of each operand unless one schedule moves everything."""
-    saving = {"saving": f"{100 * row.saving:.1f} %"}
+    """Return the figures of a row by heading; those of each operand unless all of them follow one schedule."""
+    saving = {"saving": percent(row.saving)}
     if plain:
-        return {"mean bits": f"{row.mean_bits:.2f}"} | saving | {"mean bits,\nfirst 10 %": f"{row.early_bits:.2f}"}
+        return {"mean bits": f"{row.mean_bits:.2f}"} | saving | {"mean bits, first 10 %": f"{row.early_bits:.2f}"}
     means = {"W": row.mean_weights, "A": row.mean_activations, "G": row.mean_gradients, "strength": row.mean_strength}
     return {name: f"{mean:.2f}" for name, mean in means.items()} | saving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,27 +12,22 @@ import typer
 
 from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import (
-    MODELS,
+    REPORT_JSON,
     STORE,
-    STUDY_JSON,
-    Address,
     Bits,
     Device,
-    DryRun,
-    EngineName,
-    Gpus,
     Margin,
     ReportFolder,
-    RetryFailed,
     StorePath,
     Workers,
-    WorkerThreads,
     completion,
     json_option,
-)  # fmt: skip
+)
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.report import report_folder, write_and_print
 from bitcycle.cli.run_options import with_run_options
+from bitcycle.lab.built_in_tasks import BUILT_IN
+from bitcycle.lab.format import count, duration
 from bitcycle.lab.studies.engines import EngineKind, engine_of
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.lab.studies.plan import BASELINES, GROUPS, MAX_SEEDS
@@ -44,10 +39,31 @@ if TYPE_CHECKING:
     from bitcycle.lab.studies.plan import Plan
 
 
+@dataclass(frozen=True)
+class StudyOptions:
+    """How a study is run and reported: the options of the commands that run one."""
+
+    store: StorePath = STORE
+    out: ReportFolder = None
+    workers: Workers = 0
+    threads: Annotated[int, typer.Option(help="Threads of each worker; 0 = its share of the cores.")] = 0
+    device: Device = "cpu"
+    engine: Annotated[EngineKind, typer.Option(help="Train on this machine, or on a Ray cluster.")] = EngineKind.LOCAL
+    address: Annotated[
+        str, typer.Option(help="Address of a Ray cluster; 'auto' finds one; default: start one here.")
+    ] = ""
+    gpus: Annotated[float, typer.Option(help="GPUs for each run on a cluster; can be a fraction.")] = 0.0
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Repeat failed runs.")] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the runs, their cost and the estimated time, then exit.")
+    ] = False
+    as_json: Annotated[bool, json_option(f"{REPORT_JSON}; with --dry-run: runs, seconds and workers")] = False
+
+
 def _complete_subject(incomplete: str) -> list[str]:
     """Complete a task or the name of a plan file."""
     plans = sorted(str(path) for path in Path().glob("*.toml"))
-    return completion([*MODELS, *plans])(incomplete)
+    return completion([*BUILT_IN, *plans])(incomplete)
 
 
 @with_run_options(several=True)
@@ -75,131 +91,103 @@ def study(
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 3.", max=MAX_SEEDS)] = None,
     fields: dict[str, Any],
     name: Annotated[str, typer.Option(help="Name of the study; default: the name of the task or plan.")] = "",
-    store: StorePath = STORE,
-    out: ReportFolder = None,
     margin: Margin = None,
-    workers: Workers = 0,
-    threads: WorkerThreads = 0,
-    device: Device = "cpu",
-    engine: EngineName = EngineKind.LOCAL,
-    address: Address = "",
-    gpus: Gpus = 0.0,
-    retry_failed: RetryFailed = False,
-    dry_run: DryRun = False,
-    as_json: Annotated[bool, json_option(STUDY_JSON)] = False,
+    options: StudyOptions,
 ) -> None:
     """Compare schedules: train all schedules and baselines with several seeds in parallel, then write a report.
 
     To resume a study that was stopped, run the same command again.
     """
-    given = {"schedules": schedules, "bits": list(bits) if bits else None, "cycles": cycles, "seeds": seeds}
-    given = {key: value for key, value in given.items() if value is not None} | fields
-    plan = _plan(task, given, name)
-    chosen = engine_of(engine, workers, threads, device, address, gpus)
-    if dry_run:
-        print_estimate(plan, store, chosen, as_json)
-    else:
-        run_and_report(plan, store, chosen, retry_failed, out, margin, as_json)
-
-
-def _plan(subject: str, given: dict[str, Any], name: str) -> Plan:
-    """Return the plan of a task or of a file; values from the command line apply to all its parts."""
     from bitcycle.lab.studies.plan_file import plan_of, read_plan
 
-    path = Path(subject)
+    given = {"schedules": schedules, "bits": bits and list(bits), "cycles": cycles, "seeds": seeds}
+    given = {key: value for key, value in given.items() if value is not None} | fields
+    path = Path(task)
     if path.suffix != ".toml":
-        return plan_of({"task": subject, **given}, name)
-    if not path.exists():
-        raise ValueError(f"there is no plan {subject}")
-    plan = read_plan(path, given)
-    return replace(plan, name=name) if name else plan
+        plan = plan_of({"task": task, **given}, name)
+    elif not path.exists():
+        raise ValueError(f"there is no plan {task}")
+    else:
+        plan = read_plan(path, given)  # values from the command line apply to all its parts
+        plan = replace(plan, name=name) if name else plan
+    run_plan(plan, options, margin)
 
 
-def run_and_report(
-    plan: Plan, store: Path, engine: Engine, retry_failed: bool, out: Path | None, margin: float | None, as_json: bool
-) -> None:
+def run_plan(plan: Plan, options: StudyOptions, margin: float | None = None) -> None:
     """Run a plan with a progress bar, write its report and print the results; exit with 1 if a run failed."""
+    engine = engine_of(options.engine, options.workers, options.threads, options.device, options.address, options.gpus)
+    if options.dry_run:
+        _print_estimate(plan, options, engine)
+        return
     from bitcycle.lab.studies.driver import run_study
     from bitcycle.lab.studies.plan import check_data
     from bitcycle.lab.studies.store import Store
 
+    store = options.store
     command = shlex.join(["bitcycle", *sys.argv[1:]])
     if not store.exists():  # nothing is done yet
         check_data(plan.runs())
     with Store(store) as opened:
         with StudyBar() as bar:
             try:
-                run_study(plan, opened, engine, command, retry_failed, bar.follow)
+                run_study(plan, opened, engine, command, options.retry_failed, bar.follow)
             except KeyboardInterrupt:
                 bar.close()
                 print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
                 raise typer.Exit(130) from None
-        print(bar.status, file=sys.stderr if as_json else sys.stdout)
-        write_and_print(opened, plan.name, out or report_folder(store, plan.name), margin, as_json)
+        print(bar.status, file=sys.stderr if options.as_json else sys.stdout)
+        folder = options.out or report_folder(store, plan.name)
+        write_and_print(opened, plan.name, folder, margin, options.as_json)
         failures = opened.failures(plan.runs())
     for failure in failures:
         print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
     if failures:
         where = "" if store == STORE else f" --store {shlex.quote(str(store))}"
-        print(
-            f"'bitcycle results --failed{where}' shows the tracebacks; --retry-failed repeats these runs",
-            file=sys.stderr,
-        )
+        hint = f"'bitcycle results --failed{where}' shows the tracebacks; --retry-failed repeats these runs"
+        print(hint, file=sys.stderr)
         raise typer.Exit(1)
 
 
-def print_estimate(plan: Plan, path: Path, engine: Engine, as_json: bool) -> None:
+def _print_estimate(plan: Plan, options: StudyOptions, engine: Engine) -> None:
     """Print the runs of a plan, with the cost and duration of each."""
     import torch
 
-    from bitcycle.lab.format import count
     from bitcycle.lab.studies.estimate import estimate
     from bitcycle.lab.studies.store import Store
 
     workers = engine.worker_count or 1
     torch.set_num_threads(engine.thread_count)  # as in a worker
     done: set[str] = set()
-    if path.exists():
-        with Store(path) as store:
+    if options.store.exists():
+        with Store(options.store) as store:
             done = store.done()
-    estimates = estimate(plan.runs())
-    missing = [each for each in estimates if each.run.name not in done]
-    seconds = sum(each.seconds for each in missing) / min(workers, max(1, len(missing)))
-    if as_json:
-        described = [
-            {
-                **{
-                    key: getattr(each.run, key)
-                    for key in ("name", "task", "schedule", "seed", "steps", "learning_rate")
-                },
-                "bitops": each.bitops,
-                "seconds": each.seconds,
-                "done": each.run.name in done,
-            }
-            for each in estimates
-        ]
-        print(json_text({"runs": described, "seconds": seconds, "workers": workers}))
-        return
-    policies = any(each.run.learning_rate for each in estimates)
+    columns = ("name", "task", "schedule", "seed", "steps", "learning_rate")
     rows = [
-        [
-            *(each.run.name, each.run.task, each.run.schedule, *([each.run.learning_rate] if policies else [])),
-            *(str(each.run.seed), str(each.run.steps)),
-            *(f"{short(each.bitops // 32**2)}", f"{each.seconds:.0f} s"),
-            "done" if each.run.name in done else "",
-        ]
-        for each in estimates
+        {
+            **{name: getattr(each.run, name) for name in columns},
+            "bitops": each.bitops,
+            "seconds": each.seconds,
+            "done": each.run.name in done,
+        }
+        for each in estimate(plan.runs())
     ]
-    policy = ["learning rate"] if policies else []
-    print(table(["run", "task", "schedule", *policy, "seed", "steps", "effective MACs", "time", ""], rows))
+    missing = [row["seconds"] for row in rows if not row["done"]]
+    seconds = sum(missing) / min(workers, max(1, len(missing)))
+    if options.as_json:
+        print(json_text({"runs": rows, "seconds": seconds, "workers": workers}))
+        return
+    shown = [name for name in columns if name != "learning_rate" or any(row[name] for row in rows)]
+    cells = [
+        [
+            *(str(row[name]) for name in shown),
+            *(short(row["bitops"] // 32**2), duration(row["seconds"]), "done" if row["done"] else ""),
+        ]
+        for row in rows
+    ]
+    headings = [name.replace("_", " ") for name in ("run", *shown[1:])]
+    print(table([*headings, "effective MACs", "time", ""], cells))
     todo = f"{count(len(rows), 'run')}, {len(missing)} to do"
-    print(f"{todo}: about {_duration(seconds)} with {count(workers, 'worker')}")
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    print(f"{todo}: about {duration(seconds)} with {count(workers, 'worker')}")
 
 
 class StudyBar(ProgressBar):

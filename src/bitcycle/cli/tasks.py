@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import typer
+
 from bitcycle.cli.parameters import json_option
 from bitcycle.lab.studies.exports import json_text
 
@@ -52,11 +54,9 @@ def _described(name: str) -> dict[str, Any]:
 
 
 def _print(task: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
     better = "higher" if task["higher_is_better"] else "lower"
-    console.print(f"[bold]{task['name']}[/]: {task['about']}; {task['metric']}, {better} is better")
+    name = typer.style(task["name"], bold=True)
+    typer.echo(f"{name}: {task['about']}; {task['metric']}, {better} is better")
     low, high = task["bits"]
     for heading, text in (
         ("models", ", ".join(task["models"])),
@@ -67,4 +67,4 @@ def _print(task: dict[str, Any]) -> None:
         *(("preset", f"{key}: {preset.about}") for key, preset in task["presets"].items()),
         ("default", f"{task['steps']} steps, {low}-{high} bits, {task['cycles']} cycles"),
     ):
-        console.print(f"  {heading + ':':19} {text}", soft_wrap=True)
+        print(f"  {heading + ':':19} {text}")

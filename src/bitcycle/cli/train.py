@@ -13,9 +13,10 @@ import typer
 
 from bitcycle._support.locks import try_lock, unlock
 from bitcycle._support.text import short
-from bitcycle.cli.parameters import Device, TaskName, complete_schedule, completion, json_option
+from bitcycle.cli.parameters import Bits, Device, TaskName, complete_schedule, completion, json_option
 from bitcycle.cli.progress import ProgressBar
-from bitcycle.cli.run_options import with_run_options
+from bitcycle.cli.run_options import parse_fields, with_run_options
+from bitcycle.lab.format import duration
 from bitcycle.lab.studies.exports import json_text, replacing
 from bitcycle.lab.studies.queue import TRAINING_LOCK
 from bitcycle.schedules.spec import complete
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from bitcycle.lab.runs.result import RunResult
     from bitcycle.lab.runs.training import TrainingProgress
 
-ENOUGH = 5  # progress updates after which the remaining time can be estimated
+TIMED_UPDATES = 5  # progress updates after which the remaining time can be estimated
 
 
 @with_run_options()
@@ -34,12 +35,7 @@ def train(
     schedule: Annotated[
         str, typer.Option(help="A precision schedule, by name or as a spec.", autocompletion=complete_schedule)
     ] = "CR",
-    bits: Annotated[
-        tuple[int, int] | None,
-        typer.Option(
-            metavar="Q_MIN Q_MAX", help="q_min and q_max, unless the schedule has its own; default: set by the task."
-        ),
-    ] = None,
+    bits: Bits = None,
     cycles: Annotated[
         int | None, typer.Option(help="Number of cycles, unless the schedule has its own; default: set by the task.")
     ] = None,
@@ -79,7 +75,7 @@ def train(
     import torch
 
     from bitcycle.lab.built_in_tasks import preset_named
-    from bitcycle.lab.runs.run_config import KEYWORDS, RunConfig
+    from bitcycle.lab.runs.run_config import RunConfig
     from bitcycle.lab.runs.training import train as train_run
     from bitcycle.lab.tasks import task_named
     from bitcycle.lab.tasks.user_tasks import run_identity
@@ -88,19 +84,17 @@ def train(
         torch.set_num_threads(threads)
     kind = task_named(task)
     identity = run_identity(kind, fields.pop("data", ""))
+    given = parse_fields(fields)
     if preset:
         chosen = preset_named(kind.name, preset)
         if not identity["data"]:
             print(f"the preset is for {chosen.about}; without --data the data is {kind.embedded}", file=sys.stderr)
         bits, cycles = bits or chosen.bits, chosen.cycles if cycles is None else cycles
-        of_preset: dict[str, Any] = {"model": chosen.model, "batch_size": chosen.batch_size}
-        fields = of_preset | fields
-        fields["options"] = {**chosen.options, **fields.get("options", {})}
-    given = {name: KEYWORDS[name].parse(value, name) for name, value in fields.items() if name != "options"}
-    given["options"] = fields.get("options", {})
-    if preset and "steps" not in given:
-        one_step = RunConfig(schedule="full", **identity, **given, steps=1)
-        given["steps"] = chosen.steps or chosen.epochs * kind.prepare(one_step).steps_per_epoch
+        options = {**chosen.options, **given.get("options", {})}
+        given = {"model": chosen.model, "batch_size": chosen.batch_size, **given, "options": options}
+        if "steps" not in given:
+            one_step = RunConfig(schedule="full", **identity, **given, steps=1)
+            given["steps"] = chosen.steps or chosen.epochs * kind.prepare(one_step).steps_per_epoch
     spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     run = RunConfig(schedule=spec, seed=seed, **identity, **{"steps": kind.steps, **given})
     with _locked(out), _TrainingBar(run.steps, kind.metric) as bar:
@@ -140,32 +134,29 @@ def _line(result: RunResult) -> str:
     return (
         f"{result.run.task} {result.run.description} seed {result.run.seed}: test {result.metric} {result.test:.4f} "
         f"(validation {result.validation:.4f} at step {result.best_step}), "
-        f"{short(int(result.bitops / 32**2))} effective MACs, {result.seconds:.1f} s"
+        f"{short(int(result.bitops / 32**2))} effective MACs, {duration(result.seconds)}"
     )
 
 
 class _TrainingBar(ProgressBar):
-    """The progress of a training, with loss, metric, bits and cost."""
+    """The progress of a training, with loss, metric, bits and cost; of a long one, the estimated time once."""
 
     def __init__(self, steps: int, metric: str) -> None:
         super().__init__(steps)
         self.metric = metric
-        self.timed: list[tuple[float, int]] = []
+        self.times: list[tuple[float, int]] = []
         self.step = 0
-
-    def _estimate(self, steps: int) -> None:
-        (start, first), (end, last) = self.timed[0], self.timed[-1]
-        minutes = (end - start) / (last - first) * (steps - last) / 60
-        if minutes >= 1:
-            self.print(f"estimated time: {minutes / 60:.1f} hours ({steps:,} steps)")
 
     def follow(self, now: TrainingProgress) -> None:
         """Show the progress."""
         self.step = now.step
-        if len(self.timed) < ENOUGH:
-            self.timed.append((time.monotonic(), now.step))
-            if len(self.timed) == ENOUGH:
-                self._estimate(now.steps)
+        if len(self.times) < TIMED_UPDATES:
+            self.times.append((time.monotonic(), now.step))
+            if len(self.times) == TIMED_UPDATES:
+                (start, first), (end, last) = self.times[0], self.times[-1]
+                seconds = (end - start) / (last - first) * (now.steps - last)
+                if seconds >= 60:
+                    self.print(f"estimated time: {duration(seconds)} ({now.steps:,} steps)")
         metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
         bits = "full" if now.bits is None else f"{now.bits} bits"
         cost = f"{short(int(now.bitops / 32**2))} MACs"

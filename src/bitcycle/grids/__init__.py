@@ -1,7 +1,7 @@
 """What a width means: families of grids, one file each.
 
 Another family is a subclass of :class:`GridFamily` with :func:`register_grid`; the contract tests in ``tests/grids``
-run over everything that is registered.
+run over everything that is registered. A built-in one has its module in ``bitcycle/_support/grid_names.py``.
 
 Example:
     >>> import torch
@@ -18,8 +18,13 @@ Example:
     >>> _ = GRIDS.pop("sign")
 """
 
-from bitcycle.grids import floating, integer, mx, nvfp4, symmetric  # noqa: F401
+from importlib import import_module
+
+from bitcycle._support.grid_names import GRID_MODULES
 from bitcycle.grids.family import DEFAULT, GRIDS, GridFamily, grid_family, register_grid
+
+for _module in GRID_MODULES.values():
+    import_module(f"bitcycle.grids.{_module}")  # registers the family
 
 INTEGERS = grid_family(DEFAULT)
 """The default family."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from bitcycle._support.charts.scale import MINUS
-from bitcycle.lab.statistics.analysis import Estimate
+if TYPE_CHECKING:
+    from bitcycle.lab.statistics.analysis import Estimate
 
+MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
 """Shown where there is no number."""
 
@@ -92,6 +94,7 @@ def cost_phrase(relative_cost: float) -> str:
 def interval(estimate: Estimate, places: int, signed: bool = False) -> str:
     """Format the 95 % interval of an estimate, or say that there is none.
 
+    >>> from bitcycle.lab.statistics.analysis import Estimate
     >>> interval(Estimate(0.5, 0.1, 0.3, 0.7), 1), interval(Estimate(0.5, *[float("nan")] * 3), 1)
     ('0.3 to 0.7', 'no interval')
     """

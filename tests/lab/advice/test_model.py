@@ -1,4 +1,4 @@
-"""Advice for a model: what the schedule saves in its training, and what stays in full precision."""
+"""Advice for a model: what the schedule saves in its training, what stays in full precision, and code that runs."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_the_saving_is_that_of_the_model():
 
 
 def test_the_saving_of_runs_with_settings_of_their_own():
-    settings = TrainingSettings(6, activations="static:8", grid="mx")
+    settings = TrainingSettings(6, {"activations": "static:8"}, {"grid": "mx"})
     runs = [
         RunRecord(spec, seed, 0.9 + 0.001 * seed, cost, settings)
         for spec, cost in (("static:8", 100.0), ("CR:3-8", 60.0))
@@ -45,15 +45,13 @@ def test_a_float_model_counts_as_converted():
     assert advice.as_dict()["model"]["uncounted"] == []
 
 
-def test_unknown_steps_are_a_variable():
-    assert "total_steps=total_steps, backward_bits=8" in advise().code
-    assert "total_steps=500, " in advise(steps=500).code
-    assert advise().saving == advise(steps=64_000).saving
+@pytest.mark.parametrize(("steps", "total"), [(None, 100), (4000, 4000)])
+def test_the_three_lines_run(steps, total):
+    advice = advise("cost", "graph", steps)
+    assert advice.saving == advise("cost", "graph", steps or 64_000).saving
     names = {"bc": bc, "model": model(), "total_steps": 100}
-    exec(advise().code, names)
-    assert names["precision"].total_steps == 100
-
-
-def test_a_model_needs_inputs():
-    with pytest.raises(ValueError, match="both model and inputs"):
-        advise(model=model())
+    exec(advice.code, names)
+    precision = names["precision"]
+    assert (precision.total_steps, precision.current_step, precision.backward_bits) == (total, 1, 8)
+    assert precision.schedule == advice.schedule
+    names["model"](torch.ones(2, 8)).sum().backward()

@@ -39,7 +39,7 @@ def test_the_cheapest_setting_that_is_not_worse(path):
 def test_by_the_command_line(path):
     told = bitcycle("advise", "--store", str(path))
     assert told.returncode == 0, told.stderr
-    assert "use CR:3-8:cycles=8: saves 36 %" in told.stdout
+    assert "use CR:3-8:cycles=8: saves 36.0 %" in told.stdout
     assert "your runs" in told.stdout
 
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bitcycle.lab.advice.answer import Advice, Alternative, ModelSaving
-from bitcycle.lab.advice.budget import meet, validate_saving
+from bitcycle._support.names import nearest
+from bitcycle.lab.advice.answer import Advice, ModelSaving, Reason, TrainingSettings
+from bitcycle.lab.advice.budget import meet
 from bitcycle.lab.advice.records import RunRecord, advise_by_records
-from bitcycle.lab.advice.rules import (
-    SPECS,
-    FoundLevel,
-    check_domain,
-    check_goal,
-    choose,
-    lowest_allowed,
-    scale,
-    search_space,
-)
+from bitcycle.lab.advice.rules import CYCLIC, DOMAINS, GOALS, SearchSpace, choose, scale, search_space
 from bitcycle.schedules.base import validate_positive
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from bitcycle import Cost
+    from bitcycle import Cost, RangeTestResult
 
 DEFAULT_STEPS = 64_000
 """Training steps of the paper on CIFAR."""
@@ -40,7 +33,7 @@ def advise(
     q_max: int = 8,
     q_min: int | None = None,
     save: float | None = None,
-    range_test: FoundLevel | None = None,
+    range_test: RangeTestResult | None = None,
     records: Iterable[RunRecord] | None = None,
     margin: float | None = None,
     model: nn.Module | None = None,
@@ -86,27 +79,25 @@ def advise(
     """
     if (model is None) != (inputs is None):
         raise ValueError("advice for a model needs both model and inputs")
-    check_domain(domain)
-    check_goal(goal)
-    total = DEFAULT_STEPS if steps is None else steps
+    for kind, name, known in (("domain", domain, DOMAINS), ("goal", goal, GOALS)):
+        if name not in known and (kind, name) != ("domain", None):
+            raise ValueError(f"unknown {kind} {name!r}; {nearest(str(name), known)}")
+    total = validate_positive(DEFAULT_STEPS if steps is None else steps, "the number of steps")
+    q_max = validate_positive(q_max, "q_max")
+    if save is not None and not (isinstance(save, (int, float)) and 0 < save < 1):
+        raise ValueError(f"save must be a share of the cost above 0 and below 1, such as 0.4 for 40 %, got {save!r}")
+    lowest = _given_q_min(q_min, range_test)
     if records is not None:
         if goal != "balance":
             raise ValueError(
                 f"the goal {goal!r} is for advice without records: with your own runs the answer is the cheapest "
                 "setting that is as good as the baseline; margin and save set how good and how cheap"
             )
-        advice = advise_by_records(
-            records,
-            validate_positive(total, "the number of steps"),
-            validate_positive(q_max, "q_max"),
-            save=None if save is None else validate_saving(save),
-            lowest=lowest_allowed(q_min, range_test),
-            margin=margin,
-        )
+        advice = advise_by_records(records, total, q_max, save, lowest and lowest[0], margin)
     elif margin is not None:
         raise ValueError(f"margin applies to records of your own runs only, got margin={margin!r} without records")
     else:
-        advice = _advise_by_rules(goal, domain, total, fine_tuning, q_max, q_min, save, range_test)
+        advice = _advise_by_rules(goal, domain, search_space(domain, total, fine_tuning, q_max, lowest), save)
     advice = replace(advice, steps_given=steps is not None)
     if model is None:
         return advice
@@ -117,53 +108,56 @@ def advise(
 
 def saving_of_model(advice: Advice, cost: Cost) -> ModelSaving:
     """Return what the schedule of an advice saves in the training of a model with this cost."""
-    settings = advice.training
+    settings = advice.settings
     operands: dict[str, Any] = dict(settings.operands)
-    priced = cost if advice.settings is None else replace(cost, grid=settings.grid)
+    priced = replace(cost, grid=settings.recipe["grid"]) if "grid" in settings.recipe else cost
+    against = f"static:{advice.q_max}"
     total = cost.macs or 1
-    by_name: dict[str, int] = {}
+    in_full: Counter[str] = Counter()
     for row in cost.rows:
         if not row.quantized:
-            name = f"{row.name or 'the model itself'} ({row.layer})"
-            by_name[name] = by_name.get(name, 0) + row.macs
-    largest = max(by_name, key=lambda name: by_name[name], default=None)
-    against = f"static:{advice.q_max}"
+            in_full[f"{row.name or 'the model itself'} ({row.layer})"] += row.macs
+    [(largest, macs)] = in_full.most_common(1) or [(None, 0)]
     return ModelSaving(
         priced.saving(advice.schedule, advice.steps, settings.backward_bits, against=against, **operands),
         sum(row.macs for row in cost.rows if row.quantized) / total,
         largest,
-        0.0 if largest is None else by_name[largest] / total,
-        cost.uncounted,
+        macs / total,
+        list(cost.uncounted),
     )
 
 
-def _advise_by_rules(
-    goal: str,
-    domain: str | None,
-    steps: int,
-    fine_tuning: bool,
-    q_max: int,
-    q_min: int | None,
-    save: float | None,
-    range_test: FoundLevel | None,
-) -> Advice:
-    space = search_space(domain, steps, fine_tuning, q_max, q_min, range_test)
+def _given_q_min(q_min: int | None, range_test: RangeTestResult | None) -> tuple[int, Reason] | None:
+    """Return a q_min that is given or found by a range test, with where it comes from."""
+    if q_min is not None and range_test is not None:
+        raise ValueError("q_min is given twice: by q_min and by range_test; give only one of them")
+    if range_test is not None:
+        if range_test.q_min is None:
+            raise ValueError(f"the range test found no q_min, so there is nothing to advise: {range_test.reason}")
+        return range_test.q_min, Reason("range test", f"q_min is {range_test.q_min} bits. {range_test.reason}")
+    if q_min is not None:
+        return validate_positive(q_min, "q_min"), Reason("given", f"q_min is {q_min} bits")
+    return None
+
+
+def _advise_by_rules(goal: str, domain: str | None, space: SearchSpace, save: float | None) -> Advice:
     options = scale(space, domain)
     if save is None:
         name, reasons = choose(goal, domain, options)
-        chosen = options[name]
-        reasons += [space.about_cycles] if name in SPECS else []
+        chosen, saving = options[name].schedule, options[name].saving
+        reasons += [space.about_cycles] if name in CYCLIC else []
     else:
-        schedule, reasons = meet(save, space, domain)
-        chosen = Alternative(schedule, space.saving(schedule), "")
-    cheaper = [each for each in options.values() if each.saving > chosen.saving + MIN_DIFFERENCE]
-    better = [each for each in options.values() if each.saving < chosen.saving - MIN_DIFFERENCE]
+        chosen, reasons = meet(save, space, domain)
+        saving = space.saving(chosen)
+    cheaper = [each for each in options.values() if each.saving > saving + MIN_DIFFERENCE]
+    better = [each for each in options.values() if each.saving < saving - MIN_DIFFERENCE]
     return Advice(
-        chosen.schedule,
-        chosen.saving,
+        chosen,
+        saving,
         [*reasons, *space.about_bits],
         min(cheaper, key=lambda each: each.saving, default=None),
         max(better, key=lambda each: each.saving, default=None),
         space.steps,
         space.q_max,
+        TrainingSettings(space.q_max),
     )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bitcycle._support.judging import MIN_SEEDS, Judgement, NonInferiority, non_inferiority
-from bitcycle.lab.advice.answer import Advice, Alternative, Reason, TrainingSettings, percent
+from bitcycle.lab.advice.answer import Advice, Alternative, Reason, TrainingSettings
+from bitcycle.lab.format import percent
 from bitcycle.schedules import Constant, Schedule, schedule
 from bitcycle.schedules.base import width_of
 
@@ -37,13 +38,36 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Tested:
-    """A recorded setting, its cost, and its test against the baseline."""
+    """A recorded setting, and its test against the baseline."""
 
     schedule: Schedule
-    cost: float
+    is_baseline: bool
     saving: float
     test: NonInferiority
     settings: TrainingSettings | None
+
+    @property
+    def finding(self) -> str:
+        """The result of the test, as it follows "is"."""
+        test = self.test
+        if test.judgement is Judgement.DIVERGED:
+            return "not acceptable: some of its runs diverged (their quality is not a finite number)"
+        if test.judgement is Judgement.TOO_FEW_SEEDS:
+            return f"not tested: it shares {test.seeds} seeds with the baseline, of at least {MIN_SEEDS}"
+        words = {Judgement.WORSE: "significantly worse than", Judgement.UNCLEAR: "not shown to be as good as"}
+        bound = f"with 95 % confidence at least {test.lower:+.4g}"
+        if not math.isfinite(test.lower):
+            bound = "the same for every seed, without a bound"
+        return (
+            f"{words.get(test.judgement, 'as good as')} the baseline over {test.seeds} seeds: "
+            f"quality {test.mean:+.4g}, {bound} (acceptable: {-test.margin:+.4g})"
+        )
+
+    @property
+    def alternative(self) -> Alternative:
+        """The setting as an alternative to another."""
+        reason = "the baseline" if self.is_baseline else f"in your runs it is {self.finding}"
+        return Alternative(self.schedule, self.saving, reason)
 
 
 def advise_by_records(
@@ -57,33 +81,39 @@ def advise_by_records(
     """Recommend the cheapest recorded setting that is as good as static q_max and does not go below ``lowest`` bits."""
     baseline = Constant(q_max)
     everything = _tested(baseline, records, margin)
-    allowed = [each for each in everything if not _goes_below(each.schedule, lowest, steps)]
-    refused = [each for each in everything if _goes_below(each.schedule, lowest, steps)]
-    acceptable = [each for each in allowed if each.schedule == baseline or (each.saving > 0 and each.test.accepted)]
-    enough = [each for each in acceptable if save is None or each.saving >= save]
+    refused = [each for each in everything if lowest and width_of(each.schedule.limits(steps)[0]) < lowest]
+    allowed = [each for each in everything if each not in refused]
+    acceptable = [each for each in allowed if each.is_baseline or (each.saving > 0 and each.test.accepted)]
     if not acceptable:
         raise ValueError(f"no recorded setting that is as good as {baseline} stays at {lowest} bits or above")
-    if not enough:
-        most = acceptable[0]
+    chosen = next((each for each in acceptable if save is None or each.saving >= save), None)
+    if chosen is None:
         raise ValueError(
             f"no recorded setting that is as good as {baseline} saves {percent(save or 0)}: "
-            f"the most is {percent(most.saving)}, by {most.schedule}"
+            f"the most is {percent(acceptable[0].saving)}, by {acceptable[0].schedule}"
         )
-    chosen = enough[0]
+    reasons = [f"the cheapest setting that is as good as {baseline}, within a loss of {chosen.test.margin:.4g}"]
+    if chosen.is_baseline:
+        reasons.append(f"no cheaper setting is shown to be as good, so the answer is {baseline} itself")
+    for each in allowed:
+        if (each is chosen and each.saving > 0) or not each.test.accepted:
+            reasons.append(f"{each.schedule} is {each.finding}")
+    if chosen.test.seeds < MANY_SEEDS:
+        reasons.append(f"there are only {chosen.test.seeds} seeds; run {MANY_SEEDS} or more to be sure")
     cheaper = [each for each in allowed if each.saving > chosen.saving]
     better = [each for each in allowed if each.saving < chosen.saving]
     return Advice(
         chosen.schedule,
         chosen.saving,
         [
-            *_reasons(chosen, allowed, baseline),
+            *(Reason("your runs", text) for text in reasons),
             *(Reason("q_min", f"{each.schedule} goes below {lowest} bits") for each in refused),
         ],
-        _alternative(cheaper[-1], baseline) if cheaper else None,
-        _alternative(better[0], baseline) if better else None,
+        cheaper[-1].alternative if cheaper else None,
+        better[0].alternative if better else None,
         steps,
         q_max,
-        settings=chosen.settings,
+        chosen.settings or TrainingSettings(q_max),
     )
 
 
@@ -93,22 +123,25 @@ def _tested(baseline: Schedule, records: Iterable[RunRecord], margin: float | No
     if baseline not in runs:
         known = ", ".join(map(str, runs)) or "none at all"
         raise ValueError(f"the records contain no run of the baseline {baseline} to compare with; they contain {known}")
-    base = {seed: run.quality for seed, run in runs[baseline].items()}
+    costs = {each: fmean(run.cost for run in by_seed.values()) for each, by_seed in runs.items()}
+    qualities = {each: {seed: run.quality for seed, run in by_seed.items()} for each, by_seed in runs.items()}
+    base = qualities[baseline]
     if len(base) < MIN_SEEDS:
         raise ValueError(f"the baseline {baseline} needs at least {MIN_SEEDS} seeds for a comparison, got {len(base)}")
-    if not all(math.isfinite(quality) for quality in base.values()):
+    if not all(map(math.isfinite, base.values())):
         raise ValueError(f"some runs of the baseline {baseline} diverged, so nothing can be compared with it")
-    base_cost = _mean_cost(runs[baseline])
-    if not base_cost > 0:
-        raise ValueError(f"the cost of the baseline {baseline} must be above 0, got {base_cost:g}")
-    tested = []
-    for each, by_seed in runs.items():
-        cost = _mean_cost(by_seed)
-        test = non_inferiority({seed: run.quality for seed, run in by_seed.items()}, base, margin=margin)
-        spec = min(run.schedule for run in by_seed.values())
-        settings = _settings(next(iter(by_seed.values())))
-        tested.append((cost, each != baseline, spec, Tested(each, cost, 1 - cost / base_cost, test, settings)))
-    return [each for *_, each in sorted(tested, key=lambda entry: entry[:3])]
+    if not costs[baseline] > 0:
+        raise ValueError(f"the cost of the baseline {baseline} must be above 0, got {costs[baseline]:g}")
+    return [
+        Tested(
+            each,
+            each == baseline,
+            1 - costs[each] / costs[baseline],
+            non_inferiority(qualities[each], base, margin=margin),
+            _settings(next(iter(runs[each].values()))),
+        )
+        for each in sorted(runs, key=lambda each: (costs[each], each != baseline, str(each)))
+    ]
 
 
 def _by_schedule(records: Iterable[RunRecord]) -> dict[Schedule, dict[int, RunRecord]]:
@@ -129,46 +162,3 @@ def _by_schedule(records: Iterable[RunRecord]) -> dict[Schedule, dict[int, RunRe
 
 def _settings(record: RunRecord) -> TrainingSettings | None:
     return getattr(record, "settings", None)
-
-
-def _mean_cost(by_seed: dict[int, RunRecord]) -> float:
-    return fmean(run.cost for run in by_seed.values())
-
-
-def _goes_below(s: Schedule, lowest: int | None, steps: int) -> bool:
-    return lowest is not None and width_of(s.limits(steps)[0]) < lowest
-
-
-def _reasons(chosen: Tested, allowed: list[Tested], baseline: Schedule) -> list[Reason]:
-    reasons = [f"the cheapest setting that is as good as {baseline}, within a loss of {chosen.test.margin:.4g}"]
-    if chosen.schedule == baseline:
-        reasons.append(f"no cheaper setting is shown to be as good, so the answer is {baseline} itself")
-    reasons += [f"{each.schedule} is {_finding(each.test)}" for each in allowed if _is_worth_a_reason(each, chosen)]
-    if chosen.test.seeds < MANY_SEEDS:
-        reasons.append(f"there are only {chosen.test.seeds} seeds; run {MANY_SEEDS} or more to be sure")
-    return [Reason("your runs", text) for text in reasons]
-
-
-def _is_worth_a_reason(each: Tested, chosen: Tested) -> bool:
-    """Whether it is the answer, or one that is not accepted."""
-    return (each is chosen and each.saving > 0) or not each.test.accepted
-
-
-def _finding(test: NonInferiority) -> str:
-    """The result of a test, as it follows "is"."""
-    if test.judgement is Judgement.DIVERGED:
-        return "not acceptable: some of its runs diverged (their quality is not a finite number)"
-    if test.judgement is Judgement.TOO_FEW_SEEDS:
-        return f"not tested: it shares {test.seeds} seeds with the baseline, of at least {MIN_SEEDS}"
-    known = math.isfinite(test.lower)
-    bound = f"with 95 % confidence at least {test.lower:+.4g}" if known else "the same for every seed, without a bound"
-    words = {Judgement.WORSE: "significantly worse than", Judgement.UNCLEAR: "not shown to be as good as"}
-    return (
-        f"{words.get(test.judgement, 'as good as')} the baseline over {test.seeds} seeds: quality {test.mean:+.4g}, "
-        f"{bound} (acceptable: {-test.margin:+.4g})"
-    )
-
-
-def _alternative(tested: Tested, baseline: Schedule) -> Alternative:
-    reason = "the baseline" if tested.schedule == baseline else f"in your runs it is {_finding(tested.test)}"
-    return Alternative(tested.schedule, tested.saving, reason)

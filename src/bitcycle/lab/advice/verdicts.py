@@ -10,13 +10,13 @@ from typing import Any
 
 FILE = "verdicts.json"
 
+Claims = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class VerdictCounts:
-    """A claim and the domains on which the evidence supports it, contradicts it, or leaves it open."""
+    """The domains on which the evidence supports a claim, contradicts it, or leaves it open."""
 
-    claim: str
-    """The claim in one sentence."""
     supported: tuple[str, ...]
     contradicted: tuple[str, ...]
     open: tuple[str, ...]
@@ -34,24 +34,20 @@ class VerdictCounts:
     def describe(self, names: bool = True) -> str:
         """Return on how many domains the claim was judged how, with the names of domains or without.
 
-        >>> found = VerdictCounts("Cycles help.", ("cora-gcn",), ("cifar10", "digits"), ())
+        >>> found = VerdictCounts(("cora-gcn",), ("cifar10", "digits"), ())
         >>> found.describe()
         'supported on 1 of 3 domains (cora-gcn), contradicted on 2 (cifar10, digits)'
         >>> found.describe(names=False)
         'supported on 1 of 3 domains, contradicted on 2'
         """
-        marks = {"supported": self.supported, "contradicted": self.contradicted, "open": self.open}
-        number = sum(map(len, marks.values()))
+        number = sum(map(len, vars(self).values()))
         of_all = f" of {number} domain{'s' if number > 1 else ''}"
         parts: list[str] = []
-        for mark, domains in marks.items():
+        for mark, domains in vars(self).items():
             if domains:
                 listed = f" ({', '.join(domains)})" if names else ""
                 parts.append(f"{mark} on {len(domains)}{'' if parts else of_all}{listed}")
         return ", ".join(parts) or "not tested yet"
-
-
-Claims = dict[str, Any]
 
 
 def verdict(claim: str, task: str | None = None) -> VerdictCounts:
@@ -61,13 +57,10 @@ def verdict(claim: str, task: str | None = None) -> VerdictCounts:
 
 def verdict_in(claims: Claims, claim: str, task: str | None = None) -> VerdictCounts:
     """Return the verdict on one of the claims of a file."""
-    found = claims[claim]
-    of_task = [each for each in found["domains"] if each["task"] == task] or found["domains"]
-    by_mark = {
-        mark: tuple(each["domain"] for each in of_task if each["mark"] == mark)
-        for mark in ("supported", "contradicted", "open")
-    }
-    return VerdictCounts(found["text"], **by_mark)
+    domains = claims[claim]["domains"]
+    of_task = [each for each in domains if each["task"] == task] or domains
+    marks = ("supported", "contradicted", "open")
+    return VerdictCounts(*(tuple(each["domain"] for each in of_task if each["mark"] == mark) for mark in marks))
 
 
 def parse(text: str) -> Claims:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from bitcycle._support.grid_names import GRID_MODULES
 from bitcycle.lab.runs import parsing
 from bitcycle.schedules.operands import OperandSchedules
 
@@ -171,8 +172,8 @@ class RunConfig:
     grid: str = field(
         default="integer",
         metadata=about(
-            "What a width means: integer, symmetric, float, mx or nvfp4.",
-            choices=("integer", "symmetric", "float", "mx", "nvfp4"),
+            f"What a width means: {', '.join(GRID_MODULES)}.",
+            choices=tuple(GRID_MODULES),
             is_compared=True,
         ),
     )

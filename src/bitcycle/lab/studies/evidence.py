@@ -7,6 +7,7 @@ from pathlib import Path
 from bitcycle._support.names import nearest
 from bitcycle.lab.advice import RunRecord, TrainingSettings
 from bitcycle.lab.runs.result import RunResult
+from bitcycle.lab.runs.run_config import DEFAULTS, OPERAND_OVERRIDES
 from bitcycle.lab.studies.store import Store
 
 
@@ -21,9 +22,11 @@ def evidence_of(record: RunResult) -> RunRecord:
     """
     run = record.run
     quality = record.test if record.higher_is_better else -record.test
-    settings = TrainingSettings(
-        run.schedules.backward_setting(run.steps), run.weights, run.activations, run.strength, run.grid, run.evaluate_at
+    operands, recipe = (
+        {name: getattr(run, name) for name in names if getattr(run, name) != DEFAULTS[name]}
+        for names in (OPERAND_OVERRIDES, ("grid", "evaluate_at"))
     )
+    settings = TrainingSettings(run.schedules.backward_setting(run.steps), operands, recipe)
     return RunRecord(run.schedule, run.seed, quality, float(record.bitops), settings)
 
 

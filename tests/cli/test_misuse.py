@@ -1,0 +1,101 @@
+"""Every mistake gets one line on stderr that says what is wrong, and exit code 2."""
+
+import shlex
+
+import pytest
+
+from tests.support.command import bitcycle
+
+OWN = """
+import torch
+from torch import nn
+
+def wrong():
+    return nn.Linear(2, 2)
+
+def no_model():
+    return "model", torch.zeros(3, 4)
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+
+def unfit():
+    return nn.Linear(2, 2), torch.zeros(3, 4)
+
+def fails():
+    raise RuntimeError("no\\nluck")
+
+number = 7
+"""
+
+MISTAKES = {
+    "advise --goal speed": "unknown goal 'speed'",
+    "advise --domain audio": "unknown domain 'audio'",
+    "advise --save 95": "the most is 81.0 %, by RTH:2-8",
+    "advise --save 0": "--save must be a percentage above 0 and below 100, got 0",
+    "advise --bits 8 8": "leaves nothing to schedule",
+    "advise --bits 3 8 --q-max 8": "q_max is given twice",
+    "advise --margin 1": "--margin needs the runs of a study",
+    "advise --model mine:nothing": "mine.py has no nothing",
+    "cost resnet-20": "did you mean 'cifar-resnet-20'",
+    "cost cifar-resnet-8 --schedules eleven": "--schedules must be 'ten', got 'eleven'",
+    "cost cifar-resnet-8 --policy x": "unknown policy",
+    "cost cifar-resnet-8 --hardware abacus": "unknown device 'abacus'",
+    "cost cifar-resnet-8 --aggregation half": "'full' or 'quantized'",
+    "cost cifar-resnet-8 --convention exactly": "did you mean 'exact'",
+    "cost mine:wrong": "mine:wrong must return a model and example inputs, got Linear",
+    "cost mine:no_model": "mine:no_model must return a model and example inputs, got str, Tensor",
+    "cost mine:Net": "calling mine:Net without arguments raised TypeError",
+    "cost mine:unfit": "the model of mine:unfit failed on its example inputs: RuntimeError: mat1 and mat2 shapes",
+    "cost mine:fails": "mine:fails without arguments raised RuntimeError: no luck",
+    "cost mine:number": "mine:number must be a function or a task, got int",
+    "cost mine:nothing": "mine.py has no nothing; known names: torch, nn, wrong",
+    "cost broken:make": "broken.py line 1: ZeroDivisionError: division by zero, in '1 / 0'",
+    "cost nowhere:make": "there is no module nowhere",
+    "deficit image --lengths 0,x": "--lengths must be a list of numbers such as 0,0.5,1, got '0,x'",
+    "deploy-check .": "has no checkpoint: train with",
+    "export .": "nothing to write: give --onnx FILE.onnx, --weights FILE.pt, or both",
+    "export . --weights m.pt": "has no checkpoint: train with",
+    "nonsense": "no such command 'nonsense'; see 'bitcycle --help'",
+    "range-test grahp": "unknown task 'grahp'; did you mean 'graph'?",
+    "range-test graph --levels 8 2": "--levels must be the lowest and the highest in this order, got 8 2",
+    "range-test graph --levels 0 2": "a level must be 1 or more",
+    "range-test graph --iterations 3": "iterations must be 10 or more",
+    "range-test graph --plot range.jpg": "a .png or .svg file",
+    "range-test graph --share 0": "share must be a fraction",
+    "report --store nowhere.sqlite": "there is no store nowhere.sqlite",
+    "results --store nowhere.sqlite": "there is no store nowhere.sqlite",
+    "schedules CX": "unknown schedule 'CX'",
+    "schedules --cycles 3": "even number of cycles",
+    "schedules --bits 8 3": "above q_max",
+    "schedules --steps 0": "1 or more",
+    "schedules --plot ten.jpg": "a .png or .svg file",
+    "schedules --plot /dev/null/ten.png": "File exists",
+    "schedules --backward-bits 0": "backward_bits must be an integer of 1 or more, got 0",
+    "schedules --backward-bits CX": "unknown schedule 'CX'",
+    "schedules --weights 17": "bits must be from 1 to 16, got 17",
+    "schedules --activations 'join(static:4)'": "join",
+    "schedules --strength 1.5": "strength must be a number from 0 (full precision) to 1 (on the grid), got 1.5",
+    "schedules --strength rising": "rising",
+    "study imag": "unknown task 'imag'; did you mean 'image'",
+    "study nowhere.toml": "there is no plan nowhere.toml",
+    "study image --engine slurm": (
+        "invalid value for '--engine': 'slurm' is not one of 'local', 'ray'; see 'bitcycle study --help'"
+    ),
+    "study image --gpus 1": "address and gpus need the engine 'ray'",
+    "study image --schedules CX": "CX",
+    "study image --option colour": "--option must be NAME=VALUE, got 'colour'",
+    "train image --preset papr": "the task image has no preset 'papr'",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_gets_one_line(line, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    done = bitcycle(*shlex.split(line), cwd=tmp_path)
+    assert done.returncode == 2
+    assert MISTAKES[line] in done.stderr
+    assert done.stderr.startswith("bitcycle: ")
+    assert done.stderr.count("\n") == 1
