@@ -316,7 +316,7 @@ def test_decay_of_functions_and_of_transformers():
     assert bc.decay_begins(transformers.get_linear_schedule_with_warmup(o, 10, 100), 100) == 11
     assert bc.decay_begins(lambda step: 1.0, 100) is None
     assert bc.decay_begins(lambda step: 1.0 - (step >= 60) * 0.5, 100) == 60
-    with pytest.raises(ValueError, match="ReduceLROnPlateau follows the training"):
+    with pytest.raises(ValueError, match="ReduceLROnPlateau depends on the metric"):
         bc.decay_begins(lr_scheduler.ReduceLROnPlateau(o), 100)
     with pytest.raises(ValueError, match="must be a torch.optim.lr_scheduler.LRScheduler or a function"):
         bc.decay_begins(0.1, 100)

@@ -5,7 +5,7 @@ from collections import Counter
 import bitcycle as bc
 from bitcycle import schedules as sc
 from bitcycle.schedules.base import MAX_BITS
-from bitcycle.schedules.registry import random_schedule
+from tests.schedules.strategies import random_spec
 
 NUMBERS = (
     *(
@@ -59,7 +59,7 @@ PIECES = (
 def draw_spec(random):
     """Return a spec, valid or not, and the arguments ``bits`` and ``cycles``."""
     complete = random.random() < 0.8
-    drawn = str(random_schedule(random, depth=random.choice((0, 0, 1, 1, 2, 3)))) if complete else open_spec(random)
+    drawn = random_spec(random, depth=random.choice((0, 0, 1, 1, 2, 3))) if complete else open_spec(random)
     text = respelled(random, drawn)
     if random.random() < 0.4:
         for _ in range(random.choice((1, 1, 1, 2, 5))):
