@@ -17,7 +17,6 @@ from bitcycle.conversion.sites import sites
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.schedules.operands import OperandSchedules, StepBits
-from tests.schedules.strategies import schedules
 
 OVERRIDES = {
     "weights": "join(static:4, 0.5, static:8)",
@@ -167,14 +166,6 @@ def test_a_combination_costs_what_a_hand_computation_says():
             model(x).sum().backward()
             p.step()
     assert meter.bitops == half
-
-
-@settings(deadline=None)
-@given(s=schedules, total=st.integers(1, 200), backward=st.sampled_from(["max", None, 1, 8, 16]))
-def test_one_schedule_for_everything_saves_what_the_schedule_says(s, total, backward):
-    operands = OperandSchedules.of(s, backward)
-    assert operands.saving(total) == pytest.approx(s.saving(total, backward))
-    assert operands.group(total) == s.group(total, backward)
 
 
 def test_healing_costs_bits_before_and_full_after():

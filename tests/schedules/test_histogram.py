@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bitcycle as bc
@@ -17,21 +17,11 @@ def evaluated(s, total, stop=None):
     return dict(Counter(s.over(total)[:stop].tolist()))
 
 
-@pytest.mark.slow
-@settings(max_examples=300)
 @given(schedules, st.integers(1, 5000), st.floats(0, 1))
 def test_counts_are_those_of_the_steps(s, total, part):
     stop = max(1, round(part * total))
     assert s.histogram(total) == evaluated(s, total)
     assert s.histogram(total, stop) == evaluated(s, total, stop)
-
-
-@pytest.mark.parametrize("name", sc.TEN)
-def test_the_ten_over_whole_trainings(name):
-    total = 64_001
-    s = bc.schedule(name, bits=(3, 8))
-    assert s.histogram(total) == evaluated(s, total)
-    assert s.histogram(total, total // 10) == evaluated(s, total, total // 10)
 
 
 @given(schedules, st.integers(1, 3000))

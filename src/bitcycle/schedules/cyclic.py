@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
@@ -31,8 +30,6 @@ from bitcycle.schedules.grammar import (
 from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.profiles import PROFILES, Profile
 from bitcycle.schedules.registry import Reader, register
-
-Booleans = NDArray[np.bool_]
 
 
 class Rising(Enum):
@@ -59,16 +56,13 @@ class Shape:
     rising: Rising
     mirror: Mirror
 
-    def rises(self, cycles: Integers) -> Booleans:
-        """Return which of the cycles rise."""
-        if self.rising is Rising.ODD:
-            return cycles % 2 == 1
-        return np.full(cycles.shape, self.rising is Rising.EVERY)
-
     def __call__(self, g: Callable[[Floats], Floats], cycles: int, steps: Integers, total: int) -> Floats:
         """Return f at the given steps: the profile where cycles rise, its reflection where they fall."""
         cycle, remainder = np.divmod(steps * cycles, total)
-        rising, z = self.rises(cycle), remainder / total
+        z = remainder / total
+        if self.rising is Rising.EVERY:
+            return g(z)
+        rising = cycle % 2 == 1 if self.rising is Rising.ODD else np.False_
         if self.mirror is Mirror.TIME:
             return g(np.where(rising, z, 1 - z))
         up = g(z)
@@ -178,7 +172,7 @@ class Cyclic(Schedule):
             cycles = parse_int(settings.pop("cycles"), "cycles")
         else:
             cycles = reader.open_cycles()
-        parameters = {key: parse_float(value, key) for key, value in settings.items()}
+        parameters = {key: parse_float(value, short_repr(key).strip("'")) for key, value in settings.items()}
         shape = SHORT_SHAPES.get(shape, shape)
         return cls(Profile.of(profile, **parameters), shape, low, high, cycles, reader.quantity)
 

@@ -67,7 +67,7 @@ class Profile:
         known = defaults(name)
         for key, value in parameters.items():
             if key not in known:
-                hint = nearest(key, known, "" if known else "it has none")
+                hint = nearest(key, ("cycles", *known))  # which a spec sets in the same way
                 raise ValueError(f"profile {name} has no parameter {short_repr(key)}; {hint}")
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
                 raise ValueError(f"{key} of profile {name} must be a finite number, got {short_repr(value)}")
