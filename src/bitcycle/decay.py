@@ -42,7 +42,9 @@ def decay_begins(lr_scheduler: LRScheduler | Callable[[int], float], total_steps
     """
     total_steps = validate_positive(total_steps, "total_steps")
     if isinstance(lr_scheduler, ReduceLROnPlateau):
-        raise ValueError("ReduceLROnPlateau follows the training: nobody knows before when its learning rate falls")
+        raise ValueError(
+            "ReduceLROnPlateau depends on the metric, so the step at which it decays cannot be computed in advance"
+        )
     if isinstance(lr_scheduler, LRScheduler):
         first, rates = lr_scheduler.last_epoch, _rates(lr_scheduler)
     elif callable(lr_scheduler):

@@ -11,6 +11,7 @@ from bitcycle._cost import DEVICES, Convention, Cost, Meter, Row
 from bitcycle._cost.meter import MOST_SHAPES
 from bitcycle.schedules import Constant
 from tests.schedules.strategies import schedules
+from tests.support.pairwise import combinations
 
 ROWS = (
     Row("a", "Linear", "Linear", 100, 0, 100, True),
@@ -110,40 +111,6 @@ def train(model, meter, scheduler, batches):
             p.step()
 
 
-def test_the_meter_equals_the_prediction_exactly():
-    model, steps = small_model(), 40
-    s = bc.schedule("join(CR:3-8:cycles=2, 0.8, full)")
-    predicted = bc.cost(model, torch.zeros(16, 6)).training(s, steps, backward_bits=7)
-    with Meter(model) as meter:
-        train(model, meter, bc.PrecisionScheduler(model, s, steps, 7), [16] * steps)
-    assert meter.bitops == predicted
-    assert meter.passes == steps
-
-
-@pytest.mark.parametrize("evaluate_at", ["max", "current"])
-def test_the_saving_of_a_meter_equals_the_prediction(evaluate_at):
-    torch.manual_seed(0)
-    model, steps = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), 24
-    bc.quantize(model, bc.Recipe(evaluate_at=evaluate_at), keep="2")
-    predicted = bc.cost(model, torch.zeros(5, 6)).saving("RR:3-8:cycles=3", steps, backward_bits=6)
-    with Meter(model) as meter:
-        assert meter.saving == 0
-        train(model, meter, bc.PrecisionScheduler(model, "RR:3-8:cycles=3", steps, 6), [5] * steps)
-    assert meter.saving == predicted > 0
-    with Meter(model) as resumed:
-        resumed.load_state_dict(meter.state_dict())
-    assert resumed.saving == predicted
-
-
-def test_changing_batch_sizes_and_an_early_stop():
-    model, sizes = small_model(), [16, 16, 5, 16, 9]
-    s = bc.schedule("linear-rise:3-8")
-    predicted = sum(bc.cost(model, torch.zeros(size, 6)).bitops(s(step, 100), 8) for step, size in enumerate(sizes))
-    with Meter(model) as meter:
-        train(model, meter, bc.PrecisionScheduler(model, s, 100, 8), sizes)
-    assert meter.bitops == predicted
-
-
 def test_several_schedules():
     model = small_model()
     c = bc.cost(model, torch.zeros(4, 6))
@@ -178,7 +145,9 @@ def test_evaluation_is_not_counted():
     assert meter.bitops == 0
 
 
-def test_a_resumed_meter_goes_on():
+def test_a_resumed_meter_goes_on_with_batches_of_any_size():
+    sizes = [16, 16, 5, 16, 9, 4, 4, 4, 4, 4]
+
     def run(parts):
         state, total = None, []
         for start, stop in parts:
@@ -188,12 +157,15 @@ def test_a_resumed_meter_goes_on():
             with Meter(model) as meter:
                 if state is not None:
                     meter.load_state_dict(state)
-                train(model, meter, p, [4] * (stop - start))
+                train(model, meter, p, sizes[start:stop])
             state = meter.state_dict()
             total.append(meter.bitops)
         return total[-1]
 
-    assert run([(0, 10)]) == run([(0, 3), (3, 10)])
+    costs = {size: bc.cost(small_model(), torch.zeros(size, 6)) for size in sizes}
+    bits = bc.schedule("CR:3-8").over(10)
+    expected = sum(costs[size].bitops(forward, 8) for size, forward in zip(sizes, bits, strict=True))
+    assert run([(0, 10)]) == run([(0, 3), (3, 10)]) == expected
 
 
 def test_a_float_model_is_metered_in_full_precision_and_left_alone():
@@ -226,7 +198,7 @@ def test_keywords():
     assert meter.bitops == bc.cost(model, inputs).bitops(4, 8)
 
 
-MOVING = {
+SCHEDULES = {
     "full at the end": {"schedule": "join(CR:3-6:cycles=2, 0.5, full)"},
     "full at the end, gradients fixed": {"schedule": "join(static:4, 0.5, full)", "backward_bits": 8},
     "operands apart": {"schedule": "static:4", "activations": "join(full, 0.25, static:8)", "backward_bits": "LR:5-7"},
@@ -235,16 +207,23 @@ MOVING = {
 }
 
 
-@pytest.mark.parametrize("grid", ["integer", "mx"])
-@pytest.mark.parametrize("moves", MOVING.values(), ids=MOVING)
-def test_the_meter_compares_with_the_baseline_of_the_cost(moves, grid):
+@combinations(
+    full=False,
+    settings=SCHEDULES,
+    grid=["integer", "symmetric", "float", "mx", "nvfp4"],
+    evaluate_at=["max", "current"],
+)
+def test_the_meter_equals_the_prediction_exactly(settings, grid, evaluate_at):
     model, steps = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), 16
-    bc.quantize(model, bc.Recipe(grid=grid), keep="2")
+    bc.quantize(model, bc.Recipe(grid=grid, evaluate_at=evaluate_at), keep="2")
     counted = bc.cost(model, torch.zeros(5, 6))
+    assert counted.grid == grid
     with Meter(model) as meter:
-        train(model, meter, bc.PrecisionScheduler(model, total_steps=steps, **moves), [5] * steps)
-    assert meter.bitops == counted.training(steps=steps, **moves)
-    assert meter.saving == pytest.approx(counted.saving(steps=steps, **moves))
+        assert meter.saving == 0
+        train(model, meter, bc.PrecisionScheduler(model, total_steps=steps, **settings), [5] * steps)
+    assert meter.bitops == counted.training(steps=steps, **settings)
+    assert meter.saving == pytest.approx(counted.saving(steps=steps, **settings))
+    assert meter.passes == steps
 
 
 def test_bits_that_are_set_by_hand_have_the_evaluation_bits_as_baseline():

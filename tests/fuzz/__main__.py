@@ -3,10 +3,7 @@
 import argparse
 import time
 
-from tests.fuzz.plans import check_plan, draw_plan
-from tests.fuzz.running import fuzz
-from tests.fuzz.specs import check_spec, draw_spec
-from tests.fuzz.strengths import check_control, check_strength, draw_control, draw_strength
+from tests.fuzz.test_fuzz import FUZZERS, fuzz
 
 
 def main():
@@ -15,17 +12,13 @@ def main():
     parser.add_argument("--plans", type=int, default=10_000, help="number of plans")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    for what, draw, check, number in (
-        ("specs", draw_spec, check_spec, arguments.specs),
-        ("strengths", draw_strength, check_strength, arguments.specs // 10),
-        ("controls", draw_control, check_control, arguments.specs // 100),
-        ("plans", draw_plan, check_plan, arguments.plans),
-    ):
+    numbers = (arguments.specs, arguments.specs // 10, arguments.specs // 100, arguments.plans)
+    for name, number in zip(FUZZERS, numbers, strict=True):
         start = time.perf_counter()
-        outcome = fuzz(draw, check, arguments.seed, number)
+        valid, slowest = fuzz(name, arguments.seed, number)
         print(
-            f"{outcome.inputs:,} {what}: {outcome.valid:,} valid, {outcome.inputs - outcome.valid:,} refused with one "
-            f"line, no other exception; slowest {outcome.slowest:.3f} s; {time.perf_counter() - start:.0f} s in all"
+            f"{number:,} {name}: {valid:,} valid, {number - valid:,} refused with one line, no other exception; "
+            f"slowest {slowest:.3f} s; {time.perf_counter() - start:.0f} s in all"
         )
 
 

@@ -6,8 +6,8 @@ from bitcycle import schedules as sc
 from bitcycle._cost import Cost, Row
 from bitcycle.lab.studies.controls import with_solved_controls
 from bitcycle.schedules.base import Quantity
-from bitcycle.schedules.registry import random_schedule
 from tests.fuzz.specs import check_message, damaged, draw_spec
+from tests.schedules.strategies import random_spec
 
 COST = Cost((Row("fc", "Linear", "Linear", 10, 0, 10, quantized=True),))
 STEPS = 200
@@ -15,7 +15,7 @@ STEPS = 200
 
 def draw_strength(random):
     """Return a spec of strength, valid or not."""
-    text = str(random_schedule(random, Quantity.STRENGTH, depth=random.choice((0, 0, 1, 2))))
+    text = random_spec(random, Quantity.STRENGTH, depth=random.choice((0, 0, 1, 2)))
     return damaged(random, text) if random.random() < 0.4 else text
 
 

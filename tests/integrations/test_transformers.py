@@ -132,14 +132,6 @@ def test_a_checkpoint_without_precision_continues_at_its_step(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_of_another_schedule_warns(tmp_path):
-    trainer_for(tmp_path, bc.quantize(tiny_model()), PrecisionCallback(SCHEDULE), StopAfter(2)).train()
-    trainer = trainer_for(tmp_path, bc.quantize(tiny_model()), PrecisionCallback("RR:4-8:cycles=8"))
-    with pytest.warns(UserWarning, match="schedule is 'RR:4-8:cycles=8' here and 'CR:3-8:cycles=2' in the checkpoint"):
-        trainer.train(resume_from_checkpoint=True)
-
-
-@pytest.mark.slow
 def test_restoring_callbacks_from_the_checkpoint_changes_nothing(tmp_path):
     trainer_for(tmp_path, bc.quantize(tiny_model()), PrecisionCallback(SCHEDULE), StopAfter(4)).train()
     callback = PrecisionCallback(SCHEDULE)

@@ -43,8 +43,7 @@ def falls_from(q_min, tau=15.0):
     return shape
 
 
-@pytest.mark.parametrize("q_min", [3, 5, 8])
-@pytest.mark.parametrize("higher_is_better", [False, True])
+@pytest.mark.parametrize(("q_min", "higher_is_better"), [(3, False), (8, False), (5, True)])
 def test_finds_the_level_from_which_on_training_works(q_min, higher_is_better):
     test = Made(falls_from(q_min), higher_is_better=higher_is_better).test()
     assert test.q_min == q_min

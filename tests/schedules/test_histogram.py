@@ -3,44 +3,25 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bitcycle as bc
 from bitcycle import schedules as sc
 from bitcycle.schedules.base import MAX_STEPS
 from bitcycle.schedules.interface import Schedule
-from tests.schedules.strategies import PROFILES, schedules
+from tests.schedules.strategies import schedules
 
 
 def evaluated(s, total, stop=None):
     return dict(Counter(s.over(total)[:stop].tolist()))
 
 
-@pytest.mark.slow
-@settings(max_examples=300)
 @given(schedules, st.integers(1, 5000), st.floats(0, 1))
 def test_counts_are_those_of_the_steps(s, total, part):
     stop = max(1, round(part * total))
     assert s.histogram(total) == evaluated(s, total)
     assert s.histogram(total, stop) == evaluated(s, total, stop)
-
-
-@given(PROFILES, st.sampled_from(["repeated", "fall-h", "fall-v"]), st.integers(1, 4), st.integers(0, 5), st.data())
-def test_any_part_of_a_long_cycle(profile, shape, low, span, data):
-    s = sc.Cyclic(profile, shape, low, low + span, cycles=1)
-    total = data.draw(st.integers(1000, 100_000))
-    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, total)] * 2)))
-    counts = {width: n for width, n in s.count_widths(start, stop, total).items() if n}
-    assert counts == dict(Counter(s.over(total)[start:stop].tolist()))
-
-
-@pytest.mark.parametrize("name", sc.TEN)
-@pytest.mark.parametrize("total", [64_000, 1_234_567])
-def test_the_ten_over_whole_trainings(name, total):
-    s = bc.schedule(name, bits=(3, 8))
-    assert s.histogram(total) == evaluated(s, total)
-    assert s.histogram(total, total // 10) == evaluated(s, total, total // 10)
 
 
 @given(schedules, st.integers(1, 3000))
@@ -58,16 +39,7 @@ def test_full_precision_comes_first_and_widths_ascend():
     assert list(bc.schedule("join(CR:3-5, 0.5, full)").histogram(100)) == [None, 3, 4, 5]
 
 
-@pytest.mark.parametrize("name", sc.TEN)
-def test_one_period_stands_for_all(name):
-    """Whole periods are evaluated once, whatever the cycles and the total have in common."""
-    for cycles, total in ((8, 64_000), (8, 64_004), (12, 64_002), (6, 64_001), (2, 64_001)):
-        s = bc.schedule(name, bits=(3, 8), cycles=cycles)
-        for start, stop in ((0, total), (1, total - 1), (777, 50_000), (5, 5), (9, 3)):
-            counts = {width: n for width, n in s.count_widths(start, stop, total).items() if n}
-            assert counts == dict(Counter(s.over(total)[start:stop].tolist()))
-
-
+@pytest.mark.slow
 def test_the_longest_training_is_counted():
     s = bc.schedule("LR:3-8")
     assert sum(s.histogram(MAX_STEPS).values()) == MAX_STEPS

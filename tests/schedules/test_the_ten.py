@@ -37,22 +37,13 @@ def recomputed(name, low, high, cycles, total):
     ("name", "cycles"),
     [(name, cycles) for name in NAMES for cycles in (1, 2, 8, 32) if cycles > 1 or name[1] == "R"],
 )
-@pytest.mark.parametrize("bits", [(3, 8), (3, 6), (4, 8), (5, 8), (4, 6), (2, 16), (8, 8)])
+@pytest.mark.parametrize("bits", [(3, 8), (4, 6), (2, 16), (8, 8)])
 def test_bit_for_bit(name, cycles, bits):
     s = bc.schedule(name, bits=bits, cycles=cycles)
-    for total in (1, 2, 7, 64, 1000, 1777):
+    for total in (1, 2, 7, 1777):
         expected = recomputed(name, *bits, cycles, total)
         assert s.over(total).tolist() == expected
         assert [s(step, total) for step in range(0, total, 13)] == expected[::13]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_authors_period_gives_the_same_bits(name):
-    """With total = cycles * period the authors' cycles of ``period`` steps and ours are the same."""
-    cycles, period = 8, 125
-    s = bc.schedule(name, bits=(3, 8), cycles=cycles)
-    one = [bc.schedule(name, bits=(3, 8), cycles=2)(step, 2 * period) for step in range(2 * period)]
-    assert s.over(cycles * period).tolist() == one * (cycles // 2)
 
 
 TABLE = {  # mean bits 3-8, savings in % at 3-8, 3-6, 4-8, 5-8, 4-6, mean bits of the first tenth at 3-8, group

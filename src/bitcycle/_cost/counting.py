@@ -59,7 +59,8 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
     with ExitStack() as stack:
         floating = stack.enter_context(_everything_a_site(model))
         stack.enter_context(preserve_state(model))
-        stack.enter_context(_in_full_precision(model))
+        for site in named_sites(model).values():
+            site.control[[WEIGHTS, ACTIVATIONS, BACKWARD, EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS]] = 0
         tally = _Tally()
         normalised = stack.enter_context(_normalised_elements(model))
         stack.enter_context(observing(tally))
@@ -190,19 +191,6 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
             apply_conversion(module, conversion)
         for conversion, before in nested:
             conversion.nested = before
-
-
-@contextmanager
-def _in_full_precision(model: nn.Module) -> Iterator[None]:
-    """Set all sites to full precision, and restore their bits afterwards."""
-    controls = [(site.control, site.control.clone()) for site in named_sites(model).values()]
-    for control, _ in controls:
-        control[[WEIGHTS, ACTIVATIONS, BACKWARD, EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS]] = 0
-    try:
-        yield
-    finally:
-        for control, before in controls:
-            control.copy_(before)
 
 
 @contextmanager

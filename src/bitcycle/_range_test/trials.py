@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from bitcycle._range_test.snapshot import Snapshot
 from bitcycle.arithmetic.control import KEY
 from bitcycle.arithmetic.site import Site
 from bitcycle.conversion.sites import sites
+from bitcycle.conversion.snapshot import Snapshot
 from bitcycle.kernels.noise import mix
 from bitcycle.schedules.base import Bits
 
@@ -35,6 +40,10 @@ class Trials:
         self.model, self.step, self.batches, self.most = model, step, batches, most
         self.generators = list(_generators(batches))
         self.sites: list[Site] = []
+        for module in model.modules():
+            if any(is_lazy(parameter) for parameter in module.parameters(recurse=False)):
+                raise ValueError(f"{type(module).__name__} has uninitialised parameters: run the model once first")
+        self.optimizers = [other for other in also if isinstance(other, Optimizer)]
         self.snapshot = Snapshot(model, [*also, *self.generators])
 
     def __enter__(self) -> Trials:
@@ -52,7 +61,7 @@ class Trials:
         self.snapshot.restore()
         self._begin(level, backward_bits, seed)
         values: list[float] = []
-        with self.snapshot.no_other_optimizer():
+        with self._refuse_other_optimizers():
             for batch in islice(self._order(seed), iterations):
                 for site in self.sites:
                     site.begin_step(len(values))
@@ -76,6 +85,24 @@ class Trials:
         for site in self.sites:
             site.set(forward=level, backward=backward_bits, strength=1.0)
             site.control[KEY] = mix(site.key, seed) >> 1
+
+    @contextmanager
+    def _refuse_other_optimizers(self) -> Iterator[None]:
+        """Raise a ValueError before an optimiser steps in this thread that is not restored."""
+        thread = threading.get_ident()
+
+        def refuse(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            if threading.get_ident() == thread and not any(optimizer is known for known in self.optimizers):
+                raise ValueError(
+                    f"step(batch) uses an optimiser ({type(optimizer).__name__}) that the range test cannot restore: "
+                    "pass it as optimizer=..., or in also=[...]"
+                )
+
+        handle = register_optimizer_step_pre_hook(refuse)
+        try:
+            yield
+        finally:
+            handle.remove()
 
     def _order(self, seed: int) -> Iterator[Any]:
         """Yield the batches again and again; lists and tuples are shuffled."""

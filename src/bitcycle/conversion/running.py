@@ -1,4 +1,4 @@
-"""Extra runs of a model, on copies of its inputs, after which its state is put back."""
+"""Extra runs of a model, on copies of its inputs, after which its state is restored."""
 
 from __future__ import annotations
 
@@ -11,38 +11,30 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from bitcycle.arithmetic.precision import Role, role_of
-from bitcycle.conversion.saved_attributes import SavedAttributes
+from bitcycle.conversion.snapshot import Snapshot
 from bitcycle.nn.interception import hide_products
 
 _RANDOM_STATE = threading.RLock()
-"""Held by the thread that will put torch's random state back, which all threads share."""
+"""Held by the thread that will restore the random states, which all threads share."""
 
 
 @contextmanager
 def preserve_state(model: nn.Module) -> Iterator[None]:
-    """Put the buffers of a model, the attributes of its modules and the random state back at the end of the block.
+    """Restore the model, except for its parameters, and the random states at the end of the block.
 
-    torch has one random state for all threads. Blocks in several threads therefore run one after the other, so that
-    none of them puts back a state that another one is about to leave. A thread that draws random numbers outside such a
-    block at the same time still shares the state with it.
+    All threads share the random states. Blocks in several threads therefore run one after the other, so that none of
+    them restores a state that another one is about to leave. A thread that draws random numbers outside such a block at
+    the same time still shares the states with it.
     """
-    attributes = SavedAttributes(model)
-    buffers = [
-        (buffer, buffer.detach().clone()) for buffer in model.buffers() if not (buffer.is_meta or is_lazy(buffer))
-    ]
-    accelerators = sorted({parameter.get_device() for parameter in model.parameters() if parameter.is_cuda})
-    with _RANDOM_STATE, torch.random.fork_rng(devices=accelerators):
+    with _RANDOM_STATE:
+        snapshot = Snapshot(model, parameters=False)
         try:
             yield
         finally:
-            attributes.put_back()
-            with torch.no_grad():
-                for buffer, before in buffers:
-                    buffer.copy_(before)
+            snapshot.restore()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import operator
 from collections.abc import Iterator
 from enum import Enum
 from numbers import Real
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -152,10 +151,6 @@ class Quantity(Enum):
     def fit(self, curve: Floats, low: float, high: float) -> Values:
         """Return the values of a curve between two limits: integers, half to even, or strengths within the limits."""
         return np.rint(curve).astype(np.int64) if self is _BITS else np.clip(curve, low, high)
-
-    def random(self, rng: Random) -> Any:
-        """Return a random value, for tests."""
-        return rng.choice((None, *range(1, MAX_BITS + 1))) if self is _BITS else rng.choice((0.0, 1.0, rng.random()))
 
 
 _BITS = Quantity.BITS

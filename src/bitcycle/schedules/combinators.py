@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from random import Random
 from typing import NamedTuple
 
 import numpy as np
@@ -192,12 +190,6 @@ class Deficit(Combinator):
         *windows, rest = node.arguments
         return cls(tuple(Window.parse(window) for window in windows), reader.schedule(rest))
 
-    @classmethod
-    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
-        ends = pairwise(_random_moments(rng, rng.choice((2, 3, 5))))
-        windows = [Window(start, stop, quantity.random(rng)) for start, stop in list(ends)[::2]]
-        return cls(tuple(windows), part())
-
     @property
     def components(self) -> tuple[Schedule, ...]:
         return (self.rest,)
@@ -255,10 +247,6 @@ class Delay(Combinator):
             raise ValueError("a delay takes a moment and a schedule, as in delay(0.25, CR:3-8)")
         hold, then = node.arguments
         return cls(parse_moment(hold), reader.schedule(then))
-
-    @classmethod
-    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
-        return cls(rng.choice((0.0, 0.25, rng.uniform(0, 0.99))), part())
 
     @property
     def components(self) -> tuple[Schedule, ...]:
@@ -329,11 +317,6 @@ class Join(Combinator):
         parts = tuple(reader.schedule(part) for part in node.arguments[::2])
         return cls(parts, tuple(parse_moment(moment) for moment in node.arguments[1::2]))
 
-    @classmethod
-    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
-        at = _random_moments(rng, rng.choice((1, 2, 4)))
-        return cls(tuple(part() for _ in range(len(at) + 1)), at)
-
     @property
     def components(self) -> tuple[Schedule, ...]:
         return self.parts
@@ -377,11 +360,6 @@ def _validate_moments(moments: tuple[Moment, ...], what: str) -> tuple[Moment, .
     if any(isinstance(moment, int) and moment > 1 for moment in valid):
         raise ValueError(f"{what} must be all steps or all fractions, got {_listed(valid)}")
     return tuple(float(moment) for moment in valid)
-
-
-def _random_moments(rng: Random, number: int) -> tuple[Moment, ...]:
-    fractions = {0.0, 5e-324, 0.1, 0.25, 1 / 3, 0.5, 0.75, *(rng.random() for _ in range(number))}
-    return tuple(sorted(rng.sample(sorted(fractions), number)))
 
 
 def _listed(moments: tuple[Moment, ...]) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 
 import numpy as np
 
@@ -20,7 +18,7 @@ from bitcycle.schedules.base import (
     Values,
 )
 from bitcycle.schedules.grammar import Node, is_number, parse_float, parse_int
-from bitcycle.schedules.interface import Schedule, ShortName
+from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.registry import Reader, register
 
 STATIC = "static"
@@ -71,10 +69,6 @@ class Constant(Schedule):
         bits = parse_float(text, "bits")
         return cls(int(bits)) if bits.is_integer() else Mixed(bits)
 
-    @classmethod
-    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
-        return cls(quantity.random(rng), quantity)
-
     def values(self, steps: Integers, total: int) -> Values:
         return np.full(steps.shape, self.quantity.encode(self.value), self.quantity.dtype)
 
@@ -89,9 +83,6 @@ class Constant(Schedule):
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.bits, self.bits
-
-    def short_name(self) -> ShortName:
-        return ShortName(str(self).replace(":", " "))
 
     def __str__(self) -> str:
         if self.quantity is Quantity.STRENGTH:
@@ -144,10 +135,6 @@ class Mixed(Schedule):
             )
         object.__setattr__(self, "bits", rounded)
 
-    @classmethod
-    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
-        return cls(rng.randrange(1, MAX_BITS) + rng.randrange(1, _PARTS) / _PARTS)
-
     def values(self, steps: Integers, total: int) -> Values:
         return self._low + self._high_before(steps + 1) - self._high_before(steps)
 
@@ -168,9 +155,6 @@ class Mixed(Schedule):
         """Return the number of steps at the higher width among the first ``steps``."""
         parts = round((self.bits - self._low) * _PARTS)
         return (steps * parts + _PARTS // 2) // _PARTS
-
-    def short_name(self) -> ShortName:
-        return ShortName(f"{STATIC} {self.bits}")
 
     def __str__(self) -> str:
         return f"{STATIC}:{self.bits:.{DECIMALS}f}".rstrip("0")

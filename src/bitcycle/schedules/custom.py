@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
 from types import FunctionType
 from typing import Any
 
@@ -77,7 +76,7 @@ class Custom(Schedule):
                 'give one, as in bc.schedule(function, name="warm")'
             )
         known = FUNCTIONS.setdefault(chosen, function)
-        if not _are_same(known, function):
+        if _definition(known) != _definition(function):
             raise ValueError(
                 f"another function is already named {short_repr(chosen)}: "
                 f'give this one its own name, as in bc.schedule(function, name="{chosen}_2")'
@@ -99,13 +98,6 @@ class Custom(Schedule):
             raise ValueError(f"unknown function {short_repr(name)}: call bc.schedule({function}) once first; {hint}")
         return cls(name, FUNCTIONS[name], reader.quantity)
 
-    @classmethod
-    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
-        seed = rng.randrange(8)  # of few functions, so that few are registered
-        levels = [quantity.random(Random(3 * seed + i)) for i in range(3)]
-        name = f"random_{quantity.value}_{seed}"
-        return cls.of(FUNCTIONS.get(name, lambda step, total: levels[3 * step // total]), name, quantity)
-
     def values(self, steps: Integers, total: int) -> Values:
         return np.array([self._value(int(step), total) for step in steps], self.quantity.dtype)
 
@@ -126,18 +118,11 @@ class Custom(Schedule):
         return f"{CALL}:{self.name}"
 
 
-def _are_same(one: object, other: object) -> bool:
-    """Return whether two functions are the same: one object or method, or one definition that was executed twice.
+def _definition(function: object) -> object:
+    """Return what identifies a function: its definition, which a notebook executes again, or else the object itself.
 
-    A notebook executes a definition again with its cell. A closure can make one definition several functions.
+    A closure can make one definition several functions.
     """
-    if one is other or one == other:
-        return True
-    if not (isinstance(one, FunctionType) and isinstance(other, FunctionType)):
-        return False
-    plain = one.__closure__ is None and other.__closure__ is None
-    return plain and (one.__code__, one.__defaults__, one.__kwdefaults__) == (
-        other.__code__,
-        other.__defaults__,
-        other.__kwdefaults__,
-    )
+    if isinstance(function, FunctionType) and function.__closure__ is None:
+        return function.__code__, function.__defaults__, function.__kwdefaults__
+    return function

@@ -10,15 +10,11 @@ strength is not rounded: ``strength = low + (high - low) * f``.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
@@ -31,11 +27,9 @@ from bitcycle.schedules.grammar import (
     parse_settings,
     parse_strength_range,
 )
-from bitcycle.schedules.interface import Schedule, ShortName
-from bitcycle.schedules.profiles import PROFILES, Profile, defaults
+from bitcycle.schedules.interface import Schedule
+from bitcycle.schedules.profiles import PROFILES, Profile
 from bitcycle.schedules.registry import Reader, register
-
-Booleans = NDArray[np.bool_]
 
 
 class Rising(Enum):
@@ -62,16 +56,13 @@ class Shape:
     rising: Rising
     mirror: Mirror
 
-    def rises(self, cycles: Integers) -> Booleans:
-        """Return which of the cycles rise."""
-        if self.rising is Rising.ODD:
-            return cycles % 2 == 1
-        return np.full(cycles.shape, self.rising is Rising.EVERY)
-
     def __call__(self, g: Callable[[Floats], Floats], cycles: int, steps: Integers, total: int) -> Floats:
         """Return f at the given steps: the profile where cycles rise, its reflection where they fall."""
         cycle, remainder = np.divmod(steps * cycles, total)
-        rising, z = self.rises(cycle), remainder / total
+        z = remainder / total
+        if self.rising is Rising.EVERY:
+            return g(z)
+        rising = cycle % 2 == 1 if self.rising is Rising.ODD else np.False_
         if self.mirror is Mirror.TIME:
             return g(np.where(rising, z, 1 - z))
         up = g(z)
@@ -181,23 +172,9 @@ class Cyclic(Schedule):
             cycles = parse_int(settings.pop("cycles"), "cycles")
         else:
             cycles = reader.open_cycles()
-        known = ("cycles", *defaults(profile))
-        for key in settings:
-            if key not in known:
-                raise ValueError(
-                    f"{short_repr(node.text)}: profile {profile} has no parameter {short_repr(key)}; "
-                    f"{nearest(key, known)}"
-                )
-        parameters = {key: parse_float(value, key) for key, value in settings.items()}
+        parameters = {key: parse_float(value, short_repr(key).strip("'")) for key, value in settings.items()}
         shape = SHORT_SHAPES.get(shape, shape)
         return cls(Profile.of(profile, **parameters), shape, low, high, cycles, reader.quantity)
-
-    @classmethod
-    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
-        shape = rng.choice(list(SHAPES))
-        cycles = 1 if SHAPES[shape].rising is Rising.NONE else 2 * rng.choice((1, 2, 4, 10, rng.randint(1, 1000)))
-        values = [value for value in (quantity.random(rng), quantity.random(rng)) if value is not None] or [8]
-        return cls(Profile.random(rng), shape, min(values), max(values), cycles, quantity)
 
     def values(self, steps: Integers, total: int) -> Values:
         f = SHAPES[self.shape](self.profile, self.cycles, steps, total)
@@ -205,31 +182,6 @@ class Cyclic(Schedule):
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.q_min, self.q_max  # type: ignore[return-value]  # asked of bits alone
-
-    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        """Count the steps at each width: those of one period, as often as it fits, and those of the rest.
-
-        After ``total / gcd(cycles, total)`` steps the position ``z`` is the same again. A triangular schedule needs
-        twice as many steps if an odd number of cycles is then over.
-        """
-        common = math.gcd(self.cycles, total)
-        period = total // common
-        if SHAPES[self.shape].rising is Rising.ODD and self.cycles // common % 2:
-            period *= 2
-        periods, rest = divmod(max(0, stop - start), period)
-        counts = super().count_widths(start, start + rest, total)
-        if periods:
-            one = super().count_widths(start, start + period, total)
-            counts.update({width: periods * n for width, n in one.items()})
-        return counts
-
-    def short_name(self) -> ShortName:
-        return ShortName(
-            str(self).partition(":")[0],
-            f"{self.q_min}-{self.q_max}",
-            "" if SHAPES[self.shape].rising is Rising.NONE else f"n={self.cycles}",
-            tuple(f"{key}={value:g}" for key, value in self.profile.changed().items()),
-        )
 
     def __str__(self) -> str:
         single = SHAPES[self.shape].rising is Rising.NONE

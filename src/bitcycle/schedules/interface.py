@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
-from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -45,20 +42,6 @@ class Group(StrEnum):
     SMALL = "small"
 
 
-@dataclass(frozen=True)
-class ShortName:
-    """The parts of a short name for a schedule. A list of schedules shows those in which its schedules differ."""
-
-    name: str
-    """Such as ``CR`` or ``static 8``; the spec of a schedule that has no shorter name."""
-    bits: str = ""
-    """Such as ``3-8``."""
-    cycles: str = ""
-    """Such as ``n=8``."""
-    settings: tuple[str, ...] = ()
-    """Such as ``constant=0.5``."""
-
-
 class Schedule(ABC):
     """Bits as a function of the step and the total number of steps.
 
@@ -66,9 +49,8 @@ class Schedule(ABC):
     your own are functions or registered profiles, see :mod:`bitcycle.schedules`; specs know them by name.
 
     A new kind of schedule is a frozen dataclass that implements :meth:`values`, :meth:`limits`, ``__str__``,
-    :meth:`names`, :meth:`parse` and :meth:`random`, and is registered by
-    :func:`~bitcycle.schedules.registry.register`. It may override :meth:`count_widths` if it can count steps without
-    evaluating each of them.
+    :meth:`names` and :meth:`parse`, and is registered by :func:`~bitcycle.schedules.registry.register`. It may override
+    :meth:`count_widths` if it can count steps without evaluating each of them.
 
     Example:
         >>> from bitcycle.schedules import schedule
@@ -128,17 +110,6 @@ class Schedule(ABC):
         """Return the schedule of a spec that begins with one of the :meth:`names`."""
         raise NotImplementedError(f"{cls.__name__} has no specs of its own")
 
-    @classmethod
-    @abstractmethod
-    def random(cls, rng: Random, quantity: Quantity, part: Callable[[], Schedule]) -> Schedule:
-        """Return a random schedule of this kind, for tests.
-
-        Args:
-            rng: The source of randomness.
-            quantity: What the schedule gives values of.
-            part: Returns a random schedule of any kind, for combinators.
-        """
-
     @property
     def quantity(self) -> Quantity:
         """What the schedule gives values of. Only the curve inside a strength has another one than bits."""
@@ -153,10 +124,6 @@ class Schedule(ABC):
     def depth(self) -> int:
         """How deep combinators are nested in this schedule; 0 if it is not a combinator."""
         return 1 + max(each.depth for each in self.components) if self.components else 0
-
-    def short_name(self) -> ShortName:
-        """Return the parts of a short name."""
-        return ShortName(str(self))
 
     def __call__(self, step: int, total: int) -> Bits:
         """Return the bits at a step.

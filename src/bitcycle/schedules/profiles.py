@@ -10,7 +10,6 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from typing import TypeVar
 
 import numpy as np
@@ -68,8 +67,8 @@ class Profile:
         known = defaults(name)
         for key, value in parameters.items():
             if key not in known:
-                expected = f"expected {', '.join(known)}" if known else "it has no parameters"
-                raise ValueError(f"profile {name} has no parameter {short_repr(key)}; {expected}")
+                hint = nearest(key, ("cycles", *known))  # which a spec sets in the same way
+                raise ValueError(f"profile {name} has no parameter {short_repr(key)}; {hint}")
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
                 raise ValueError(f"{key} of profile {name} must be a finite number, got {short_repr(value)}")
         # -0.0 becomes 0.0, so that equal profiles have equal specs
@@ -81,13 +80,6 @@ class Profile:
     def __call__(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return g(z), element by element."""
         return PROFILES[self.name](z, **dict(self.parameters))
-
-    @classmethod
-    def random(cls, rng: Random) -> Profile:
-        """Return a random profile, for tests: any registered one with its defaults, or one with other parameters."""
-        other = {"exponential": {"rate": rng.uniform(3.5, 50)}, "rex": {"constant": rng.uniform(0, 0.99)}}
-        name = rng.choice(list(PROFILES))
-        return cls.of(name, **(other.get(name, {}) if rng.random() < 0.5 else {}))
 
     def changed(self) -> dict[str, float]:
         """Return the parameters that differ from their defaults, which a spec has to name."""

@@ -1,13 +1,12 @@
 """The kinds of schedules, and the reader of specs that finds them by name.
 
 A new kind of schedule is one file: a frozen dataclass with the decorator :func:`register`, imported by
-:mod:`bitcycle.schedules`. Specs then know it by its names, and the contract tests of schedules draw random examples.
+:mod:`bitcycle.schedules`. Specs then know it by its names, and the contract tests fail until they draw it, too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from random import Random
 from typing import Any, TypeVar
 
 from bitcycle._support.names import nearest
@@ -37,18 +36,6 @@ def register(kind: Kind) -> Kind:
             raise ValueError(f"another kind of schedule is called {short_repr(name)}")
     KINDS.append(kind)
     return kind
-
-
-def random_schedule(rng: Random, quantity: Quantity = Quantity.BITS, depth: int = 2) -> Schedule:
-    """Return a random schedule of any registered kind, for tests.
-
-    Args:
-        rng: The source of randomness.
-        quantity: What the schedule gives values of.
-        depth: How deep combinators may be nested.
-    """
-    kinds = [kind for kind in KINDS if quantity in kind.quantities and (depth or not kind.is_combinator)]
-    return rng.choice(kinds).random(rng, quantity, lambda: random_schedule(rng, quantity, depth - 1))
 
 
 @dataclass

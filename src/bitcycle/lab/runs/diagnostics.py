@@ -128,17 +128,14 @@ class Diagnostics:
 
     @contextmanager
     def _no_side_effects(self) -> Iterator[None]:
-        """Restore the model's buffers, bits and noise, and the random state afterwards; count no cost."""
-        mode = self.model.training
+        """Train without effects on the model, its bits and the random state; count no cost."""
         self.meter.pause()
-        self.model.train()
         try:
             with preserve_state(self.model):
+                self.model.train()
                 yield
         finally:
-            self.model.train(mode)
             self.meter.resume()
-            self._reset_bits()
 
 
 _CROSS_ENTROPY = signature(F.cross_entropy)
