@@ -678,23 +678,6 @@ def test_misuse():
         c.where("layer9.*")
 
 
-def test_counting_leaves_layers_as_visible_as_they_were():
-    """In a converted model it counts, as a site, the product of a module that is kept."""
-
-    class Scores(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 4)
-
-        def forward(self, x):
-            return self.layer(x) @ x.mT
-
-    model = nn.Sequential(Scores())
-    bc.quantize(model, where="*layer")
-    bc.cost(model, torch.randn(2, 3, 4))
-    assert not model[0].layer.bitcycle.nested
-
-
 class Tied(nn.Module):
     """Multiplies by the weight of an embedding."""
 

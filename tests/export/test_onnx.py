@@ -164,7 +164,7 @@ def test_sites_in_full_precision_and_values_without_a_grid(tmp_path, kernels):
     assert found.relative_difference < 1e-5
     assert found.deviations[-1].site == "2"
     assert "stored in floating point" in found.deviations[-1].reason
-    assert not initialisers(tmp_path / "model.onnx", TensorProto.INT8)
+    assert not any(len(x.dims) == 2 for x in initialisers(tmp_path / "model.onnx", TensorProto.UINT8))
 
 
 @pytest.mark.parametrize("grid", ["integer", "symmetric"])
@@ -187,6 +187,26 @@ def test_integer_products_have_the_values_of_bitcycle(tmp_path, grid, granularit
 
 
 @pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (nn.Linear(64, 8), torch.randint(0, 2, (16, 64))),
+        (nn.Sequential(nn.Conv2d(4, 8, 3), nn.Flatten()), torch.randint(0, 2, (4, 4, 8, 8))),
+    ],
+)
+def test_sums_of_the_largest_codes_do_not_saturate(tmp_path, layer, x):
+    """Processors without VNNI add two products of an unsigned and a signed byte in 16 bits: no byte may be signed."""
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(parameter.sign())
+    found = bc.export_onnx(
+        converted(layer, 8), x.float(), tmp_path / "model.onnx", kernels="integer", compare_float=False
+    )
+    assert sum(found.integer_kernels.values()) == 1
+    assert found.relative_difference < 0.01
+    assert not initialisers(tmp_path / "model.onnx", TensorProto.INT8)
+
+
+@pytest.mark.parametrize(
     ("make", "x", "bits"),
     [*((mlp, VECTORS, bits) for bits in (2, 4, 7, 12)), (cnn, IMAGES, 8), (transformer, SEQUENCES, 4)],
 )
@@ -206,10 +226,10 @@ def test_symmetric_convolutions_keep_the_values_of_their_weights(tmp_path):
     assert found.integer_kernels == {"QLinearConv": 2, "MatMulIntegerToFloat": 1}
     assert found.argmax == 1
     assert found.relative_difference < 0.01
-    codes = [onnx.numpy_helper.to_array(each) for each in initialisers(tmp_path / "model.onnx", TensorProto.INT8)]
+    codes = [onnx.numpy_helper.to_array(each) for each in initialisers(tmp_path / "model.onnx", TensorProto.UINT8)]
     weight = next(each for each in codes if each.shape == (8, 3, 3, 3))
     scale = model[0].weight.abs().amax((1, 2, 3), keepdim=True) / 127
-    assert np.array_equal(weight, (model[0].weight / scale).round().detach().numpy())
+    assert np.array_equal(weight, (model[0].weight / scale).round().detach().numpy() + 128)
 
 
 @pytest.mark.parametrize("kernels", ["exact", "integer"])

@@ -6,7 +6,6 @@ from types import ModuleType
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import bitcycle as bc
@@ -52,22 +51,6 @@ def test_biases_are_exported_on_their_grids_if_the_recipe_rounds_them():
     model = converted(nn.MultiheadAttention(8, 2), 2, recipe=bc.Recipe(bias=True))
     nn.init.normal_(model.in_proj_bias)
     assert all(len(part.unique()) <= 4 for part in bc.export(model)["in_proj_bias"].chunk(3))
-
-
-def test_products_of_parameters_in_a_forward_need_a_run():
-    class Own(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.matrix = nn.Parameter(torch.randn(4, 8))
-
-        def forward(self, x):
-            return F.linear(x, self.matrix)
-
-    model = converted(Own(), 2)
-    with pytest.raises(ValueError, match="the code of the model multiplies parameters"):
-        bc.export(model)
-    rows = bc.export(model, VECTORS)["matrix"]
-    assert all(len(row.unique()) <= 4 for row in rows)
 
 
 def test_symmetric_grids():

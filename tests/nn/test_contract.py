@@ -228,8 +228,9 @@ def test_copies_and_pickles_compute_the_same(case):
 
 
 @one_per_layer()
-def test_evaluation_without_gradients_computes_the_same(case):
-    layer, inputs = on_bits(case)
+@pytest.mark.parametrize("execute", ["simulated", "integer"])
+def test_evaluation_without_gradients_computes_the_same(case, execute):
+    layer, inputs = on_bits(case, execute=execute)
     layer.eval()
     expected = tensors(layer(*inputs))
     for mode in (torch.no_grad, torch.inference_mode):

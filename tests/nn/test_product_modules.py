@@ -37,18 +37,6 @@ def operands(options):
 
 
 @every_option
-def test_attention_is_the_function_until_bits_are_set(options):
-    q, k, v = operands(options)
-    expected = F.scaled_dot_product_attention(q, k, v, **options)
-    attention = bc.Attention()
-    assert torch.equal(attention(q, k, v, **options), expected)
-    bc.quantize(attention)
-    assert torch.equal(attention(q, k, v, **options), expected)
-    bc.set_bits(attention, forward=16, backward=16)
-    assert (attention(q, k, v, **options) - expected).abs().max() < 1e-3
-
-
-@every_option
 def test_attention_equals_the_plain_formulas(options):
     q, k, v = (x.requires_grad_() for x in operands(options))
     groups = q.shape[1] // k.shape[1]
@@ -62,6 +50,7 @@ def test_attention_equals_the_plain_formulas(options):
     weights = torch.linspace(-1, 2, expected.numel(), dtype=q.dtype).view(expected.shape)
     wanted = torch.autograd.grad((expected * weights).sum(), (q, k, v))
     attention = bc.quantize(bc.Attention(), bc.Recipe(gradients="nearest"))
+    assert torch.equal(attention(q, k, v, **options), F.scaled_dot_product_attention(q, k, v, **options))
     bc.set_bits(attention, forward=3, backward=6)
     out = attention(q, k, v, **options)
     torch.testing.assert_close(out, expected)

@@ -19,7 +19,7 @@ from bitcycle.arithmetic.control import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATI
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
-from bitcycle.conversion.modules import apply_conversion, convert_module, hide_nested_layers, restore_layer
+from bitcycle.conversion.modules import apply_conversion, convert_module, hide_kept_layers, restore_layer
 from bitcycle.conversion.running import preserve_state, run_on_copies
 from bitcycle.conversion.sites import conversions, named_sites
 from bitcycle.nn.families import load_families
@@ -160,7 +160,6 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
     added: set[nn.Module] = set()
     floating: set[nn.Module] = set()
     extra: list[tuple[Conversion, str]] = []
-    nested = [(conversion, conversion.nested) for _, conversion in conversions(model)]
     try:
         for module, _ in kept:
             restore_layer(module)
@@ -180,7 +179,7 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
                 added.add(module)
                 if not is_float or "aggregate" in conversion.sites:
                     floating.add(module)
-        added.update(hide_nested_layers(model))
+        added.update(hide_kept_layers(model))
         yield floating
     finally:
         for converted, local in extra:
@@ -189,8 +188,6 @@ def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
             restore_layer(module)
         for module, conversion in kept:
             apply_conversion(module, conversion)
-        for conversion, before in nested:
-            conversion.nested = before
 
 
 @contextmanager

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from bitcycle._export.placement import Deviation
 from bitcycle._export.recording import evaluating
 from bitcycle._support.extras import need
 from bitcycle.conversion.convert import restore
@@ -31,6 +30,13 @@ INTEGER_KERNELS = (
 
 REPEATS = 9
 """How often each file is timed; the median counts."""
+
+
+class Deviation(NamedTuple):
+    """An operand of a site that the file computes differently from bitcycle, and why."""
+
+    site: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Agreement:
     milliseconds: dict[str, float] = field(default_factory=dict)
     """Time of one call on the example inputs: of this ``"file"``, of the ``"float file"``, and of ``"torch"``."""
     deviations: tuple[Deviation, ...] = ()
-    """What the file computes otherwise than bitcycle, by site."""
+    """What the file computes differently from bitcycle, by site."""
 
     def __str__(self) -> str:
         share = f" of {self.float_size / 1e6:.2f} MB ({self.size / self.float_size:.0%})" if self.float_size else ""

@@ -16,10 +16,9 @@ import onnx_ir as ir
 import onnxruntime
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from bitcycle._export.agreement import feed
-from bitcycle._export.placement import Deviation
+from bitcycle._export.agreement import Deviation, feed
 from bitcycle._export.recording import Range
-from bitcycle._export.stored_grids import FixedGrid
+from bitcycle._export.stored_grids import MIDDLE, FixedGrid
 from bitcycle.kernels.rounding import BYTE_BITS
 
 
@@ -55,9 +54,9 @@ def quantize_convolutions(path: Path, batches: Iterable[Any]) -> list[Deviation]
 
 
 def _is_stored_in_bytes(convolution: ir.Node) -> bool:
-    """Return whether the weight is one that integer kernels take: 8-bit integers, and nothing but a scale."""
+    """Return whether the weight is one that integer kernels support: bytes and nothing but a scale."""
     weight = _weight(convolution)
-    return weight is not None and weight.op_type == "DequantizeLinear" and weight.inputs[0].dtype is ir.DataType.INT8  # type: ignore[union-attr]
+    return weight is not None and weight.op_type == "DequantizeLinear" and weight.inputs[0].dtype is ir.DataType.UINT8  # type: ignore[union-attr]
 
 
 def _weight(convolution: ir.Node) -> ir.Node | None:
@@ -82,12 +81,13 @@ def _fold_normalisation(graph: ir.Graph, convolution: ir.Node) -> None:
     factor = gamma / np.sqrt(variance + epsilon)
     bias = _numbers(convolution.inputs[2]) if len(convolution.inputs) > 2 and convolution.inputs[2] else 0.0
     codes, scale = _numbers(weight.inputs[0]), np.broadcast_to(_numbers(weight.inputs[1]), factor.shape)
-    sign = np.where(factor < 0, -1, 1).astype(np.int8).reshape(-1, *[1] * (codes.ndim - 1))  # a scale is positive
+    negative = (factor < 0).reshape(-1, *[1] * (codes.ndim - 1))  # a scale is positive: the codes change their sign
+    codes = np.where(negative, 2 * MIDDLE - codes.astype(int), codes).astype(np.uint8)
     name = weight.outputs[0].name
     tiny = np.finfo(np.float32).tiny
-    weight.replace_input_with(0, _constant(graph, f"{name}_codes", codes * sign))
+    weight.replace_input_with(0, _constant(graph, f"{name}_codes", codes))
     weight.replace_input_with(1, _constant(graph, f"{name}_scale", np.maximum(scale * np.abs(factor), tiny)))
-    weight.replace_input_with(2, _constant(graph, f"{name}_zero_point", np.zeros(factor.shape, np.int8)))
+    weight.replace_input_with(2, _constant(graph, f"{name}_zero_point", np.full(factor.shape, MIDDLE, np.uint8)))
     weight.attributes["axis"] = ir.AttrInt64("axis", 0)
     convolution.resize_inputs(3)
     convolution.replace_input_with(2, _constant(graph, f"{name}_bias", beta + (bias - mean) * factor))

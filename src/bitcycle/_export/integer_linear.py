@@ -21,16 +21,6 @@ from bitcycle._export.stored_grids import FixedGrid
 from bitcycle.kernels.rounding import NO_STEP, Dims
 
 
-class CodesToStore(NamedTuple):
-    """Activations that the trace has marked: they become integers.
-
-    A code is ``round(x / scale) + zero_point``, from 0 to ``2^bits - 1``; it is used less ``middle``.
-    """
-
-    zero_point: int
-    middle: int
-
-
 class RowGrids(NamedTuple):
     """The grids of the rows of a matrix: ``value = signed code * scale + middle``."""
 
@@ -40,28 +30,10 @@ class RowGrids(NamedTuple):
     """One for each row, as a column."""
     middle: Tensor
     """One for each row, as a column."""
-    codes: CodesToStore
-
-
-@torch.library.custom_op("bitcycle::signed_codes", mutates_args=())
-def signed_codes(x: Tensor, scale: Tensor, index: int) -> Tensor:
-    """Mark a matrix in a trace that becomes integers, row by row: the entry ``index`` of its placement."""
-    return x.clone()
-
-
-@torch.library.custom_op("bitcycle::weight_sums", mutates_args=())
-def weight_sums(x: Tensor, index: int) -> Tensor:
-    """Mark two rows of constants in a trace: the sums and the middles of a weight's output channels."""
-    return x.new_empty(2, x.shape[0])
-
-
-signed_codes.register_fake(lambda x, scale, index: torch.empty_like(x))
-weight_sums.register_fake(lambda x, index: x.new_empty(2, x.shape[0]))
-
-
-def as_rows(x: Tensor) -> Tensor:
-    """Return activations as a matrix whose rows are vectors along the last dimension."""
-    return x.reshape(-1, x.shape[-1])
+    zero_point: int
+    """A code is ``round(shifted / scale) + zero_point``, from 0 to ``2^bits - 1``."""
+    middle_code: int
+    """What a code is less as a signed code."""
 
 
 def dynamic_grids(x: Tensor, bits: int, dims: Dims, symmetric: bool) -> RowGrids:
@@ -89,16 +61,16 @@ def dynamic_grids(x: Tensor, bits: int, dims: Dims, symmetric: bool) -> RowGrids
         return values.expand(*x.shape[:-1], 1).reshape(-1, 1)
 
     if symmetric:
-        return RowGrids(as_rows(x), column(scale), column(nothing), CodesToStore(middle, middle))
-    return RowGrids(as_rows(x - low), column(scale), column(low + middle * scale + nothing), CodesToStore(0, middle))
+        return RowGrids(_as_rows(x), column(scale), column(nothing), middle, middle)
+    return RowGrids(_as_rows(x - low), column(scale), column(low + middle * scale + nothing), 0, middle)
 
 
 def fixed_grids(x: Tensor, grid: FixedGrid) -> RowGrids:
     """Return a grid that does not follow the values, for every row."""
-    rows, middle = as_rows(x), 2 ** (grid.bits - 1)
+    rows, middle = _as_rows(x), 2 ** (grid.bits - 1)
     scale = torch.full_like(rows[:, :1], grid.scale)
     inside = rows.clamp(*grid.ends) if grid.needs_clipping else rows
-    return RowGrids(inside, scale, scale * (middle - grid.zero_point), CodesToStore(grid.zero_point, middle))
+    return RowGrids(inside, scale, scale * (middle - grid.zero_point), grid.zero_point, middle)
 
 
 def multiply(codes: Tensor, grids: RowGrids, weight: Tensor, sums: Tensor, bias: Tensor | None) -> Tensor:
@@ -115,3 +87,7 @@ def multiply(codes: Tensor, grids: RowGrids, weight: Tensor, sums: Tensor, bias:
     if bias is not None:
         rows, sums = [*rows, torch.ones_like(grids.scale)], torch.cat([sums, bias.unsqueeze(0)])
     return torch.addmm(codes.matmul(weight) * grids.scale, torch.cat(rows, 1), sums)
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1])

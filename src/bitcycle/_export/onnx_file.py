@@ -16,11 +16,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from bitcycle._export.agreement import Agreement, check_onnx, feed, milliseconds, open_session
-from bitcycle._export.placement import Deviation, Kernels, OnnxPlacement
+from bitcycle._export.agreement import Agreement, Deviation, check_onnx, feed, milliseconds, open_session
 from bitcycle._export.recording import Recording, evaluating, record
 from bitcycle._support.extras import need
-from bitcycle.arithmetic.placement import placing
+from bitcycle.arithmetic.export_rounding import exporting_with
 from bitcycle.conversion.convert import restore
 from bitcycle.conversion.running import preserve_state, run_model
 
@@ -75,31 +74,30 @@ def export_onnx(
     """
     for module in ("onnx", "onnxscript", "onnxruntime"):
         need(module, "export", _PURPOSE)
-    try:
-        chosen = Kernels(kernels)
-    except ValueError:
-        raise ValueError(f"kernels must be 'exact' or 'integer', got {kernels!r}") from None
-    path = Path(path)
+    if kernels not in ("exact", "integer"):
+        raise ValueError(f"kernels must be 'exact' or 'integer', got {kernels!r}")
+    from bitcycle._export.integer_convolutions import quantize_convolutions
+    from bitcycle._export.onnx_rounding import OnnxRounding
+
+    path, integer = Path(path), kernels == "integer"
     with evaluating(model):
         batches = [example_inputs] if calibration is None else list(calibration)
         recording = record(model, batches)
         _check_dtypes(recording)
-        placement = OnnxPlacement(recording, chosen, calibration is not None)
+        rounding = OnnxRounding(recording, integer, calibration is not None)
         results: list[Deviation] = []
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             unfinished = Path(folder) / path.name
-            with placing(placement):
-                _write(model, example_inputs, unfinished, dynamic_shapes, placement)
-            if chosen is Kernels.INTEGER:
-                from bitcycle._export.integer_convolutions import quantize_convolutions
-
+            with exporting_with(rounding):
+                _write(model, example_inputs, unfinished, dynamic_shapes, rounding.translations())
+            if integer:
                 results = quantize_convolutions(unfinished, batches)
             agreement = check_onnx(unfinished, model, [example_inputs])
             agreement = replace(agreement, path=path, size=_size(folder))
             # The weights of a large model are in a file beside it, which has to be there first.
             for part in sorted(Path(folder).iterdir(), key=lambda part: part == unfinished):
                 part.replace(path.with_name(part.name))
-    agreement = replace(agreement, deviations=(*placement.deviations, *results))
+    agreement = replace(agreement, deviations=(*rounding.deviations, *results))
     return _with_speed(agreement, model, example_inputs, dynamic_shapes) if compare_float else agreement
 
 
@@ -118,7 +116,7 @@ def _with_speed(agreement: Agreement, model: nn.Module, inputs: Any, dynamic_sha
     plain = restore(copy.deepcopy(model)).eval()
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         float_path = Path(folder) / "float.onnx"
-        _write(plain, inputs, float_path, dynamic_shapes, None)
+        _write(plain, inputs, float_path, dynamic_shapes, {})
         times = {}
         for name, path in (("file", agreement.path), ("float file", float_path)):
             session, _ = open_session(path)
@@ -132,19 +130,19 @@ def _size(folder: str) -> int:
     return sum(part.stat().st_size for part in Path(folder).iterdir())
 
 
-def _write(model: nn.Module, inputs: Any, path: Path, dynamic_shapes: Any, placement: OnnxPlacement | None) -> None:
-    from bitcycle._export.translation import OPSET, translations
+def _write(model: nn.Module, inputs: Any, path: Path, dynamic_shapes: Any, translations: dict[Any, Any]) -> None:
+    from bitcycle._export.onnx_operations import OPSET
 
     keywords = dict(inputs) if isinstance(inputs, Mapping) else None
     positional = () if keywords is not None else tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
     with _quiet(), preserve_state(model):
-        # The trace runs in Python: a compiler would not see the placement.
+        # The trace runs in Python: a compiler would not see the rounding.
         traced = torch.export.export(model, positional, keywords, dynamic_shapes=dynamic_shapes, strict=False)
         program = torch.onnx.export(
             traced,
             dynamo=True,
             opset_version=OPSET,
-            custom_translation_table=None if placement is None else translations(placement),
+            custom_translation_table=translations,
             verbose=False,
         )
     assert program is not None

@@ -10,8 +10,10 @@ from torch import Tensor
 from bitcycle._export.recording import Range
 from bitcycle.kernels.rounding import BYTE_BITS, Dims, encode, has_a_grid
 
-MOST_SYMMETRIC = 127
+MAX_SYMMETRIC = 127
 """The largest code of a symmetric 8-bit grid, which is the same in both directions."""
+MIDDLE = 128
+"""The byte that stands for the signed code 0 in the weights of integer kernels."""
 NIBBLE_BITS = 4
 """The largest width that ONNX stores in half a byte."""
 
@@ -84,7 +86,7 @@ def store_nearest_symmetric(weight: Tensor, bits: int, dims: Dims, symmetric: bo
     largest = (
         values.abs().amax(dims, keepdim=True) if dims is not None else values.abs().max().reshape(exact.scale.shape)
     )
-    scale = torch.where(largest == 0, 1.0, largest / MOST_SYMMETRIC)
+    scale = torch.where(largest == 0, 1.0, largest / MAX_SYMMETRIC)
     codes = torch.round(values / scale).to(torch.int32)
     return StoredWeight(codes, scale, None, BYTE_BITS, signed=True)
 

@@ -169,7 +169,7 @@ def why_simulated(execution: Execution, *operands: Tensor) -> Reason | None:
             return Reason.DTYPE
         if x.numel() == 0:
             return Reason.EMPTY
-        if execution is Execution.FASTEST and not native.takes(x):
+        if execution is Execution.FASTEST and not native.supports(x):
             return Reason.DEVICE
     return Reason.AUTOCAST if is_autocast_enabled(operands[0]) else None
 

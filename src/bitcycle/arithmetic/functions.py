@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.execution import Execution, Means, Reason
+from bitcycle.arithmetic.export_rounding import current_export_rounding
 from bitcycle.arithmetic.formatted_product import formatted_product
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
 from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
-from bitcycle.arithmetic.placement import current_placement
 from bitcycle.arithmetic.precision import Precision, Role, Strength, blend, role_of
 from bitcycle.arithmetic.products import Product, summed
 from bitcycle.arithmetic.quantized_product import quantized_product
@@ -41,9 +41,9 @@ def multiply(
     roles = _role(a, a_spec), _role(b, b_spec)
     a_spec, b_spec = a_spec._replace(role=roles[0]), b_spec._replace(role=roles[1])
     slots = site.slots(training)
-    placement = current_placement()
-    if placement is not None:
-        return placement.multiply(site, product, a, b, bias, (a_spec, b_spec))
+    exported = current_export_rounding()
+    if exported is not None:
+        return exported.multiply(site, product, a, b, bias, (a_spec, b_spec))
     compute = quantized_product if site.settings.grid.has_codes else formatted_product
     if not current_observers():
         return compute(site, product, a, b, bias, slots, a_spec, b_spec)
@@ -68,9 +68,9 @@ def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: st
     """
     spec = OperandSpec(dims, role=role)
     precision = site.precision(training)
-    placement = current_placement()
-    if placement is not None:
-        return placement.round(site, operand, x, spec._replace(role=_role(x, spec)))
+    exported = current_export_rounding()
+    if exported is not None:
+        return exported.round(site, operand, x, spec._replace(role=_role(x, spec)))
     if not torch.compiler.is_compiling():  # if a product of the site follows, it says how it is computed
         asked = site.execution is not Execution.SIMULATED
         site.means = Means.simulated(Reason.WHOLE if asked else Reason.NOT_ASKED)

@@ -256,7 +256,7 @@ def _uses_channels_last(product: Product, means: Means, a: Tensor, b: Tensor, wi
     if product.has_windows_of_padding(b.shape):
         return False
     out_pixels = a.shape[2:].numel() // math.prod(product.stride)
-    return a.dim() == 4 and native.takes(a) and len(a) * out_pixels * b.numel() >= LARGE
+    return a.dim() == 4 and native.supports(a) and len(a) * out_pixels * b.numel() >= LARGE
 
 
 def _in_layout(images: Tensor, channels_last: bool, results_channels_last: bool) -> Tensor:

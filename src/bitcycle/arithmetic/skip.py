@@ -45,19 +45,19 @@ class SkipKind(Enum):
         return self in _UNKNOWN
 
     @property
+    def is_found_by_run(self) -> bool:
+        """Whether only a run shows that products stay in full precision."""
+        return self in _FOUND_BY_RUN
+
+    @property
     def denies_products(self) -> bool:
         """Whether the kind says that nothing multiplies, which a run can disprove."""
         return self in _DENIES_PRODUCTS
 
 
 _CHOSEN = {SkipKind.KEPT_BY_RULE, SkipKind.OUTSIDE_WHERE, SkipKind.KEPT_BY_POLICY}
-_UNKNOWN = {
-    SkipKind.OWN_METHOD,
-    SkipKind.PATCHED_METHOD,
-    SkipKind.RAN_OUTSIDE_SITES,
-    SkipKind.CHECKPOINT,
-    SkipKind.AUTOGRAD_FUNCTION,
-}
+_FOUND_BY_RUN = {SkipKind.RAN_OUTSIDE_SITES, SkipKind.CHECKPOINT, SkipKind.AUTOGRAD_FUNCTION}
+_UNKNOWN = {SkipKind.OWN_METHOD, SkipKind.PATCHED_METHOD, *_FOUND_BY_RUN}
 _DENIES_PRODUCTS = {SkipKind.NO_PRODUCT, SkipKind.UNUSED_MATRICES}
 
 

@@ -13,21 +13,22 @@ from bitcycle.arithmetic import Observer, observing
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
-from bitcycle.arithmetic.skip import explain, forget_skips, record_skips, recorded_skips
+from bitcycle.arithmetic.skip import forget_skips, record_skips
 from bitcycle.conversion.modules import (
     convert_module,
-    hide_nested_layers,
+    hide_kept_layers,
     refuse_what_cannot_be_restored,
     restore_layer,
 )
 from bitcycle.conversion.rules import Rules, as_rules, excluded_layers, ruled_out_modules
-from bitcycle.conversion.running import preserve_state, run_on_copies
+from bitcycle.conversion.running import copy_inputs, preserve_state, run_model
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import mixin_for
 from bitcycle.nn.families import load_families
-from bitcycle.nn.functional_ops import search_run
-from bitcycle.nn.layer import conversion_of, original_class
+from bitcycle.nn.functional_ops import name_unknown_products, search_run
+from bitcycle.nn.interception import hide_products
+from bitcycle.nn.layer import conversion_of
 from bitcycle.nn.registry import owner_of
 from bitcycle.schedules.base import validate_strength
 
@@ -108,24 +109,20 @@ def quantize(
                 own = recipe_for(module, recipe, choice)
                 skips = (excluded[module],) if module in excluded else convert_module(name, module, own, keep_rules)
                 record_skips(module, skips)
-        hide_nested_layers(model)
+        hide_kept_layers(model)
         set_execution(model, execution)
         _join_sites(model)
         if example_inputs is not None:
-            with search_run(model), preserve_state(model), observing(Observer()), torch.no_grad():
-                run_on_copies(model, example_inputs)
+            inputs = copy_inputs(model, example_inputs)
+            with hide_products(), search_run(model), preserve_state(model), observing(Observer()), torch.no_grad():
+                run_model(model, inputs)
     except BaseException:  # such as example inputs that do not fit
         restore(model)
         raise
-    unknown = [
-        f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(recorded_skips(module) or ())})"
-        for name, module in model.named_modules()
-        if any(skip.kind.is_unknown for skip in recorded_skips(module) or ())
-    ]
+    unknown = name_unknown_products(model, found_by_run=False)
     if unknown:
         warnings.warn(
-            "bc.quantize does not know these products, which stay in full precision: " + "; ".join(unknown),
-            stacklevel=2,
+            f"bc.quantize does not know these products, which stay in full precision: {unknown}", stacklevel=2
         )
     return model
 

@@ -22,7 +22,7 @@ def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rul
     """Convert a module if it multiplies, or if its code may. Return what of it stays in full precision."""
     mixin, skip, _ = mixin_for(module)
     if mixin is None:
-        if LightReLU.takes(module):
+        if LightReLU.supports(module):
             convert_layer(module, LightReLU, recipe, {})
         elif skip is None and not name:
             convert_layer(module, SearchedContainer, recipe, {})
@@ -84,10 +84,10 @@ def refuse_what_cannot_be_restored(module: nn.Module) -> None:
         raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
 
 
-def hide_nested_layers(model: nn.Module) -> list[nn.Module]:
-    """Hide the products of layers from the modules of user code in whose ``forward`` they run.
+def hide_kept_layers(model: nn.Module) -> list[nn.Module]:
+    """Hide the products of layers in full precision from the modules of user code in whose ``forward`` they run.
 
-    Return the layers in full precision that were converted for that.
+    Return these layers.
     """
     kept = []
     for outer in model.modules():
@@ -95,12 +95,8 @@ def hide_nested_layers(model: nn.Module) -> list[nn.Module]:
         if conversion is None or conversion.discovery is None:
             continue
         for module in outer.modules():
-            inner = conversion_of(module)
-            if module is outer:
-                continue
-            if inner is not None:
-                inner.nested = not inner.mixin.is_intercepted
-            elif any(skip.kind.is_chosen for skip in recorded_skips(module) or ()):
+            is_chosen = any(skip.kind.is_chosen for skip in recorded_skips(module) or ())
+            if is_chosen and conversion_of(module) is None:
                 convert_layer(module, KeptLayer, conversion.recipe, {})
                 kept.append(module)
     return kept

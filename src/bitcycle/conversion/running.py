@@ -55,18 +55,22 @@ def run_model(model: nn.Module, inputs: Any) -> Any:
 
 
 def run_on_copies(model: nn.Module, inputs: Any) -> Any:
-    """Run a model on copies of its inputs, so that it does not change them; on themselves if they cannot be copied.
+    """Run a model on copies of its inputs, so that it does not change them.
 
     A module that is running, and whose code has called the model, does not see the products of this run.
     """
+    with hide_products():
+        return run_model(model, copy_inputs(model, inputs))
+
+
+def copy_inputs(model: nn.Module, inputs: Any) -> Any:
+    """Return copies of the inputs of a model; themselves if they cannot be copied."""
     own = {id(part): part for part in (*model.modules(), *model.parameters())}
     try:
         with _CloneTensors():
-            inputs = copy.deepcopy(inputs, own)
+            return copy.deepcopy(inputs, own)
     except Exception:  # the code of any class may run here
-        pass
-    with hide_products():
-        return run_model(model, inputs)
+        return inputs
 
 
 class _CloneTensors(TorchFunctionMode):

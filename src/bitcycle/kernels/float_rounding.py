@@ -106,7 +106,7 @@ def round_to_format(
     """
     if x.numel() == 0:
         return x
-    if not isinstance(noise, Tensor) and native.takes(x) and not isinstance(format.mantissa, Tensor):
+    if not isinstance(noise, Tensor) and native.supports(x) and not isinstance(format.mantissa, Tensor):
         rounded = _round_native(x, format, scaling, blocks, noise)
         if rounded is not None:
             return rounded

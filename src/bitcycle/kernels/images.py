@@ -68,7 +68,7 @@ def encode_images(x: Tensor, bits: int, noise: Noise = None, *, symmetric: bool 
 
     Only for the CPU, for widths of 1 to 8 bits, and for images that are not empty.
     """
-    if not isinstance(noise, Tensor) and native.takes(x):
+    if not isinstance(noise, Tensor) and native.supports(x):
         rounded = native.encode(x, bits, None, noise, 0, False, True, symmetric, channels_last=True)
         if rounded is not None:
             if rounded.without_grid:

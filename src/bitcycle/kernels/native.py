@@ -75,7 +75,7 @@ class Rounded(NamedTuple):
     """The sums of the codes of each pixel, as unsigned bytes, of codes that were asked for with the channels last."""
 
 
-def takes(x: Tensor) -> bool:
+def supports(x: Tensor) -> bool:
     """Return whether a tensor is one for the native kernels."""
     # A compiler refuses some of what is asked of the tensor in a backward pass, so it comes last.
     return (
@@ -147,7 +147,7 @@ def encode(
 
 def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int, origin: int = 0) -> Tensor | None:
     """Recover the values of codes; None if their layout is not one for the kernels."""
-    if not (takes(scale) and takes(zero) and _has_plain_memory(codes)) or scale.shape != zero.shape:
+    if not (supports(scale) and supports(zero) and _has_plain_memory(codes)) or scale.shape != zero.shape:
         return None
     if codes.numel() == 0 or not _is_dense(codes):
         return None
@@ -233,7 +233,7 @@ def mask(x: Tensor, bits: Tensor, out: Tensor | None = None) -> None:
 
 def fingerprint(x: Tensor) -> int | None:
     """Return a number that changes if elements of a tensor change or move; None if it is not one for the kernels."""
-    if not takes(x) or not _is_dense(x):
+    if not supports(x) or not _is_dense(x):
         return None
     number: int = _library.fingerprint(x.data_ptr(), x.numel(), threads(x.numel()))
     return number

@@ -24,7 +24,7 @@ def relu(x: Tensor, inplace: bool = False) -> Tensor:
     """
     if torch.compiler.is_compiling() or not (x.requires_grad and torch.is_grad_enabled()):
         return x.relu_() if inplace else x.relu()
-    if not native.takes(x) or _layout(x) is None or x.numel() == 0:
+    if not native.supports(x) or _layout(x) is None or x.numel() == 0:
         return x.relu_() if inplace else x.relu()
     out = _ReLU.apply(x, inplace)
     assert isinstance(out, Tensor)

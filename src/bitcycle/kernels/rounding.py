@@ -81,7 +81,7 @@ def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None
     """
     if _is_unchanged(x, bits):
         return x
-    if isinstance(bits, int) and not isinstance(noise, Tensor) and native.takes(x):
+    if isinstance(bits, int) and not isinstance(noise, Tensor) and native.supports(x):
         rounded = native.encode(x, bits, dims, noise, 0, values=True, codes=False, symmetric=symmetric)
         if rounded is not None:
             return rounded.values
@@ -104,7 +104,7 @@ def encode(
     """
     if _is_unchanged(x, bits):
         return Encoded(x, x, x, x)
-    if isinstance(bits, int) and not isinstance(noise, Tensor) and native.takes(x):
+    if isinstance(bits, int) and not isinstance(noise, Tensor) and native.supports(x):
         rounded = native.encode(x, bits, dims, noise, offset, True, bits <= BYTE_BITS, symmetric)
         if rounded is not None:
             stored = rounded.values if rounded.codes is None or rounded.without_grid else rounded.codes
@@ -125,7 +125,7 @@ def encode_in_bytes(
 
     The ``values`` of the result are its codes. Only for the CPU and for widths of 1 to 8 bits.
     """
-    if not isinstance(noise, Tensor) and native.takes(x) and x.numel() > 0:
+    if not isinstance(noise, Tensor) and native.supports(x) and x.numel() > 0:
         rounded = native.encode(x, bits, dims, noise, offset, False, True, symmetric)
         if rounded is not None:
             codes = rounded.codes

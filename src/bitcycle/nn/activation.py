@@ -23,7 +23,7 @@ class LightReLU(QuantizedLayer):
         return []
 
     @staticmethod
-    def takes(module: nn.Module) -> bool:
+    def supports(module: nn.Module) -> bool:
         """Return whether a module is a ReLU whose ``forward`` is torch's."""
         return type(module).forward is nn.ReLU.forward and "forward" not in vars(module)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bitcycle.arithmetic import MatmulProduct, OperandSpec, Role
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
+from bitcycle.nn.layer import QuantizedLayer, feature_dims
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
 
@@ -129,7 +129,9 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
         scale = 1 / math.sqrt(self.head_dim)
         dropout = self.dropout if self.training else 0.0
         context, weights = self.attend(q, k, v, mask, scale, dropout, fused=not need_weights)
-        out = self.linear("out_proj", context.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
+        out = self.linear_product(
+            "out_proj", context.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias
+        )
         shown_weights = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
         if unbatched:
             return out.squeeze(0), None if shown_weights is None else shown_weights.squeeze(0)
@@ -137,7 +139,7 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
 
     def _project(self, *inputs: Tensor) -> list[Tensor]:
         operands = zip(inputs, self._projections(), strict=True)
-        return [self.linear(site, x, weight, bias) for x, (site, weight, bias) in operands]
+        return [self.linear_product(site, x, weight, bias) for x, (site, weight, bias) in operands]
 
     def _projections(self) -> list[tuple[str, Tensor, Tensor | None]]:
         """Return the sites of query, key and value, with their weights and biases."""
@@ -150,9 +152,7 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
 
     def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
         for site, weight, bias in (*self._projections(), ("out_proj", self.out_proj.weight, self.out_proj.bias)):
-            yield site, weight, weight_dims(self.bitcycle.recipe.weights, weight)
-            if bias is not None and self.bitcycle.recipe.bias:
-                yield site, bias, None
+            yield from self.weight_and_bias(site, weight, bias)
 
     def _merge(self, mask: Tensor | None, padding: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
         """Merge both masks into one to add to scores of shape (batch, heads, queries, keys)."""

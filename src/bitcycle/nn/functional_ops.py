@@ -190,21 +190,25 @@ def search_run(model: nn.Module) -> Iterator[None]:
         conversion.has_run = True
     for module, operations in outside.items():
         record_skips(module, (Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)),))
-    _warn_of_full_precision(model)
+    unknown = name_unknown_products(model, found_by_run=True)
+    if unknown:
+        warnings.warn(f"these products stay in full precision: {unknown}", stacklevel=2)
 
 
-def _warn_of_full_precision(model: nn.Module) -> None:
-    """Warn of the products that a run has found to be, wholly or in part, in full precision."""
+def name_unknown_products(model: nn.Module, found_by_run: bool) -> str:
+    """Name the products that stay in full precision because bitcycle does not know them: those of a run, or others."""
     unknown = []
     for name, module in model.named_modules():
         conversion = conversion_of(module)
         calls = () if conversion is None or conversion.discovery is None else conversion.discovery.skips()
-        recorded = [skip for skip in recorded_skips(module) or () if skip.kind is SkipKind.RAN_OUTSIDE_SITES]
-        skips = [*recorded, *(skip for skip in calls if skip.kind.is_unknown)]
+        skips = [
+            skip
+            for skip in (*(recorded_skips(module) or ()), *calls)
+            if skip.kind.is_unknown and skip.kind.is_found_by_run == found_by_run
+        ]
         if skips:
             unknown.append(f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(skips)})")
-    if unknown:
-        warnings.warn(f"these products stay in full precision: {'; '.join(unknown)}", stacklevel=2)
+    return "; ".join(unknown)
 
 
 class HiddenForward(ConvertedModule):

@@ -17,8 +17,6 @@ from torch_geometric.nn.dense import Linear as GraphLinear
 
 from bitcycle.arithmetic import (
     AggregationProduct,
-    LinearProduct,
-    OperandSpec,
     Role,
     computing,
     report_product,
@@ -29,7 +27,8 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.nn.functional_ops import run_at_sites
 from bitcycle.nn.interception import hide_products
-from bitcycle.nn.layer import ConvertedModule, QuantizedLayer, conversion_of, feature_dims, weight_dims
+from bitcycle.nn.layer import ConvertedModule, QuantizedLayer, conversion_of, feature_dims
+from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
 
 METHODS = ("forward", "message", "edge_update", "update")
@@ -37,18 +36,14 @@ METHODS = ("forward", "message", "edge_update", "update")
 
 
 @register(GraphLinear)
-class QuantizedGraphLinear(QuantizedLayer):
+class QuantizedGraphLinear(LinearLayer):
     """``y = x W^T + b`` with one grid per node, ``features`` in the recipe."""
 
     weight: Tensor
     bias: Tensor | None
 
     def quantized_forward(self, x: Tensor) -> Tensor:
-        recipe = self.bitcycle.recipe
-        x_spec = OperandSpec(feature_dims(recipe.features, x), role=Role.ACTIVATION)
-        weight_spec = OperandSpec(weight_dims(recipe.weights, self.weight), role=Role.WEIGHT)
-        bias = self.round_bias("", self.bias)
-        return self.multiply("", LinearProduct(), x, self.weight, bias, a_spec=x_spec, b_spec=weight_spec)
+        return self.linear_product("", x, self.weight, self.bias, self.bitcycle.recipe.features)
 
 
 class MessagePassingAtSites(ConvertedModule):

@@ -22,7 +22,8 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.attention import AttentionLayer
-from bitcycle.nn.layer import QuantizedLayer, weight_dims
+from bitcycle.nn.interception import hide_products
+from bitcycle.nn.layer import QuantizedLayer
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register, register_where, skip_where
 
@@ -37,12 +38,10 @@ class QuantizedConv1D(LinearLayer):
     bias: Tensor
 
     def quantized_forward(self, x: Tensor) -> Tensor:
-        return self.linear("", x, self.weight.t(), self.bias)
+        return self.linear_product("", x, self.weight.t(), self.bias)
 
     def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
-        yield "", self.weight, weight_dims(self.bitcycle.recipe.weights, self.weight, channel=1)
-        if self.bitcycle.recipe.bias:
-            yield "", self.bias, None
+        yield from self.weight_and_bias("", self.weight, self.bias, channel=1)
 
 
 def uses_attention_registry(layer: type[nn.Module]) -> bool:
@@ -118,7 +117,7 @@ def quantized_attention(
     if all(site.in_full_precision(module.training) for site in module.bitcycle.sites.values()):
         given = {"is_causal": is_causal, "position_bias": position_bias, "softcap": softcap}
         others.update({name: argument for name, argument in given.items() if argument is not None})
-        with module.bitcycle.hidden():
+        with hide_products():
             return module.float_attention()(
                 module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
             )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from bitcycle.nn.tracing import current_search
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class Interceptor(TorchFunctionMode):
@@ -34,4 +36,6 @@ class HiddenFromInterceptors:
 def hide_products() -> AbstractContextManager[Any]:
     """Return a context whose products neither interceptors nor the search of a first run see."""
     search = current_search()
-    return HiddenFromInterceptors() if search is None else search.at_site(HiddenFromInterceptors())
+    if search is not None:
+        return search.at_site(HiddenFromInterceptors())
+    return HiddenFromInterceptors() if torch._C._len_torch_function_stack() else _NOTHING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,16 +19,12 @@ from bitcycle.arithmetic.skip import Skip
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.discovery import Discovery
 from bitcycle.nn.interception import hide_products
-from bitcycle.nn.tracing import current_search
 
 METADATA = "bitcycle"
 """The entry of a module's metadata in a ``state_dict`` that holds the evaluation bits of its sites."""
 
 TEMPLATE = ":"
 """The local name of the site whose bits new sites start with."""
-
-
-_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass
@@ -41,8 +37,6 @@ class Conversion:
     sites: dict[str, Site]
     discovery: Discovery | None = None
     """For modules whose functional calls become sites when they run."""
-    nested: bool = False
-    """Whether the module runs inside the ``forward`` of such a module, which must not see its products."""
     has_run: bool = False
     """Whether a run of the module was searched for products that stay in full precision."""
 
@@ -61,10 +55,6 @@ class Conversion:
         """Create the site of a product that is computed for the first time, with the bits of the template."""
         assert self.discovery is not None
         self.sites[local] = self.discovery.create_site(local)
-
-    def hidden(self) -> AbstractContextManager[Any]:
-        """Return a context that hides what runs inside from the ``forward`` of enclosing modules."""
-        return hide_products() if self.nested or current_search() is not None else _NOTHING
 
     def evaluation_bits(self) -> dict[str, Any]:
         """Return the evaluation bits that were set, by local names, for the metadata of a checkpoint."""
@@ -208,7 +198,7 @@ class QuantizedLayer(ConvertedModule):
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the float layer at full precision, else :meth:`quantized_forward`."""
-        with self.bitcycle.hidden():
+        with hide_products():
             if all(site.in_full_precision(self.training) for site in self.bitcycle.sites.values()):
                 return super().forward(*arguments, **keywords)  # type: ignore[misc]
             return self.quantized_forward(*arguments, **keywords)
@@ -240,7 +230,7 @@ class QuantizedLayer(ConvertedModule):
             b_spec: How ``b`` is put on its grid.
         """
         own = self.bitcycle.site(site)
-        with self.bitcycle.hidden():
+        with hide_products():
             return multiply(own, product, a, b, bias, a_spec=a_spec, b_spec=b_spec, training=self.training)
 
     def round_bias(self, site: str, bias: Tensor | None) -> Tensor | None:
@@ -259,9 +249,16 @@ class QuantizedLayer(ConvertedModule):
             name = local or "weight"
             weight, bias = getattr(self, name, None), getattr(self, name.replace("weight", "bias"), None)
             if isinstance(weight, Tensor):
-                yield local, weight, weight_dims(self.bitcycle.recipe.weights, weight)
-                if isinstance(bias, Tensor) and self.bitcycle.recipe.bias:
-                    yield local, bias, None
+                yield from self.weight_and_bias(local, weight, bias if isinstance(bias, Tensor) else None)
+
+    def weight_and_bias(
+        self, site: str, weight: Tensor, bias: Tensor | None, channel: int = 0
+    ) -> Iterator[tuple[str, Tensor, Dims]]:
+        """Yield a weight with output channels in dimension ``channel``, and its bias if the recipe rounds biases."""
+        recipe = self.bitcycle.recipe
+        yield site, weight, weight_dims(recipe.weights, weight, channel)
+        if bias is not None and recipe.bias:
+            yield site, bias, None
 
 
 _CLASSES: dict[tuple[type, type], type[nn.Module]] = {}

@@ -15,7 +15,7 @@ from bitcycle.arithmetic import (
     round_grad_output,
     round_operand,
 )
-from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 
@@ -23,10 +23,17 @@ from bitcycle.nn.registry import register
 class LinearLayer(QuantizedLayer):
     """Base of layers that compute linear products."""
 
-    def linear(self, site: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Compute ``x weight^T + bias`` at a site's bits."""
+    def linear_product(
+        self,
+        site: str,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        granularity: ActivationGranularity | None = None,
+    ) -> Tensor:
+        """Compute ``x weight^T + bias`` at a site's bits. By default ``x`` has the granularity of activations."""
         recipe = self.bitcycle.recipe
-        x_spec = OperandSpec(feature_dims(recipe.activations, x), role=Role.ACTIVATION)
+        x_spec = OperandSpec(feature_dims(granularity or recipe.activations, x), role=Role.ACTIVATION)
         weight_spec = OperandSpec(weight_dims(recipe.weights, weight), role=Role.WEIGHT)
         bias = self.round_bias(site, bias)
         return self.multiply(site, LinearProduct(), x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
@@ -40,7 +47,7 @@ class QuantizedLinear(LinearLayer):
     bias: Tensor | None
 
     def quantized_forward(self, input: Tensor) -> Tensor:
-        return self.linear("", input, self.weight, self.bias)
+        return self.linear_product("", input, self.weight, self.bias)
 
 
 @register(nn.Bilinear)
@@ -67,5 +74,7 @@ class QuantizedBilinear(QuantizedLayer):
         with computing(site):
             out = F.bilinear(x1, x2, weight, bias)
         roles = Role.ACTIVATION, Role.WEIGHT
-        counted = input2 if input2.requires_grad else input1  # a count knows one input: one that needs a gradient
+        counted = (
+            input2 if input2.requires_grad else input1
+        )  # the counter records one input: prefer one with a gradient
         return round_grad_output(site, report_product(site, TrilinearProduct(), counted, self.weight, out, roles))

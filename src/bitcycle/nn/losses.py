@@ -8,15 +8,14 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import LinearProduct, OperandSpec, Role
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
+from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
 
 
 @register(nn.LinearCrossEntropyLoss)
-class QuantizedLinearCrossEntropyLoss(QuantizedLayer):
+class QuantizedLinearCrossEntropyLoss(LinearLayer):
     """The cross entropy of ``x W^T + b``. Its site is ``linear``, and all logits are in memory at once."""
 
     owns = ("linear",)
@@ -33,11 +32,7 @@ class QuantizedLinearCrossEntropyLoss(QuantizedLayer):
         return ["linear"]
 
     def quantized_forward(self, input: Tensor, target: Tensor) -> Tensor:
-        recipe, weight = self.bitcycle.recipe, self.linear.weight
-        a_spec = OperandSpec(feature_dims(recipe.activations, input), role=Role.ACTIVATION)
-        b_spec = OperandSpec(weight_dims(recipe.weights, weight), role=Role.WEIGHT)
-        bias = self.round_bias("linear", self.linear.bias)
-        logits = self.multiply("linear", LinearProduct(), input, weight, bias, a_spec=a_spec, b_spec=b_spec)
+        logits = self.linear_product("linear", input, self.linear.weight, self.linear.bias)
         return cross_entropy(
             logits.unflatten(-1, (self.num_classes, *self.out_features)),
             target,
@@ -48,9 +43,7 @@ class QuantizedLinearCrossEntropyLoss(QuantizedLayer):
         )
 
     def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
-        yield "linear", self.linear.weight, weight_dims(self.bitcycle.recipe.weights, self.linear.weight)
-        if self.linear.bias is not None and self.bitcycle.recipe.bias:
-            yield "linear", self.linear.bias, None
+        yield from self.weight_and_bias("linear", self.linear.weight, self.linear.bias)
 
 
 def cross_entropy(logits: Tensor, target: Tensor, *, ignore_index: int | None, **others: Any) -> Tensor:

@@ -21,6 +21,7 @@ from bitcycle.arithmetic.execution import is_autocast_enabled
 from bitcycle.arithmetic.lstm_sequence import lstm_sequence
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.nn.interception import hide_products
 from bitcycle.nn.layer import feature_dims, weight_dims
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
@@ -82,7 +83,7 @@ class QuantizedRecurrentCell(LinearLayer):
 
     def _gates(self, which: str, x: Tensor) -> Tensor:
         bias = getattr(self, f"bias_{which}") if self.bias else None
-        return self.linear(f"weight_{which}", x, getattr(self, f"weight_{which}"), bias)
+        return self.linear_product(f"weight_{which}", x, getattr(self, f"weight_{which}"), bias)
 
 
 @register(nn.LSTM, nn.GRU, nn.RNN)
@@ -172,7 +173,7 @@ class QuantizedRecurrent(LinearLayer):
     ) -> tuple[Tensor, State]:
         """Run one layer in one direction over packed data."""
         bias = getattr(self, f"bias_ih{name}") if self.bias else None
-        gates = self.linear(f"weight_ih{name}", data, getattr(self, f"weight_ih{name}"), bias)
+        gates = self.linear_product(f"weight_ih{name}", data, getattr(self, f"weight_ih{name}"), bias)
         if self._is_one_sequence(gates, sizes, initial):
             return self._whole_sequence(gates.unflatten(0, (len(sizes), sizes[0])), initial, name, reverse)
         products = gates.split(sizes)
@@ -217,7 +218,7 @@ class QuantizedRecurrent(LinearLayer):
         weight = round_operand(site, weight, weight_dims(site.recipe.weights, weight), self.training, "b", Role.WEIGHT)
         spec = OperandSpec(feature_dims(site.recipe.activations, initial[0]))
         gates = gates.flip(0) if reverse else gates
-        with self.bitcycle.hidden():
+        with hide_products():
             h, c = initial
             out, cell = lstm_sequence(site, gates, h, c, weight, bias, spec, self.training)
         return (out.flip(0) if reverse else out).flatten(0, 1), (out[-1], cell)

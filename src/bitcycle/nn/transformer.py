@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.kernels.relu import relu
+from bitcycle.nn.interception import hide_products
 from bitcycle.nn.layer import ConvertedModule, QuantizedLayer
 from bitcycle.nn.registry import register
 
@@ -30,7 +31,7 @@ class FusedContainer(QuantizedLayer):
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         if all(site.in_full_precision(self.training) for site in self._inner_sites()):
-            with self.bitcycle.hidden():  # a mode would turn the fused path off
+            with hide_products():  # a mode would turn the fused path off
                 return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
         return self.quantized_forward(*arguments, **keywords)
 

@@ -198,19 +198,6 @@ def test_any_part_of_the_gradients(name, needed, fold):
 
 
 @every_layer
-def test_evaluation_computes_the_same(name):
-    layer, x = built(name)
-    converted = bc.quantize(layer, TENSOR, execute="integer")
-    bc.set_bits(converted, forward=4)
-    converted.eval()
-    expected = converted(x)
-    for mode in (torch.no_grad, torch.inference_mode):
-        with mode():
-            assert torch.equal(converted(x), expected)
-            assert sites(converted)[""].means.output is None
-
-
-@every_layer
 def test_stochastic_gradients_repeat_and_follow_the_step(name):
     """The noise of integer execution is a function of the step and the draw, as that of simulated execution."""
     layer, x = built(name)

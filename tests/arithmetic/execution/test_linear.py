@@ -1,8 +1,6 @@
 """Linear layers: simulated and integer execution agree to 1e-5 of the largest value, noise included."""
 
-import copy
 import itertools
-import warnings
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ from torch import nn
 import bitcycle as bc
 from bitcycle.arithmetic import integer_convolution, integer_linear
 from bitcycle.arithmetic.execution import Means, Reason
-from bitcycle.conversion.sites import sites
 from tests.kernels.layouts import in_layout
 from tests.support.executions import (
     NEEDS_INTEGERS,
@@ -27,15 +24,9 @@ from tests.support.executions import (
     magnitudes,
     randn,
     recipes,
-    run,
     seeded,
     widths,
 )
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import torch_geometric.nn as pyg
-    from transformers.pytorch_utils import Conv1D
 
 pytestmark = NEEDS_INTEGERS
 
@@ -69,40 +60,6 @@ def test_wide_and_full_precision_forward(forward, backward):
     means = assert_agree(layer, (randn(5, 9),), TENSOR, forward, backward)[""]
     if (forward, backward) != (None, None):
         assert means == Means.simulated(Reason.WIDTH if forward else Reason.FULL_PRECISION)
-
-
-LINEAR_LAYERS = {
-    "Conv1D of transformers": (lambda: Conv1D(7, 5), (2, 3, 5)),
-    "Linear of PyG": (lambda: pyg.Linear(5, 7), (6, 5)),
-    "attention": (lambda: nn.MultiheadAttention(12, 3, batch_first=True), (2, 5, 12)),
-    "attention, other dimensions": (lambda: nn.MultiheadAttention(12, 3, kdim=12, vdim=12), (5, 2, 12)),
-    "LSTM": (lambda: nn.LSTM(5, 7), (4, 3, 5)),
-    "GRU cell": (lambda: nn.GRUCell(5, 7), (3, 5)),
-    "encoder layer": (lambda: nn.TransformerEncoderLayer(12, 3, 17, dropout=0.0, batch_first=True), (2, 5, 12)),
-}
-
-
-@pytest.mark.parametrize("name", LINEAR_LAYERS)
-@pytest.mark.parametrize("fold", [False, True])
-@pytest.mark.parametrize("recipe", [TENSOR, bc.Recipe(), bc.Recipe(activations="row", features="row")], ids=str)
-def test_what_is_a_linear_layer(name, fold, recipe):
-    """Each site by itself: what one site rounds would otherwise depend on the last bits of another."""
-    build, shape = LINEAR_LAYERS[name]
-    layer, x = seeded(build), randn(*shape)
-    inputs = (x, x.flip(0), x.flip(1)) if isinstance(layer, nn.MultiheadAttention) else (x,)
-    recipe = bc.Recipe(**{**vars(recipe), "fold_scales": fold})
-    names = list(sites(bc.quantize(copy.deepcopy(layer), recipe)))
-    computed = set()
-    for site in names:
-        results = []
-        for execute in ("simulated", "integer"):
-            converted = bc.quantize(copy.deepcopy(layer), recipe, execute=execute)
-            bc.set_bits(converted, forward=6, backward=7, where=site or None)
-            outputs, gradients = run(converted, inputs)
-            results.append([*outputs, *gradients])
-        assert_close(*reversed(results))
-        computed.add(sites(converted)[site].means)
-    assert Means(None, None, None) in computed or not fold or name in ("LSTM", "GRU cell")
 
 
 def test_sums_that_leave_32_bits_are_split(monkeypatch):

@@ -63,7 +63,7 @@ def compute_composed(
     with computing(site), _MacCounter() as counter:
         out = func(*before, *rounded, *after, **kwargs)
     product = ComposedProduct(func.__name__.strip("_"), counter.macs)
-    # A count knows two operands. Of more, those that training computes gradients of stand for all, weights first.
+    # The MAC counter records two operands; of more than two, prefer those that need a gradient, weights first.
     order = list(range(len(operands)))
     if len(operands) > 2:
         order.sort(key=lambda i: (not operands[i].requires_grad, roles[i] is Role.ACTIVATION))

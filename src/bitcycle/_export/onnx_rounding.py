@@ -1,66 +1,56 @@
-"""Which grids an ONNX file has: decided for every operand while the model is traced.
+"""How an ONNX file rounds: decided for every operand while the model is traced.
 
-The trace marks weights and fixed grids by two operations of its own. :mod:`bitcycle._export.translation` turns them
-into ``QuantizeLinear`` and ``DequantizeLinear``. Grids that follow their tensor are traced as the operations that
-compute them.
+Grids that follow their tensor are traced as the torch operations that compute them. Integers with a scale have no torch
+operation: the trace has a mark in their place, and the exporter asks for the ONNX operations when it comes to it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from enum import Enum
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from bitcycle._export import integer_linear
-from bitcycle._export.integer_linear import CodesToStore, signed_codes, weight_sums
+from bitcycle._export.agreement import Deviation
+from bitcycle._export.onnx_operations import constant, float_weight, integer_weight, on_fixed_grid, signed_codes
 from bitcycle._export.recording import Recording, is_symmetric
 from bitcycle._export.stored_grids import FixedGrid, StoredWeight, store_nearest_symmetric, store_weight
 from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Product, Site
 from bitcycle.kernels.rounding import BYTE_BITS, Dims, round_to_grid
 
 
-class Kernels(Enum):
-    """With which kernels a runtime is meant to multiply."""
-
-    EXACT = "exact"
-    """Floating point, on exactly the values that bitcycle's evaluation multiplies."""
-    INTEGER = "integer"
-    """8-bit integers, on the nearest grids that integer kernels take."""
+@torch.library.custom_op("bitcycle::mark", mutates_args=())
+def mark(inputs: list[Tensor], like: Tensor, index: int) -> Tensor:
+    """Stand in a trace for the ONNX operations ``marks[index]``, whose result has the shape of ``like``."""
+    return like.clone()
 
 
-class WeightForm(Enum):
-    """How a weight is stored."""
-
-    EXACT = "exact"
-    """With unchanged values, which the file computes in floating point."""
-    CENTRED = "centred"
-    """With unchanged values, as signed codes for integer products; see :mod:`bitcycle._export.integer_linear`."""
-    NEAREST_SYMMETRIC = "nearest symmetric"
-    """On the nearest symmetric 8-bit grid, which integer convolutions take."""
+mark.register_fake(lambda inputs, like, index: torch.empty_like(like))
 
 
-class WeightToStore(NamedTuple):
-    """A weight that the trace has marked. It is put on its grid after the trace, in which nothing is computed."""
+class MarkedWeight(NamedTuple):
+    """A weight in a trace. It is put on its grid after the trace, in which nothing is computed."""
 
     site: Site
     weight: Tensor
     bits: int
     dims: Dims
-    form: WeightForm
-    transposed: bool
+    transposed: bool = False
 
-    def stored(self) -> StoredWeight | None:
-        """Return the weight on its grid; None if it has values without a grid."""
-        store = store_nearest_symmetric if self.form is WeightForm.NEAREST_SYMMETRIC else store_weight
+    def stored(self, nearest_symmetric: bool = False) -> StoredWeight | None:
+        """Return the weight on its grid, or on that of integer convolutions; None if it has values without a grid."""
+        store = store_nearest_symmetric if nearest_symmetric else store_weight
         stored = store(self.weight, self.bits, self.dims, is_symmetric(self.site))
-        if stored is None:
-            return None
-        if self.form is WeightForm.CENTRED:
-            stored = replace(stored.around_the_middle(self.bits), bits=BYTE_BITS)
-        return stored.transposed() if self.transposed else stored
+        return stored.transposed() if stored is not None and self.transposed else stored
+
+    def centred(self) -> StoredWeight | None:
+        """Return the weight as signed 8-bit codes around the middle of its grid, with unchanged values."""
+        stored = self.stored()
+        return None if stored is None else replace(stored.around_the_middle(self.bits), bits=BYTE_BITS)
 
     def rounded(self) -> Tensor:
         """Return the values that bitcycle multiplies: parts without a grid are as they were."""
@@ -69,7 +59,7 @@ class WeightToStore(NamedTuple):
 
     def sums(self) -> Tensor:
         """Return the sums of the output channels and the values of their middle codes, as two rows."""
-        stored = self.stored()
+        stored = self.centred()
         if stored is None:
             sums = self.rounded().sum(0)
             return torch.stack([sums, torch.zeros_like(sums)])
@@ -78,67 +68,55 @@ class WeightToStore(NamedTuple):
         return torch.stack([sums, middle])
 
 
-class Deviation(NamedTuple):
-    """An operand of a site that the file computes otherwise than bitcycle, and why."""
-
-    site: str
-    reason: str
-
-
-@torch.library.custom_op("bitcycle::stored_weight", mutates_args=())
-def stored_weight(x: Tensor, index: int, transposed: bool) -> Tensor:
-    """Mark a weight in a trace: the entry ``index`` of its placement."""
-    return x.t().clone() if transposed else x.clone()
-
-
-@torch.library.custom_op("bitcycle::fixed_grid", mutates_args=())
-def fixed_grid(x: Tensor, index: int) -> Tensor:
-    """Mark an activation in a trace: the entry ``index`` of its placement."""
-    return x.clone()
-
-
-stored_weight.register_fake(lambda x, index, transposed: torch.empty_like(x.t() if transposed else x))
-fixed_grid.register_fake(lambda x, index: torch.empty_like(x))
-
-
-class OnnxPlacement:
-    """Decides how the operands of all sites are stored, and remembers it for the translation.
+class OnnxRounding:
+    """Decides how the operands of all sites are stored, and keeps the ONNX operations of marks.
 
     Args:
         recording: The weights and ranges of the model.
-        kernels: What the file is for.
+        integer: Whether a runtime is meant to multiply 8-bit integers, on the nearest grids that integer kernels
+            support; else it multiplies exactly the values of bitcycle's evaluation, in floating point.
         calibrated: Whether the ranges are those of calibration batches, so that exact files use them too.
     """
 
-    def __init__(self, recording: Recording, kernels: Kernels, calibrated: bool) -> None:
-        self.recording, self.kernels, self.calibrated = recording, kernels, calibrated
-        self.entries: list[WeightToStore | FixedGrid | CodesToStore] = []
+    def __init__(self, recording: Recording, integer: bool, calibrated: bool) -> None:
+        self.recording, self.integer, self.calibrated = recording, integer, calibrated
+        self.marks: list[Callable[..., Any]] = []
         self.deviations: dict[Deviation, None] = {}  # in order, once each
+
+    def translations(self) -> dict[Any, Callable[..., Any]]:
+        """Return how ``torch.onnx.export`` translates the marks."""
+
+        def translate(inputs: Any, like: Any, index: int) -> Any:
+            return self.marks[index](*inputs)
+
+        return {torch.ops.bitcycle.mark.default: translate}
 
     def multiply(
         self, site: Site, product: Product, a: Tensor, b: Tensor, bias: Tensor | None, specs: tuple[OperandSpec, ...]
     ) -> Tensor:
         a_spec, b_spec = specs
-        integer = self.kernels is Kernels.INTEGER
+        integer = self.integer
         if integer:
             if self._multiplies_activations(site, a_spec, b_spec):
-                self.deviate(
+                self._deviate(
                     site, "not rounded: both operands are activations, whose grids cost more time than they save"
                 )
                 return product.output(a, b, bias)
             why_float = self._why_float(site, product, a_spec, b_spec)
             if why_float is not None:
                 integer = False
-                self.deviate(site, f"float kernel: {why_float}")
+                self._deviate(site, f"float kernel: {why_float}")
             elif isinstance(product, LinearProduct):
                 return self._integer_linear(site, a, b, bias, specs)
         a = a if a_spec.already_rounded else self._activation(site, "a", a, a_spec, integer)
-        form = WeightForm.NEAREST_SYMMETRIC if integer else WeightForm.EXACT
         if isinstance(product, LinearProduct) and not b_spec.already_rounded:
-            out = a @ self._operand(site, "b", b, b_spec, form, transposed=True)
+            out = a @ self._operand(site, "b", b, b_spec, transposed=True)
             return out if bias is None else out + bias
-        b = b if b_spec.already_rounded else self._operand(site, "b", b, b_spec, form)
+        b = b if b_spec.already_rounded else self._operand(site, "b", b, b_spec, nearest_symmetric=integer)
         return product.output(a, b, bias)
+
+    def round(self, site: Site, operand: str, x: Tensor, spec: OperandSpec) -> Tensor:
+        return self._operand(site, operand, x, spec)
 
     def _integer_linear(
         self, site: Site, a: Tensor, b: Tensor, bias: Tensor | None, specs: tuple[OperandSpec, ...]
@@ -149,15 +127,14 @@ class OnnxPlacement:
             grids = integer_linear.dynamic_grids(a, bits, a_spec.dims, is_symmetric(site))
         else:
             grids = integer_linear.fixed_grids(a, fixed)
-        codes = signed_codes(grids.shifted, grids.scale, self._add(grids.codes))
+        write_codes = partial(signed_codes, zero_point=grids.zero_point, middle=grids.middle_code)
+        codes = self._mark(write_codes, [grids.shifted, grids.scale], grids.shifted)
         weight = self.recording.weight(site, "b")
         assert weight is not None
-        index = self._add(WeightToStore(site, weight, _width(site, b_spec), b_spec.dims, WeightForm.CENTRED, True))
-        out = integer_linear.multiply(codes, grids, stored_weight(b, index, True), weight_sums(b, index), bias)
-        return out.reshape(*a.shape[:-1], b.shape[0])
-
-    def round(self, site: Site, operand: str, x: Tensor, spec: OperandSpec) -> Tensor:
-        return self._operand(site, operand, x, spec, WeightForm.EXACT)
+        marked = MarkedWeight(site, weight, _width(site, b_spec), b_spec.dims, transposed=True)
+        values = self._mark(lambda: self._write(marked, marked.centred(), integer_weight), [], b.t())
+        sums = self._mark(lambda: constant(marked.sums()), [], b.new_empty(2, b.shape[0]))
+        return integer_linear.multiply(codes, grids, values, sums, bias).reshape(*a.shape[:-1], b.shape[0])
 
     def _multiplies_activations(self, site: Site, a: OperandSpec, b: OperandSpec) -> bool:
         rounded_before = a.already_rounded or b.already_rounded
@@ -183,14 +160,28 @@ class OnnxPlacement:
         return None
 
     def _operand(
-        self, site: Site, operand: str, x: Tensor, spec: OperandSpec, form: WeightForm, transposed: bool = False
+        self,
+        site: Site,
+        operand: str,
+        x: Tensor,
+        spec: OperandSpec,
+        transposed: bool = False,
+        nearest_symmetric: bool = False,
     ) -> Tensor:
         bits, weight = _width(site, spec), self.recording.weight(site, operand)
         if bits == 0 or weight is None:
-            placed = self._activation(site, operand, x, spec, integer=False)
-            return placed.t() if transposed else placed
-        entry = WeightToStore(site, weight, bits, spec.dims, form, transposed)
-        return stored_weight(x, self._add(entry), transposed)
+            rounded = self._activation(site, operand, x, spec, integer=False)
+            return rounded.t() if transposed else rounded
+        marked = MarkedWeight(site, weight, bits, spec.dims, transposed)
+        write = integer_weight if nearest_symmetric else float_weight
+        like = x.t() if transposed else x
+        return self._mark(lambda: self._write(marked, marked.stored(nearest_symmetric), write), [], like)
+
+    def _write(self, marked: MarkedWeight, stored: StoredWeight | None, write: Callable[[StoredWeight], Any]) -> Any:
+        if stored is not None:
+            return write(stored)
+        self._deviate(marked.site, "the weight has values without a grid, so it is stored in floating point")
+        return constant(marked.rounded())
 
     def _activation(self, site: Site, operand: str, x: Tensor, spec: OperandSpec, integer: bool) -> Tensor:
         bits, dims = _width(site, spec), spec.dims
@@ -198,7 +189,7 @@ class OnnxPlacement:
             return x
         fixed = self._fixed_grid(site, operand, spec, always=integer)
         if fixed is not None:
-            return fixed_grid(x, self._add(fixed))
+            return self._mark(partial(on_fixed_grid, grid=fixed), [x], x)
         listed = tuple(range(x.dim())) if dims is None else dims  # ONNX needs them listed
         return round_to_grid(x, bits, listed, symmetric=is_symmetric(site))
 
@@ -209,12 +200,12 @@ class OnnxPlacement:
             return None
         return FixedGrid.of(found, _width(site, spec), is_symmetric(site))
 
-    def _add(self, entry: WeightToStore | FixedGrid | CodesToStore) -> int:
-        self.entries.append(entry)
-        return len(self.entries) - 1
+    def _mark(self, write: Callable[..., Any], inputs: list[Tensor], like: Tensor) -> Tensor:
+        """Return a tensor of the trace that ``write`` makes of inputs in the file."""
+        self.marks.append(write)
+        return mark(inputs, like, len(self.marks) - 1)
 
-    def deviate(self, site: Site, reason: str) -> None:
-        """Remember that the file computes a site otherwise than bitcycle."""
+    def _deviate(self, site: Site, reason: str) -> None:
         self.deviations[Deviation(site.name, reason)] = None
 
 
