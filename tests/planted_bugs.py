@@ -112,12 +112,12 @@ BUGS = (
         "conversion",
     ),
     Bug("conversion/convert.py", "        restore(model)\n        raise", "        raise", "conversion"),
-    Bug("conversion/running.py", "                    buffer.copy_(before)", "                    pass", "conversion"),
+    Bug("conversion/snapshot.py", "                    tensor.copy_(value)", "                    pass", "cost"),
     Bug(
         "scheduler.py", "self._go_to(self.current_step + 1)", "self._go_to(self.current_step + 2)", "test_scheduler.py"
     ),
     Bug("scheduler.py", "evaluate_weights=self._evaluation[0]", "evaluate_weights=now.weights", "conversion"),
-    Bug("schedules/cyclic.py", "return cycles % 2 == 1", "return cycles % 2 == 0", "schedules"),
+    Bug("schedules/cyclic.py", "rising = cycle % 2 == 1", "rising = cycle % 2 == 0", "schedules"),
     Bug("schedules/cyclic.py", "np.divmod(steps * cycles, total)", "np.divmod(steps * cycles, total + 1)", "schedules"),
     Bug(
         "schedules/cyclic.py",
@@ -125,11 +125,11 @@ BUGS = (
         "mirror is Mirror.HEIGHT:\n            return g(np.where(rising, z, 1 - z))",
         "schedules",
     ),
-    Bug("schedules/cyclic.py", "period *= 2", "period *= 1", "schedules"),
+    Bug("schedules/matching.py", "Control.HIGH_LOW: rest", "Control.HIGH_LOW: 0", "schedules"),
     # The laboratory: runs, studies, statistics.
     Bug("lab/runs/learning_rate.py", "self.total - length", "self.total", "lab/runs"),
     Bug("lab/runs/learning_rate.py", "self.start <= step < self.stop", "self.start <= step <= self.stop", "lab/runs"),
-    Bug("lab/runs/checkpoints.py", "if comment != _MARK", "if False and comment != _MARK", "lab/runs"),
+    Bug("lab/runs/checkpoints.py", "if not intact and raw", "if False and raw", "lab/runs"),
     Bug("lab/runs/checkpoints.py", "for name in (NAME, PREVIOUS):", "for name in (NAME,):", "lab/runs"),
     Bug(
         "lab/runs/run_config.py",

@@ -16,7 +16,17 @@ def model_of_two():
     return bc.quantize(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)))
 
 
-@pytest.mark.parametrize("name", ["CR", "ETV", "deficit(2@0.0..0.1, CR)"])
+def train(model, scheduler, optimizer, steps, start=0):
+    """Train on batches that depend on the step alone."""
+    for step in range(start, start + steps):
+        x = torch.randn(16, 6, generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        scheduler.step()
+
+
+@pytest.mark.parametrize("name", ["CR", "RTH", "LT", "ETV", "linear-fall", "delay(0.2, CR)", "deficit(2@0.0..0.1, CR)"])
 @pytest.mark.filterwarnings("ignore:PrecisionScheduler.step.* was called more than total_steps=40 times:UserWarning")
 def test_it_follows_the_schedule(name):
     s = bc.schedule(name, bits=(3, 8))
@@ -57,6 +67,27 @@ def test_backward_bits_default_to_q_max():
     assert p.backward_bits == 6
     assert bc.PrecisionScheduler(model_of_two(), "CR:3-6", total_steps=10, backward_bits=None).backward_bits is None
     assert bc.PrecisionScheduler(model_of_two(), "full", total_steps=10).backward_bits is None
+
+
+def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit():
+    def begin():
+        model = model_of_two()
+        return model, bc.PrecisionScheduler(model, "CR:3-8:cycles=2", 20, 4), torch.optim.Adam(model.parameters(), 0.01)
+
+    model, scheduler, optimizer = begin()
+    train(model, scheduler, optimizer, 20)
+
+    first, first_scheduler, first_optimizer = begin()
+    train(first, first_scheduler, first_optimizer, 9)
+    saved = [part.state_dict() for part in (first, first_scheduler, first_optimizer)]
+    second, second_scheduler, second_optimizer = begin()
+    torch.manual_seed(99)
+    for part, state in zip((second, second_scheduler, second_optimizer), saved, strict=True):
+        part.load_state_dict(state)
+    assert second_scheduler.bits == first_scheduler.bits
+    train(second, second_scheduler, second_optimizer, 11, start=9)
+    for a, b in zip(model.parameters(), second.parameters(), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_its_state_is_plain_and_loads_safely(tmp_path):
@@ -143,6 +174,19 @@ def test_a_cut_short_or_extended_training():
     assert longer.bits == bc.schedule("linear-rise:3-8")(9, 40)
 
 
+def test_gradient_accumulation_steps_once_for_all_micro_batches():
+    """One step of the scheduler per step of the optimiser: all micro-batches see the same bits."""
+    model = model_of_two()
+    p = bc.PrecisionScheduler(model, "linear-rise:3-8", total_steps=4)
+    seen = []
+    for _ in range(4):
+        for _ in range(3):
+            model(torch.randn(2, 6)).sum().backward()
+            seen.append(next(iter(sites(model).values())).forward_bits)
+        p.step()
+    assert seen == [bits for bits in bc.schedule("linear-rise:3-8").over(4) for _ in range(3)]
+
+
 def test_full_precision_stretches_are_the_float_model():
     model, x = model_of_two(), torch.randn(4, 6)
     p = bc.PrecisionScheduler(model, "join(full, 0.5, static:2)", total_steps=2)
@@ -157,6 +201,8 @@ def test_full_precision_stretches_are_the_float_model():
     ("arguments", "message"),
     [
         ({"total_steps": 0}, "total_steps must be 1 or more"),
+        ({"total_steps": 10, "backward_bits": 0}, "backward_bits must be an integer from 1 to 16"),
+        ({"total_steps": 10, "backward_bits": "high"}, "backward_bits must be an integer"),
         ({"total_steps": 10, "where": "layer9.*"}, "no site matches 'layer9.\\*'"),
     ],
 )
