@@ -14,6 +14,7 @@ from bitcycle.lab.data.files import DataError
 from bitcycle.lab.data.graph_files import read_ogb, read_planetoid
 from bitcycle.lab.data.graphs import digits_graph
 from tests.lab.data.official import official
+from tests.lab.data.tiny_sets import PLANETOID_TEST, unpack_tiny
 
 
 def is_a_proper_graph(data):
@@ -95,50 +96,30 @@ def test_planetoid(name, nodes, edges, classes):
 
 @pytest.fixture
 def planetoid(tmp_path):
-    """A small data set in Planetoid's files: 520 nodes, of which the last 10 are the test, and a gap at 515."""
-    rng = np.random.default_rng(0)
-    folder = tmp_path / "small"
-    folder.mkdir()
-    x = scipy.sparse.csr_matrix(rng.integers(0, 2, (520, 6)).astype(np.float32))
-    y = np.eye(2, dtype=np.int32)[rng.integers(0, 2, 520)]
-    test = [519, 512, 511, 513, 516, 510, 514, 517, 518]
-    content = {
-        "x": x[:8],
-        "y": y[:8],
-        "allx": x[:510],
-        "ally": y[:510],
-        "tx": x[test],
-        "ty": y[test],
-        "graph": {n: [(n + 1) % 510, n, (n + 1) % 510] for n in range(510)},
-    }
-    for part, value in content.items():
-        (folder / f"ind.tiny.{part}").write_bytes(pickle.dumps(value, protocol=2))
-    (folder / "ind.tiny.test.index").write_text("\n".join(map(str, test)) + "\n")
-    return folder, x.toarray(), y, test
+    return unpack_tiny("cora", tmp_path / "small")
 
 
 def test_small_planetoid(planetoid):
-    folder, x, y, test = planetoid
-    data = read_planetoid(folder, "Tiny")
+    data = read_planetoid(planetoid, "Cora")
     assert is_a_proper_graph(data)
     assert data.edges.shape == (2, 2 * 510)
-    assert data.test.tolist() == sorted(test)
-    for node in (0, 509, *test):
-        assert data.y[node] == y[node].argmax()
-        np.testing.assert_allclose(data.x[node], x[node] / max(1, x[node].sum()), rtol=1e-6)
+    assert data.test.tolist() == sorted(PLANETOID_TEST)
+    for nodes in (range(510), PLANETOID_TEST):
+        np.testing.assert_array_equal(data.x[list(nodes)], np.eye(len(nodes), 6))
+        assert data.y[list(nodes)].tolist() == [row % 2 for row in range(len(nodes))]
     assert not data.x[515].any()
-    raw = folder / "raw"
+    raw = planetoid / "raw"
     raw.mkdir()
-    for file in folder.glob("ind.*"):
+    for file in planetoid.glob("ind.*"):
         shutil.move(file, raw)
-    assert torch.equal(read_planetoid(folder, "tiny").x, data.x)
+    assert torch.equal(read_planetoid(planetoid, "cora").x, data.x)
 
 
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
         ("x", np.zeros((8, 6)), "it should hold a sparse matrix"),
-        ("tx", scipy.sparse.csr_matrix(np.eye(8, 6)), "ind.tiny.ty: has 9 rows; it should have 8"),
+        ("tx", scipy.sparse.csr_matrix(np.eye(8, 6)), "ind.cora.ty: has 9 rows; it should have 8"),
         ("tx", scipy.sparse.csr_matrix(np.eye(9, 5)), "differ in features or classes"),
         ("tx", scipy.sparse.csr_matrix(np.full((9, 6), np.nan)), "not finite"),
         ("ally", np.full((510, 2), 3), "zeros and ones"),
@@ -152,10 +133,9 @@ def test_small_planetoid(planetoid):
     ],
 )
 def test_wrong_planetoid(planetoid, part, value, message):
-    folder = planetoid[0]
-    (folder / f"ind.tiny.{part}").write_bytes(pickle.dumps(value))
+    (planetoid / f"ind.cora.{part}").write_bytes(pickle.dumps(value))
     with pytest.raises(DataError, match=message):
-        read_planetoid(folder, "tiny")
+        read_planetoid(planetoid, "cora")
 
 
 @pytest.mark.parametrize(
@@ -163,24 +143,22 @@ def test_wrong_planetoid(planetoid, part, value, message):
     [("510\n511", "9 different node numbers"), ("x", "not a number"), ("1\n" * 9, "9 different"), ("", "9 different")],
 )
 def test_wrong_test_index(planetoid, index, message):
-    folder = planetoid[0]
-    (folder / "ind.tiny.test.index").write_text(index)
+    (planetoid / "ind.cora.test.index").write_text(index)
     with pytest.raises(DataError, match=f"test.index: .*{message}"):
-        read_planetoid(folder, "tiny")
-    (folder / "ind.tiny.test.index").write_text("\n".join(map(str, [*range(510, 518), 10**12])))
+        read_planetoid(planetoid, "cora")
+    (planetoid / "ind.cora.test.index").write_text("\n".join(map(str, [*range(510, 518), 10**12])))
     with pytest.raises(DataError, match="few gaps"):
-        read_planetoid(folder, "tiny")
+        read_planetoid(planetoid, "cora")
 
 
 def test_planetoid_that_is_truncated_or_missing(planetoid):
-    folder = planetoid[0]
-    file = folder / "ind.tiny.allx"
+    file = planetoid / "ind.cora.allx"
     file.write_bytes(file.read_bytes()[:-50])
-    with pytest.raises(DataError, match="ind.tiny.allx: is truncated"):
-        read_planetoid(folder, "tiny")
+    with pytest.raises(DataError, match="ind.cora.allx: is truncated"):
+        read_planetoid(planetoid, "cora")
     file.unlink()
-    with pytest.raises(DataError, match="holds no ind.tiny.allx"):
-        read_planetoid(folder, "tiny")
+    with pytest.raises(DataError, match="holds no ind.cora.allx"):
+        read_planetoid(planetoid, "cora")
 
 
 # OGB
@@ -191,47 +169,34 @@ def write_csv(path, rows):
     path.write_bytes(gzip.compress("".join(",".join(map(str, row)) + "\n" for row in rows).encode()))
 
 
-@pytest.fixture(params=["time", "sales_ranking"])
+@pytest.fixture(params=["arxiv", "products"])
 def ogb(tmp_path, request):
-    folder = tmp_path / "ogbn_small"
-    rows = {
-        "raw/edge": [(0, 1), (1, 0), (2, 3), (3, 3), (4, 2)],
-        "raw/node-feat": [(node, -0.5, 1e-3) for node in range(6)],
-        "raw/node-label": [(0,), (1,), (2,), (0,), (1,), (2,)],
-        "raw/num-node-list": [(6,)],
-        "raw/num-edge-list": [(5,)],
-        f"split/{request.param}/train": [(3,), (0,)],
-        f"split/{request.param}/valid": [(1,)],
-        f"split/{request.param}/test": [(5,), (4,)],
-    }
-    for name, table in rows.items():
-        write_csv(folder / f"{name}.csv.gz", table)
-    return folder
+    return unpack_tiny(f"ogbn-{request.param}", tmp_path) / request.param
 
 
 def test_ogb(ogb):
-    data = read_ogb(ogb)
+    data = read_ogb(ogb.rename(ogb.with_name("ogbn_small")))
     assert is_a_proper_graph(data)
     assert data.name == "ogbn-small"
-    assert data.edges.tolist() == [[0, 1, 2, 2, 3, 4], [1, 0, 3, 4, 2, 2]]
-    assert data.x[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
-    assert (data.train.tolist(), data.validation.tolist(), data.test.tolist()) == ([0, 3], [1], [4, 5])
-    assert data.y.tolist() == [0, 1, 2, 0, 1, 2]
+    assert data.edges.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2]]
+    assert data.x.tolist() == [[0.5, 1], [1, 2], [2, 3], [3, 4]]
+    assert (data.train.tolist(), data.validation.tolist(), data.test.tolist()) == ([0, 1], [2], [3])
+    assert data.y.tolist() == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "message"),
     [
-        ("edge", [(0, 1)], "edge.csv.gz: has 1 rows; the folder declares 5"),
-        ("edge", [(0, 6)] * 5, "numbers should be from 0 to 5"),
-        ("edge", [(0, 1, 2)] * 5, "has 3 columns; it should have 2"),
-        ("edge", [("a", "b")] * 5, "not a table of numbers"),
+        ("edge", [(0, 1)], "edge.csv.gz: has 1 rows; the folder declares 4"),
+        ("edge", [(0, 4)] * 4, "numbers should be from 0 to 3"),
+        ("edge", [(0, 1, 2)] * 4, "has 3 columns; it should have 2"),
+        ("edge", [("a", "b")] * 4, "not a table of numbers"),
         ("edge", [], "holds no rows"),
-        ("node-feat", [(1, 2)] * 5, "has 5 rows; the folder declares 6"),
-        ("node-feat", [(1, 2)] * 5 + [(1,)], "not a table of numbers"),
-        ("node-feat", [(1, "nan")] * 6, "not finite"),
-        ("node-label", [(-1,)] * 6, "has the label -1"),
-        ("node-label", [(0,)] * 7, "has 7 rows"),
+        ("node-feat", [(1, 2)] * 3, "has 3 rows; the folder declares 4"),
+        ("node-feat", [(1, 2)] * 3 + [(1,)], "not a table of numbers"),
+        ("node-feat", [(1, "nan")] * 4, "not finite"),
+        ("node-label", [(-1,)] * 4, "has the label -1"),
+        ("node-label", [(0,)] * 5, "has 5 rows"),
     ],
 )
 def test_wrong_ogb(ogb, name, rows, message):

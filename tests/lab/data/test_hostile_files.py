@@ -31,7 +31,7 @@ def test_a_sparse_matrix_with_too_many_columns(tmp_path):
     for part, rows in (("x", 8), ("tx", 9), ("allx", 510)):
         matrix = scipy.sparse.csr_matrix((rows, 1_500_000_000), dtype=np.float32)
         (tmp_path / f"ind.cora.{part}").write_bytes(pickle.dumps(matrix))
-    with pytest.raises(DataError, match="ind.cora.allx: a table of 519 x 1500000000 exceeds the limit"):
+    with pytest.raises(DataError, match="ind.cora.allx: a table of 520 x 1500000000 exceeds the limit"):
         read_planetoid(tmp_path, "cora")
 
 
