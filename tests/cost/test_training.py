@@ -8,7 +8,7 @@ from torch import nn
 
 import bitcycle as bc
 from bitcycle._cost import DEVICES, Convention, Cost, Meter, Row
-from bitcycle._cost.meter import MOST_SHAPES
+from bitcycle._cost.meter import MAX_SHAPES
 from bitcycle.schedules import Constant
 from tests.schedules.strategies import schedules
 from tests.support.pairwise import combinations
@@ -248,13 +248,13 @@ class AtTime(nn.Module):
 
 
 def test_an_argument_that_always_changes_does_not_fill_the_memory():
-    model, steps = bc.quantize(AtTime()), MOST_SHAPES + 10
+    model, steps = bc.quantize(AtTime()), MAX_SHAPES + 10
     bc.set_bits(model, forward=4, backward=8)
     with Meter(model) as meter:
         for step in range(steps):
             model(torch.randn(3, 6), step / steps).sum().backward()
     assert meter.bitops == 3 * steps * 48 * (4 * 4 + 8 * 4)
-    assert len(meter._costs) == MOST_SHAPES
+    assert len(meter._costs) == MAX_SHAPES
 
 
 class Batch:

@@ -86,7 +86,7 @@ def test_a_mixture_is_even(bits, total):
         ("static:8", "mixed", 100, "'static:8' does not move between two widths"),
         ("join(full, 0.5, static:4)", "mixed", 100, "does not move between two widths"),
         ("CR:3-8", "dip", 16, "no control of the kind dip costs as much as 'CR:3-8:cycles=8' in 16 steps, to 0.1 %"),
-        ("CR:3-8", "cycle", 100, "unknown control 'cycle': it must be one of mixed, low-high, high-low, dip"),
+        ("CR:3-8", "cycle", 100, "unknown control 'cycle'; known names: mixed, low-high, high-low, dip"),
         ("CR:3-8", "mixed", 0, "total must be 1 or more"),
     ],
 )

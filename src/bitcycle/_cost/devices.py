@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bitcycle._support.names import nearest
-
 Rates = tuple[tuple[int, float], ...]
 """``(width, rate)`` pairs, narrowest first; the last is the rate of full precision."""
 INTEGERS = ("integer", "symmetric")
@@ -108,10 +106,3 @@ DEVICES = {
     )
 }
 """The known devices by name."""
-
-
-def device_named(name: str) -> Device:
-    """Return the device of a name, or raise a ValueError if it is unknown."""
-    if name not in DEVICES:
-        raise ValueError(f"unknown device {name!r}; {nearest(name, DEVICES)}")
-    return DEVICES[name]

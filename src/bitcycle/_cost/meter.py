@@ -19,7 +19,7 @@ from bitcycle.conversion.running import CallArguments
 from bitcycle.conversion.sites import named_sites
 from bitcycle.schedules.operands import StepBits
 
-MOST_SHAPES = 256
+MAX_SHAPES = 256
 """How many shapes of inputs a meter remembers; the one that was counted first goes."""
 
 
@@ -111,8 +111,7 @@ class Meter:
         Args:
             state: What :meth:`state_dict` returned.
         """
-        self.bitops, self.passes = int(state["bitops"]), int(state["passes"])
-        self.baseline = int(state.get("baseline", 0))  # the state of a meter before 0.2 has none
+        self.bitops, self.baseline, self.passes = (int(state[name]) for name in ("bitops", "baseline", "passes"))
 
     def _before(self, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         if self._paused or not self._model.training or not torch.is_grad_enabled():
@@ -131,7 +130,7 @@ class Meter:
         self.passes += 1
 
     def _remember(self, shapes: bytes, counted: Cost) -> None:
-        if len(self._costs) == MOST_SHAPES:
+        if len(self._costs) == MAX_SHAPES:
             del self._costs[next(iter(self._costs))]
         self._costs[shapes] = counted
 

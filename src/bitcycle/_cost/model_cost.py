@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from bitcycle._cost.devices import Device, device_named
-from bitcycle._support.names import nearest
+from bitcycle._cost.devices import DEVICES, Device
+from bitcycle._support.names import nearest, validate_name
 from bitcycle._support.text import table
 from bitcycle.arithmetic import AggregationProduct, Role
 from bitcycle.arithmetic.site import UNCHANGED, Unchanged
@@ -45,13 +45,6 @@ class Convention(StrEnum):
     precision and gradients that are not computed; without the aggregation of graphs."""
     AUTHORS = "authors"
     """Like ``paper``, plus 4 operations per layer-normalised element, as the authors' tool counts."""
-
-
-def _convention_named(name: str) -> Convention:
-    try:
-        return Convention(name)
-    except ValueError:
-        raise ValueError(f"unknown convention {name!r}; {nearest(name, Convention)}") from None
 
 
 @dataclass(frozen=True)
@@ -115,6 +108,10 @@ class Row:
             + price(self.input_gradient, grad_output, b)
             + price(self.weight_gradient, grad_output, a)
         )
+
+
+def _validate_convention(name: Convention | str) -> Convention:
+    return Convention(validate_name(name, Convention, "convention"))
 
 
 def bitops(macs: int, a: int, b: int) -> int:
@@ -238,10 +235,10 @@ class Cost:
             >>> c.training("static:4", steps=100, backward_bits=8)
             80000
         """
-        schedules = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
-        return self._spent(schedules, steps, _convention_named(convention))
+        schedules = self._validate(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
+        return self._spent(schedules, steps, _validate_convention(convention))
 
-    def _checked(self, schedules: OperandSchedules, steps: int) -> OperandSchedules:
+    def _validate(self, schedules: OperandSchedules, steps: int) -> OperandSchedules:
         """Return schedules whose widths the grid has. A baseline is not checked: its width is derived from theirs."""
         if self.grid != DEFAULT:
             schedules.check(steps, grid_family(self.grid).check_schedule)
@@ -309,9 +306,9 @@ class Cost:
             >>> round(c.saving("CR:3-8", steps=64_000), 3), c.saving("static:8", steps=10, against="full")
             (0.367, 0.9375)
         """
-        schedules = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
+        schedules = self._validate(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
         baseline = schedules.baseline(steps, None if against == "max" else as_schedule(against))
-        counting = _convention_named(convention)
+        counting = _validate_convention(convention)
         total = self._spent(baseline, steps, counting)
         return 1 - self._spent(schedules, steps, counting) / total if total else 0.0
 
@@ -353,8 +350,9 @@ class Cost:
             >>> c.time_ratio("static:4", steps=10, device="a100"), c.time_ratio("CR:5-8", steps=10, device="a100")
             (1.0, 1.0)
         """
-        schedules = self._checked(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
-        chosen = (device_named(device) if isinstance(device, str) else device).on(self.grid)
+        schedules = self._validate(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
+        known = DEVICES[validate_name(device, DEVICES, "device")] if isinstance(device, str) else device
+        chosen = known.on(self.grid)
 
         def seconds(plan: OperandSchedules) -> float:
             counted = self._histogram(plan, steps).items()

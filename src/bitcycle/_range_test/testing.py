@@ -17,7 +17,7 @@ from bitcycle.conversion.sites import conversions
 from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.schedules.base import Bits, validate_positive
 
-FEWEST = 10
+MIN_ITERATIONS = 10
 """The fewest iterations in which there is a trend to test."""
 
 Report = Callable[[Bits, int, int], None]
@@ -90,11 +90,11 @@ def range_test(
         2
     """
     grid = _grid(model)
-    widths = _checked_levels(levels, grid)
+    widths = _validate_levels(levels, grid)
     backward = widths[-1] if backward_bits == "max" else grid.check_width(backward_bits, "backward_bits")
     seeds, iterations = validate_positive(seeds, "seeds"), validate_positive(iterations, "iterations")
-    if iterations < FEWEST:
-        raise ValueError(f"iterations must be {FEWEST} or more to show a trend, got {iterations}")
+    if iterations < MIN_ITERATIONS:
+        raise ValueError(f"iterations must be {MIN_ITERATIONS} or more to show a trend, got {iterations}")
     if not 0 < share <= 1:
         raise ValueError(f"share must be a fraction above 0 and at most 1, got {share!r}")
     others = [*([] if optimizer is None else [optimizer]), *also]
@@ -142,7 +142,7 @@ def _grid(model: nn.Module) -> GridFamily:
     return next((conversion.recipe.family for _, conversion in conversions(model)), INTEGERS)
 
 
-def _checked_levels(levels: Iterable[int], grid: GridFamily) -> list[int]:
+def _validate_levels(levels: Iterable[int], grid: GridFamily) -> list[int]:
     widths = sorted({validate_positive(level, "a level") for level in levels})
     if not widths:
         raise ValueError("levels must contain at least one width, as in range(2, 9)")

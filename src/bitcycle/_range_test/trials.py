@@ -34,10 +34,10 @@ Curve = tuple[float, ...]
 class Trials:
     """Context manager that trains at any bits and seed, and restores everything at its end."""
 
-    def __init__(self, model: nn.Module, step: Step, batches: Iterable[Any], most: int, also: list[Any]) -> None:
+    def __init__(self, model: nn.Module, step: Step, batches: Iterable[Any], max_batches: int, also: list[Any]) -> None:
         if not isinstance(batches, Iterable):
             raise ValueError(f"batches must be a DataLoader, a list or another iterable, got {type(batches).__name__}")
-        self.model, self.step, self.batches, self.most = model, step, batches, most
+        self.model, self.step, self.batches, self.max_batches = model, step, batches, max_batches
         self.generators = list(_generators(batches))
         self.sites: list[Site] = []
         for module in model.modules():
@@ -48,7 +48,7 @@ class Trials:
 
     def __enter__(self) -> Trials:
         if isinstance(self.batches, Iterator):  # an iterator ends after one pass, and every trial needs its batches
-            self.batches = list(islice(self.batches, self.most))
+            self.batches = list(islice(self.batches, self.max_batches))
         return self
 
     def __exit__(self, *error: object) -> None:

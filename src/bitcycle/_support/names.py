@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from bitcycle._support.text import short_repr
+
 MAX_NAMES = 12
 """The most names that a hint lists."""
 
@@ -41,6 +43,18 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     if near:
         return f"did you mean {by_lower[near[0]]!r}?"
     return otherwise or _listed(names)
+
+
+def validate_name(name: object, known: Iterable[str], what: str) -> str:
+    """Return a name if it is known, or raise a ValueError that says what it was meant to name.
+
+    >>> validate_name("t4", ["t4", "a100"], "device")
+    't4'
+    """
+    names = [str(candidate) for candidate in known]
+    if not isinstance(name, str) or name not in names:
+        raise ValueError(f"unknown {what} {short_repr(name)}; {nearest(str(name), names)}")
+    return name
 
 
 def _listed(names: list[str]) -> str:

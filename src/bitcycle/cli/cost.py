@@ -154,7 +154,7 @@ def _call(name: str, function: Any) -> tuple[nn.Module, Any]:
 
 
 def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: str, hardware: str) -> None:
-    from bitcycle._cost.devices import device_named
+    from bitcycle._cost.devices import DEVICES
     from bitcycle._cost.model_cost import EFFECTIVE
 
     figures = ["MACs", "input gradient", "weight gradient"]
@@ -181,6 +181,6 @@ def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: 
     ]
     print(f"Training for {steps:,} steps, convention {convention!r}\n")
     print(table(["schedule", *figures], rows, right=figures))
-    print(f"The time is an ESTIMATE from peak rates. {hardware}: {device_named(hardware).source}")
+    print(f"The time is an ESTIMATE from peak rates. {hardware}: {DEVICES[hardware].source}")
     if counted.uncounted:
         typer.secho(counted.warning().strip(), fg="red", bold=True)

@@ -40,6 +40,11 @@ class PrecisionSettings:
         where: str | Iterable[str] = self.options.get("where") or ()
         return (where,) if isinstance(where, str) else tuple(where)
 
+    @property
+    def key(self) -> str:
+        """The name of the state in a trainer's checkpoint, another one for each part of a model."""
+        return " ".join(("bitcycle", *self.where))
+
     def begin(self, model: nn.Module, total_steps: int, metered: Iterable[nn.Module]) -> PrecisionRun:
         """Begin a training run at step 0.
 

@@ -71,7 +71,7 @@ class PrecisionCallback(Callback):
 
     @property
     def state_key(self) -> str:
-        return " ".join(("bitcycle", *self.settings.where))
+        return self.settings.key
 
     def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._begin(trainer, pl_module)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bitcycle._support.extras import need
-from bitcycle._support.names import nearest
+from bitcycle._support.names import validate_name
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,7 @@ def open_loggers(names: Iterable[str], run: LoggedRun, folder: Path | None, resu
     """
     chosen = list(names)
     for name in chosen:
-        if name not in LOGGERS:
-            raise ValueError(f"unknown logger {name!r}; {nearest(name, LOGGERS)}")
+        validate_name(name, LOGGERS, "logger")
     if not chosen:
         return _Forwarding([])
     if folder is None:

@@ -68,12 +68,12 @@ class PrecisionCallback(TrainerCallback):
         model = others["model"]
         self._run = self.settings.begin(model, state.max_steps, metered=[model])
         if state.global_step:
-            self._run.resume(state.global_step, _callback_states(state).get(self._key))
+            self._run.resume(state.global_step, _callback_states(state).get(self.settings.key))
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
         if self._run is not None:
             self._run.step()
-            _callback_states(state)[self._key] = self._run.state_dict()
+            _callback_states(state)[self.settings.key] = self._run.state_dict()
 
     def on_log(
         self,
@@ -92,15 +92,6 @@ class PrecisionCallback(TrainerCallback):
     ) -> None:
         self._end()
 
-    @property
-    def _key(self) -> str:
-        """The entry of the Trainer's state that checkpoints carry.
-
-        It is not the name of this class, which would let the Trainer construct the callback anew. The step and the
-        schedule decide everything else, and both are known when training begins.
-        """
-        return " ".join(("bitcycle", *self.settings.where))
-
     def _end(self) -> None:
         """Let go of the model, so that another callback can control it."""
         if self._run is not None:
@@ -109,6 +100,9 @@ class PrecisionCallback(TrainerCallback):
 
 
 def _callback_states(state: TrainerState) -> dict[str, Any]:
-    """Return the states of callbacks that checkpoints carry, by name. transformers annotates them as a list."""
+    """Return the states of callbacks that checkpoints carry, by name. transformers annotates them as a list.
+
+    Our name is not that of the class, which would let the Trainer construct the callback anew.
+    """
     states: Any = state.stateful_callbacks
     return states

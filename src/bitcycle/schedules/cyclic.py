@@ -16,7 +16,7 @@ from enum import Enum
 
 import numpy as np
 
-from bitcycle._support.names import nearest
+from bitcycle._support.names import validate_name
 from bitcycle._support.text import short_repr
 from bitcycle.schedules.base import MAX_CYCLES, Bits, Floats, Integers, Quantity, Values, validate_positive
 from bitcycle.schedules.grammar import (
@@ -130,8 +130,7 @@ class Cyclic(Schedule):
     quantities = (Quantity.BITS, Quantity.STRENGTH)
 
     def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
-            raise ValueError(f"unknown shape {self.shape!r}; {nearest(self.shape, SHAPES)}")
+        validate_name(self.shape, SHAPES, "shape")
         low, high = self.quantity.validate_limits(self.q_min, self.q_max)
         object.__setattr__(self, "q_min", low)
         object.__setattr__(self, "q_max", high)

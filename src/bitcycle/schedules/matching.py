@@ -19,6 +19,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from itertools import combinations_with_replacement
 
+from bitcycle._support.names import validate_name
 from bitcycle._support.text import short_repr
 from bitcycle.schedules.base import Bits, validate_positive
 from bitcycle.schedules.combinators import Deficit, Window
@@ -77,7 +78,7 @@ def match(
         ['static:5.615117', 'deficit(3@0..33371, static:8)']
     """
     total = validate_positive(total, "total")
-    kind = _validate_control(control)
+    kind = Control(validate_name(control, Control, "control"))
     q_min, q_max = reference.limits(total)
     if q_min is None or q_max is None or q_min == q_max:
         raise ValueError(
@@ -134,11 +135,3 @@ def _first(start: int, stop: int, reached: Callable[[int], bool]) -> int:
 
 def _closest(candidates: list[Schedule], target: float, price: CostOf) -> Schedule:
     return min(candidates, key=lambda each: abs(price(each) - target))
-
-
-def _validate_control(name: Control | str) -> Control:
-    try:
-        return Control(name)
-    except ValueError:
-        known = ", ".join(Control)
-        raise ValueError(f"unknown control {short_repr(name)}: it must be one of {known}") from None

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._support.names import nearest
+from bitcycle._support.names import nearest, validate_name
 from bitcycle._support.text import short_repr
 
 GrowthCurve = Callable[..., NDArray[np.float64]]
@@ -62,9 +62,7 @@ class Profile:
             >>> Profile.of("exponential", rate=5).parameters
             (('rate', 5.0),)
         """
-        if name not in PROFILES:
-            raise ValueError(f"unknown profile {short_repr(name)}; {nearest(name, PROFILES)}")
-        known = defaults(name)
+        known = defaults(validate_name(name, PROFILES, "profile"))
         for key, value in parameters.items():
             if key not in known:
                 hint = nearest(key, ("cycles", *known))  # which a spec sets in the same way
