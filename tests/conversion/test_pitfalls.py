@@ -397,6 +397,27 @@ def test_a_causal_encoder_with_padding_on_the_left_trains():
     assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())
 
 
+def test_an_encoder_is_not_causal_without_a_mask():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1)
+    with pytest.raises(RuntimeError, match="Need attn_mask"):
+        encoder(torch.randn(1, 3, 4), is_causal=True)
+    bc.quantize(encoder)
+    bc.set_bits(encoder, forward=8)
+    with pytest.raises(RuntimeError, match="must be given with it"):
+        encoder(torch.randn(1, 3, 4), is_causal=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "state"), [(nn.LSTM, ((1, 1, 4), (1, 1, 4))), (nn.GRU, (2, 6, 4)), (nn.RNN, (1, 6, 3))]
+)
+def test_states_that_do_not_fit_are_refused(make, state):
+    layer = bc.quantize(make(4, 4))
+    bc.set_bits(layer, forward=8)
+    hx = tuple(map(torch.zeros, state)) if make is nn.LSTM else torch.zeros(state)
+    with pytest.raises(RuntimeError, match="Expected hidden"):
+        layer(torch.randn(5, 6, 4), hx)
+
+
 def test_a_state_may_be_a_list():
     for layer, x in ((nn.LSTM(4, 4), torch.randn(5, 2, 4)), (nn.LSTMCell(4, 4), torch.randn(2, 4))):
         bc.quantize(layer)
@@ -536,6 +557,13 @@ def test_a_users_function_is_not_asked_for_every_step_at_each_step():
     calls.clear()
     p.step()
     assert len(calls) == 1
+
+
+def test_a_total_that_does_not_fit_changes_nothing():
+    p = bc.PrecisionScheduler(bc.quantize(nn.Linear(2, 2)), "deficit(3@0..50, static:8)", total_steps=100)
+    with pytest.raises(ValueError, match="is outside"):
+        p.total_steps = 20
+    assert p.total_steps == 100
 
 
 def test_a_summary_takes_any_mapping_and_changes_no_statistics():

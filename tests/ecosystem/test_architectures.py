@@ -19,6 +19,8 @@ __all__ = ["quiet"]
 def transformer(name, attention):
     model, inputs = build_transformer(name)
     model.set_attn_implementation(attention)
+    if "attention_mask" in inputs:
+        inputs = {**inputs, "attention_mask": torch.tensor([[1] * 12, [1] * 9 + [0] * 3])}
     return model, inputs
 
 

@@ -422,6 +422,12 @@ def test_compiled_functions_in_place(name):
         torch.testing.assert_close(ours, theirs)
 
 
+def test_a_function_in_place_refuses_another_shape():
+    module, (_, a, b), _ = in_place("addmm")
+    with pytest.raises(RuntimeError):
+        module(randn(2, 4, 5), a, b)
+
+
 @pytest.mark.parametrize("function", [torch.addmm, torch.baddbmm, torch.addbmm])
 def test_the_type_of_sums_under_autocast(function):
     a, b = torch.randn(4, 4), torch.randn(2, 4, 4)
