@@ -20,7 +20,7 @@ def test_a_control_is_metered_at_the_cost_of_its_reference():
 
 
 @pytest.mark.parametrize(
-    "moves",
+    "overrides",
     [
         {"activations": 8},
         {"weights": "CR:4-8:cycles=2"},
@@ -28,19 +28,19 @@ def test_a_control_is_metered_at_the_cost_of_its_reference():
         {"activations": 12, "backward_bits": 8},
     ],
 )
-def test_controls_take_what_moves_apart_into_account(moves):
+def test_controls_follow_separate_schedules(overrides):
     values = {"task": "graph", "schedules": ["CT", "match(CT)"], "bits": [3, 8], "steps": 150, "seeds": 1}
-    reference, *controls = [each.bitops for each in estimate(plan_of({**values, **moves}, "controls").runs())]
+    reference, *controls = [each.bitops for each in estimate(plan_of({**values, **overrides}, "controls").runs())]
     assert controls == pytest.approx([reference] * 4, rel=1e-3)
 
 
-@pytest.mark.parametrize("moves", [{}, {"activations": "static:8", "strength": "join(1, 0.3, 0.5, 0.7, 1)"}])
-def test_the_price_of_a_training_whose_steps_differ_in_size(moves):
+@pytest.mark.parametrize("overrides", [{}, {"activations": "static:8", "strength": "join(1, 0.3, 0.5, 0.7, 1)"}])
+def test_the_cost_of_a_training_whose_steps_differ_in_size(overrides):
     """The last segment of a text is shorter than the others."""
-    run = RunConfig("language", "CR:2-8:cycles=2", 8, batch_size=200, backward_bits=8, **moves)
-    priced = training_cost(run)
-    assert priced(schedule(run.schedule), 8) == pytest.approx(train(run)[0].bitops, rel=1e-3)
-    assert priced(schedule("deficit(2@6..7, static:8)"), 8) > priced(schedule("deficit(2@0..1, static:8)"), 8)
+    run = RunConfig("language", "CR:2-8:cycles=2", 8, batch_size=200, backward_bits=8, **overrides)
+    cost = training_cost(run)
+    assert cost(schedule(run.schedule), 8) == pytest.approx(train(run)[0].bitops, rel=1e-3)
+    assert cost(schedule("deficit(2@6..7, static:8)"), 8) > cost(schedule("deficit(2@0..1, static:8)"), 8)
 
 
 def test_a_stored_plan_has_the_solved_specs():

@@ -16,16 +16,23 @@ from tests.support.command import bitcycle
 PLANTED = {"static:8": (100.0, 1000), "CR:3-8:cycles=8": (100.1, 640), "RR:3-8:cycles=8": (110.0, 400)}
 
 
+def write(path, study, results):
+    """Write a study with these results."""
+    with Store(path) as store:
+        store.begin(study, dict.fromkeys([each.run for each in results], Purpose.COMPARISON), "plan", "command")
+        for each in results:
+            store.write(each)
+    return path
+
+
 @pytest.fixture
 def path(tmp_path):
-    with Store(tmp_path / "s.sqlite") as store:
-        runs = [RunConfig("language", spec, 400, seed) for spec in PLANTED for seed in range(5)]
-        store.begin("words", dict.fromkeys(runs, Purpose.COMPARISON), 'task = "language"', "bitcycle study language")
-        for run in runs:
-            metric, bitops = PLANTED[run.schedule]
-            noise = (0.0, 0.4, -0.3, 0.1, -0.2)[(run.seed + len(run.schedule)) % 5]
-            store.write(RunResult(run, "perplexity", False, metric + noise, metric, 400, bitops, 1.0))
-    return tmp_path / "s.sqlite"
+    results = []
+    for spec, (metric, bitops) in PLANTED.items():
+        for seed in range(5):
+            run, noise = RunConfig("language", spec, 400, seed), (0.0, 0.4, -0.3, 0.1, -0.2)[(seed + len(spec)) % 5]
+            results.append(RunResult(run, "perplexity", False, metric + noise, metric, 400, bitops, 1.0))
+    return write(tmp_path / "s.sqlite", "words", results)
 
 
 def test_the_cheapest_setting_that_is_not_worse(path):
@@ -37,23 +44,23 @@ def test_the_cheapest_setting_that_is_not_worse(path):
 
 
 def test_by_the_command_line(path):
-    told = bitcycle("advise", "--store", str(path))
-    assert told.returncode == 0, told.stderr
-    assert "use CR:3-8:cycles=8: saves 36.0 %" in told.stdout
-    assert "your runs" in told.stdout
+    done = bitcycle("advise", "--store", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "use CR:3-8:cycles=8: saves 36.0 %" in done.stdout
+    assert "your runs" in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--study", "word"), "has no study 'word'; did you mean 'words'"),
         (("--domain", "image"), "no runs of the task 'image'"),
     ],
 )
-def test_misuse(path, arguments, told):
+def test_misuse(path, arguments, message):
     done = bitcycle("advise", "--store", str(path), *arguments)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_no_store(tmp_path):
@@ -75,12 +82,12 @@ def test_no_store(tmp_path):
 )
 def test_the_code_trains_as_the_runs_were_trained(tmp_path, of_runs, quantize, scheduler):
     runs = [RunConfig("graph", spec, 150, seed, **of_runs) for spec in ("static:8", "CR:4-8") for seed in range(5)]
-    with Store(tmp_path / "s.sqlite") as store:
-        store.begin("alike", dict.fromkeys(runs, Purpose.COMPARISON), 'task = "graph"', "bitcycle study graph")
-        for run in runs:
-            bitops = 1000 if run.schedule == "static:8" else 600
-            store.write(RunResult(run, "accuracy", True, 0.9 + 0.001 * (run.seed % 3), 0.9, 150, bitops, 1.0))
-    records, steps = evidence_from(tmp_path / "s.sqlite", "", None)
+    costs = {"static:8": 1000, "CR:4-8": 600}
+    results = [
+        RunResult(run, "accuracy", True, 0.9 + 0.001 * (run.seed % 3), 0.9, 150, costs[run.schedule], 1.0)
+        for run in runs
+    ]
+    records, steps = evidence_from(write(tmp_path / "s.sqlite", "alike", results), "", None)
     advice = advise(steps=steps, records=records)
     assert advice.spec == "CR:4-8:cycles=8"
     assert advice.code.startswith(quantize)
@@ -90,13 +97,9 @@ def test_the_code_trains_as_the_runs_were_trained(tmp_path, of_runs, quantize, s
     assert all(names["precision"].operands.at(step, 150) == runs[-1].schedules.at(step, 150) for step in range(150))
 
 
-@pytest.mark.parametrize("moves", [{"grid": "mx"}, {"activations": "static:8"}, {"strength": "0.5"}])
-def test_runs_that_differ_in_more_than_the_schedule_are_no_evidence(path, moves):
-    with Store(path) as store:
-        runs = [RunConfig("language", "static:8", 400, seed, **(moves if seed else {})) for seed in range(2)]
-        store.begin("mixed", dict.fromkeys(runs, Purpose.COMPARISON), 'task = "language"', "bitcycle study language")
-        for run in runs:
-            if run.seed:
-                store.write(RunResult(run, "perplexity", False, 100.0, 100.0, 400, 1000, 1.0))
+@pytest.mark.parametrize("overrides", [{"grid": "mx"}, {"activations": "static:8"}, {"strength": "0.5"}])
+def test_runs_that_differ_in_more_than_the_schedule_are_no_evidence(path, overrides):
+    runs = [RunConfig("language", "static:8", 400, seed, **(overrides if seed else {})) for seed in range(2)]
+    write(path, "mixed", [RunResult(run, "perplexity", False, 100.0, 100.0, 400, 1000, 1.0) for run in runs])
     with pytest.raises(ValueError, match="the runs of language differ in grid, weights, activations or strength"):
         evidence_from(path, "mixed", None)

@@ -114,7 +114,6 @@ class Setting:
     """All runs of one schedule."""
 
     condition: Condition
-    """With seed 0."""
     label: str
     """A short name, unique in the study: ``CR``, ``static 8``, ``full``; with bits or cycles where those differ."""
     group: str | None

@@ -17,7 +17,7 @@ def compare(setting: Mapping[int, float], baseline: Mapping[int, float], sign: i
     """Compare one setting's metric by seed with the baseline's; ``sign`` is -1 where a lower metric is better.
 
     The p-value is that of the paired t test, see :func:`paired_p`. The outcome is that of a single comparison;
-    :func:`corrected` takes all comparisons of a question into account. If any run of the two diverged, with a seed that
+    :func:`corrected` takes all comparisons of a group into account. If any run of the two diverged, with a seed that
     both share or not, nothing is compared, as in :func:`~bitcycle._support.judging.non_inferiority`.
 
     >>> found = compare({0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.6, 2: 0.4, 3: 0.1}, sign=1)

@@ -1,4 +1,4 @@
-"""What the text of a run means, and short labels of settings that are unique within a question.
+"""What the text of a run means, and short labels of settings that are unique within a comparison group.
 
 | setting                                | label                                                               |
 |----------------------------------------|---------------------------------------------------------------------|
@@ -60,7 +60,7 @@ def gradient_bits(condition: Condition) -> Bits | str:
 
 
 def labels(settings: Sequence[Condition]) -> list[str]:
-    """Return one label for each setting of a question.
+    """Return one label for each setting of a comparison group.
 
     >>> specs = ["static:8", "CR:3-8:cycles=8", "CR:3-8:cycles=2", "LR:3-8:cycles=8", "delay(0.5, LR:3-8:cycles=4)"]
     >>> from bitcycle.lab.runs.run_config import RunConfig
