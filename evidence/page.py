@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from bitcycle._support.charts.files import style as chart_style
-from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.scale import MINUS
+from markupsafe import Markup
+
 from bitcycle._support.judging import Effect
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report.page import resource
+from bitcycle.lab.report.rendering import style
 from bitcycle.lab.report.tables import Column, html_table, markdown_table
 from bitcycle.lab.statistics.analysis import Estimate
 from evidence.design import Claim, Design, Domain, Measure, Role
@@ -31,6 +30,7 @@ from evidence.judging import (
     judge,
     seeds_to_settle,
 )
+from evidence.markup import join, tag
 from evidence.pilots import GAP_COLUMNS, POWER_COLUMNS, pilot_gaps, pilot_powers
 from evidence.plot import cost_plot
 from evidence.repetition import repetitions
@@ -64,8 +64,7 @@ main { max-width: none; } .scroll { margin-bottom: 1.5rem; } .matrix td { text-a
 :is(.judged, .power) td:not(.number) { white-space: normal; min-width: min(16rem, 40vw); }
 dl { max-width: 60rem; } dd { margin: 0 0 .6rem; }
 figure { margin: 1rem 0; max-width: 60rem; } figure .scroll { margin: 0; } figure .plot { min-width: 42rem; }
-figcaption span { margin-right: 1.2em; } figcaption span:has(svg) { white-space: nowrap; }
-figcaption .sample { display: inline-block; margin: 0 .3em 0 0; vertical-align: -3px; }
+figcaption span { margin-right: 1.2em; }
 .matrix thead th { font-size: .8rem; vertical-align: bottom; } .mark-sign { font-weight: 700; margin-right: .35em; }
 """
 
@@ -73,7 +72,7 @@ figcaption .sample { display: inline-block; margin: 0 .3em 0 0; vertical-align: 
 def html_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures) -> str:
     """Return the page as HTML that loads nothing."""
     cells = judge(design, figures)
-    sheet = chart_style() + resource("page.css") + STYLE
+    sheet = style() + STYLE
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -154,7 +153,7 @@ def summary(cells: Sequence[Cell], figures: AllFigures) -> str:
 def explanations(claims: Sequence[Claim], figures: AllFigures, repeated: AllFigures) -> dict[str, str]:
     """Return how to read the page, by subject."""
     smallest = " or ".join(sorted({f"{claim.smallest:g}" for claim in claims}))
-    return sections("explanations.md", smallest=smallest, minus=MINUS, repeated=repeated_text(figures, repeated))
+    return sections("explanations.md", smallest=smallest, minus=fmt.MINUS, repeated=repeated_text(figures, repeated))
 
 
 def repeated_text(figures: AllFigures, repeated: AllFigures) -> str:
@@ -386,15 +385,11 @@ def _complete(design: Design, domain: Domain, figures: AllFigures) -> Iterator[t
 
 
 def _plot(design: Design, domain: Domain, figures: AllFigures) -> Markup:
-    drawing = cost_plot(design, domain, figures)
-    if drawing is None:
+    figure = cost_plot(design, domain, figures)
+    if figure is None:
         return Markup("")
-    samples = [
-        tag("span", tag("svg", sample, viewBox="0 0 30 16", class_="sample", aria_hidden="true"), meaning)
-        for sample, meaning in drawing.key
-    ]
-    caption = tag("figcaption", *samples, *([tag("span", drawing.note)] if drawing.note else []), class_="hint")
-    plot = tag("div", drawing.inline(), class_="scroll", tabindex="0", role="region", aria_label=drawing.title)
+    caption = tag("figcaption", *(tag("span", note) for note in figure.notes), class_="hint")
+    plot = tag("div", figure.html, class_="scroll", tabindex="0", role="region", aria_label=figure.title)
     return tag("figure", plot, caption)
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from bitcycle._support.charts.scale import MINUS
 from bitcycle.lab.statistics.analysis import Estimate
 
+MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
 """Shown where there is no number."""
 
