@@ -68,7 +68,7 @@ def _spec(analysis: DeficitAnalysis, experiment: ExperimentView, size: tuple[int
         "title": f"{experiment.axis}, and in steps",
         "values": places,
         "labelOverlap": "greedy",
-        "labelSeparation": 6,
+        "labelSeparation": 14,
         "labelFlush": False,
         "labelExpr": f"[format(datum.value, '.3~g'), format({analysis.steps} * datum.value, ',.0f')]",
     }

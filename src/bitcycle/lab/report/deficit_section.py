@@ -107,15 +107,6 @@ class DeficitSection(Section):
         better = labels.better_text(analysis)
         return f"The {analysis.metric} on the test set after {training}; mean over seeds ({better})."
 
-    def table_text(self) -> str:
-        """Return how to read the tables."""
-        analysis = self.analysis
-        return (
-            f"The {analysis.metric} is a mean over seeds ({labels.better_text(analysis)}). Gains over the control of "
-            "the same length or start are paired by seed and positive where an arm is better; p-values are corrected "
-            "within each table with Holm's method."
-        )
-
 
 class Trainings:
     """The held arm at every length, or every start where there are no lengths, and the trainings without a deficit."""

@@ -12,7 +12,6 @@ from bitcycle.lab import format as fmt
 from bitcycle.lab.report.columns import FAILURE_COLUMNS
 from bitcycle.lab.report.curves import Curves
 from bitcycle.lab.report.deficit_section import DeficitSection, drawn_conditions
-from bitcycle.lab.report.glossary import GENERAL, OF_DEFICITS, OF_SCHEDULES
 from bitcycle.lab.report.info import StudyInfo
 from bitcycle.lab.report.labels import drawn_settings
 from bitcycle.lab.report.rendering import render, script, style
@@ -43,8 +42,6 @@ def page(study: StudyInfo, sections: Sequence[Section]) -> str:
     >>> text[:15], "<h1>&lt;b&gt;</h1>" in text
     ('<!doctype html>', True)
     """
-    has_deficits = any(isinstance(section, DeficitSection) for section in sections)
-    has_schedules = not sections or any(isinstance(section, StudySection) for section in sections)
     text = render(
         "page.html",
         study=study,
@@ -52,7 +49,8 @@ def page(study: StudyInfo, sections: Sequence[Section]) -> str:
         what_was_run=what_was_run(study, sections),
         failures=html_table(FAILURE_COLUMNS, study.failed, "Failed runs", "failures"),
         facts=run_facts(study),
-        glossary=[*GENERAL, *(OF_SCHEDULES if has_schedules else ()), *(OF_DEFICITS if has_deficits else ())],
+        has_deficits=any(isinstance(section, DeficitSection) for section in sections),
+        has_schedules=not sections or any(isinstance(section, StudySection) for section in sections),
         style=Markup(style()),
         script=Markup(script()),
         icons=ICONS,

@@ -14,6 +14,8 @@ from bitcycle.lab.report.tables import plain
 from bitcycle.lab.report.wording import details, headline
 from bitcycle.lab.statistics.analysis import Verdict
 
+MAX_ROWS = 1000
+"""The most rows of a table; the CSV file has all of them."""
 ICONS = {Verdict.SUPPORTED: "✓", Verdict.CONTRADICTED: "✗", Verdict.OPEN: "?"}
 
 
@@ -45,7 +47,7 @@ class Section(ABC):
 
     def body(self) -> Markup:
         """Return the plots and tables of the page."""
-        return render(self.template, section=self)
+        return render(self.template, section=self, better_text=better_text, max_rows=MAX_ROWS)
 
     def markdown(self, addresses: Sequence[str]) -> list[str]:
         """Return the blocks of the summary; ``addresses`` are those of the figures."""

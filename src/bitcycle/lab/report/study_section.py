@@ -21,7 +21,7 @@ from bitcycle.lab.report.cost_plot import cost_plot
 from bitcycle.lab.report.curves import VALIDATION, Curves
 from bitcycle.lab.report.figure import Figure, panel_file
 from bitcycle.lab.report.line_plot import Line, diagnostic_plots, line_plot, settled_axis
-from bitcycle.lab.report.section import Section
+from bitcycle.lab.report.section import MAX_ROWS, Section
 from bitcycle.lab.report.style import FULL, GROUPS, Kind, by_kind, kind_of
 from bitcycle.lab.report.tables import RowStyle, html_table, markdown_table, plain, reach_of
 from bitcycle.lab.report.wording import recommendations
@@ -30,8 +30,6 @@ from bitcycle.schedules.plot import Panel, Track, panels, tracks
 
 MARKDOWN_COLUMNS = 11
 """The summary shows the first columns of the table, and those of operands; the CSV file has all of them."""
-MAX_ROWS = 1000
-"""The most rows of a table; the CSV file has all of them."""
 
 
 class StudySection(Section):
@@ -170,27 +168,6 @@ class StudySection(Section):
         """Return the table of pairs of equal cost; empty if there are none."""
         pairs = self.analysis.equal_cost.pairs if self.analysis.equal_cost else []
         return html_table(pair_columns(self.analysis), pairs, "Pairs of equal cost") if pairs else Markup()
-
-    def table_text(self) -> str:
-        """Return how to read the table of settings."""
-        analysis = self.analysis
-        sentences = f"The {analysis.metric} is a mean over seeds ({labels.better_text(analysis)})."
-        if analysis.baseline:
-            sentences += (
-                f" Differences from {analysis.baseline} are paired by seed and positive where a schedule is better; "
-                "p-values are corrected for the number of schedules with Holm's method."
-            )
-        if len(analysis.settings) > MAX_ROWS:
-            total = f"{len(analysis.settings):,}"
-            sentences += f" The first {MAX_ROWS:,} of {total} settings; settings.csv has all of them."
-        return sentences
-
-    def curve_text(self) -> str:
-        """Return how to read the training curves."""
-        return (
-            f"The {self.analysis.metric} on the validation set, mean over seeds ({labels.better_text(self.analysis)}); "
-            "the other groups are grey. A steep start may be cut off."
-        )
 
     def trend_text(self) -> str:
         """Return what the schedules of equal cost say about early precision."""
