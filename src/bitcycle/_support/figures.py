@@ -58,7 +58,15 @@ CONFIG: Spec = {
     "axis": {**_TEXT, "aria": False, "gridColor": COLOURS["rule"], "titleFontSize": 13, "titlePadding": 10},
     "axisX": {"grid": False, "domainColor": COLOURS["quiet"], "tickColor": COLOURS["quiet"], "titleAnchor": "end"},
     "axisY": {"domain": False, "ticks": False, "labelPadding": 8},
-    "legend": {**_TEXT, "aria": False, "orient": "top", "title": None, "symbolSize": 90, "symbolStrokeWidth": 2},
+    "legend": {
+        **_TEXT,
+        "aria": False,
+        "orient": "top",
+        "title": None,
+        "labelLimit": 300,
+        "symbolSize": 90,
+        "symbolStrokeWidth": 2,
+    },
     "header": {"labelAnchor": "start", "labelAlign": "left", "labelFontSize": FONT_SIZE, "labelColor": COLOURS["ink"]},
     "title": {
         "anchor": "start",
@@ -207,15 +215,17 @@ def named_columns(rows: Sequence[Row], height: float, domain: tuple[float, float
     placed = []
     for row in rows:
         above = (domain[1] - row["high"]) / (domain[1] - domain[0]) * height >= 0.65 * FONT_SIZE * len(row["name"]) + 9
-        side = {"place": row["high"], "sort": "left"} if above else {"place": row["low"], "sort": "right"}
+        side = {"place": row["high"], "side": "left"} if above else {"place": row["low"], "side": "right"}
         placed.append({**row, **side})
-    names = {"y": at("place"), "text": exact("name"), **TIP}
-    sides = [([row for row in placed if row["sort"] == side], side, dx) for side, dx in (("left", 9), ("right", -9))]
+    names = {"y": at("place"), "text": exact("name")}
+    upright = {"angle": 270, "baseline": "middle", "fontWeight": "bold"}
+    ground = {"stroke": COLOURS["paper"], "strokeWidth": 3, "aria": False}  # of lines behind the name
     return {
         "layer": [
-            layer("text", some, names, angle=270, align=side, dx=dx, baseline="middle", fontWeight="bold")
-            for some, side, dx in sides
-            if some
+            layer("text", some, {**names, **channels}, align=side, dx=dx, **upright, **style)
+            for channels, style in (({}, ground), (TIP, {}))
+            for side, dx in (("left", 9), ("right", -9))
+            if (some := [row for row in placed if row["side"] == side])
         ]
     }
 

@@ -125,7 +125,7 @@ def _panels(drawn: Sequence[Panel], columns: int, width: int) -> Spec:
         }
         for i, panel in enumerate(drawn)
         for start, end, value in panel.track.stretches
-        for x in (start, end)
+        for x in ((start, end) if end == 1 else (start,))  # a value holds until the next one
     ]
     # The least bits have a label only where there is room.
     ticks = sorted({0, high, top, *([low] if high / 6 <= low <= high * 5 / 6 else [])})

@@ -314,7 +314,7 @@ def test_full_precision_is_a_line_and_leaves_the_schedules_room(cost):
 
 
 def named(spec):
-    return [layer for part in spec["layer"] for layer in part.get("layer", ()) if layer["mark"]["type"] == "text"]
+    return [layer for part in spec["layer"] for layer in part.get("layer", ()) if "description" in layer["encoding"]]
 
 
 def test_names_have_columns_of_their_own_which_no_font_can_overlap(cost):
