@@ -6,7 +6,6 @@ evidence/figures.
 
 from pathlib import Path
 
-from bitcycle._support.charts.files import save
 from bitcycle.schedules import TEN
 from bitcycle.schedules.comparison import compare
 from bitcycle.schedules.plot import draw_schedules
@@ -30,9 +29,9 @@ def draw_ten(path):
 
 def draw_cost(path):
     design = read_design(EVIDENCE)
-    drawing = cost_plot(design, design.domain(DOMAIN), all_figures(EVIDENCE, design, Role.JUDGING))
-    assert drawing is not None
-    save(drawing, path)
+    figure = cost_plot(design, design.domain(DOMAIN), all_figures(EVIDENCE, design, Role.JUDGING))
+    assert figure is not None
+    path.write_text(figure.file(), "utf-8")
 
 
 DRAWN = {"schedules.svg": draw_ten, "quality_cost.svg": draw_cost}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from mkdocs.structure.files import File, Files
 
-from bitcycle._support.charts.files import svg
+from bitcycle._support.figures import COLOURS, svg
 from bitcycle.schedules import TEN
 from bitcycle.schedules.comparison import compare
-from bitcycle.schedules.plot import GROUPS, panel, scale_of, tracks
+from bitcycle.schedules.plot import GROUPS, Panel, panels, tracks
 from bitcycle.schedules.spec import complete
 
 ROOT = Path(__file__).parent.parent
@@ -38,9 +38,9 @@ def gallery() -> tuple[str, dict[str, str]]:
             s = complete(spec, (3, 8), 8)
             name = f"{re.sub(r'[^a-z0-9]+', '-', str(s).lower()).strip('-')}.svg"
             [row] = compare([s], STEPS)
-            known = tracks(row.moves, STEPS)[:1]  # both operands follow the schedule
-            class_ = next(class_ for group, _, class_ in GROUPS if group == row.group)
-            pictures[f"gallery/{name}"] = svg(panel(str(s), "", known[0].stretches, scale_of([known]), class_))
+            track = tracks(row.operands, STEPS)[0]  # both operands follow the schedule
+            colour = COLOURS[GROUPS[row.group][1]]
+            pictures[f"gallery/{name}"] = svg(panels([Panel(str(s), "", track, colour)], width=400))
             lines += [f'`bc.schedule("{s}")`, saving {100 * row.saving:.1f} %', ""]
             lines += [f"![bits over training]({f'gallery/{name}'}){{ width=420 }}", ""]
     return "\n".join(lines), pictures

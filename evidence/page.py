@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from bitcycle._support.charts.files import style
-from bitcycle._support.charts.scale import MINUS
 from bitcycle._support.judging import Effect
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report.page import resource
+from bitcycle.lab.report.rendering import style
 from bitcycle.lab.report.tables import Column, html_table, markdown_table
 from bitcycle.lab.statistics.analysis import Estimate
 from evidence.design import Claim, Design, Domain, Measure, Role
@@ -60,7 +58,7 @@ def html_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated:
         part["plot"] = cost_plot(design, domain, figures)
         part["settings"] = _settings_tables(design, domain, figures)
     texts = {each.__name__.strip("_"): each for each in (effect_text, _mean_text, _bounds_text, _mark_text)}
-    return render("page.html", style=style() + resource("page.css"), symbols=SYMBOLS, **texts, **values)
+    return render("page.html", style=style(), symbols=SYMBOLS, **texts, **values)
 
 
 def markdown_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures) -> str:
@@ -99,7 +97,7 @@ def _values(
         "explanations": sections(
             "explanations.md",
             smallest=" or ".join(sorted({f"{claim.smallest:g}" for claim in design.claims})),
-            minus=MINUS,
+            minus=fmt.MINUS,
             repeated=pairs,
             runs=runs,
             makers=sorted(makers) if all(pair.again.bitcycle for pair in pairs) else [],

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bitcycle._support.charts.drawing import Drawing, Frame, Key, error_bar, line, mark, text
-from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.placing import Box, place_label, spread
-from bitcycle._support.charts.scale import Scale, span
+from bitcycle._support.figures import span
 from bitcycle._support.judging import MIN_SEEDS, Effect, non_inferiority
 from bitcycle.lab import format as fmt
+from bitcycle.lab.report.cost_plot import points_by_cost
+from bitcycle.lab.report.figure import Figure
 from bitcycle.lab.report.style import GROUPS, OTHER, STATIC, Kind
 from bitcycle.schedules import TEN, schedule
 from evidence.design import Design, Domain
 from evidence.figures import StudyFigures, complete_study
 from evidence.judging import GAP, HIGH, AllFigures, gap_of, is_shown
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900.0, 420.0, 62.0, 24.0, 34.0, 56.0
-RADIUS, SPACING, FONT = 4.5, 15.0, 12.5
+SIZE = (860, 330)
 DEEPEST = -1.5
 """Settings that lose more gaps than this are named below the plot instead of drawn: they would squash the others."""
 GROUP_STEPS = 64_000
 """Groups are those of a long training, in which the ten have their nominal costs."""
 CONTROL = "match("
+CONTROLS = replace(OTHER, title="controls at the cost of CT or RTH")
 FULL = "full"
 
 
@@ -44,7 +43,7 @@ class Point:
         """Its shape and colour."""
         if self.group is not None:
             return GROUPS[self.group]
-        return OTHER if self.setting.startswith(CONTROL) else STATIC
+        return CONTROLS if self.setting.startswith(CONTROL) else STATIC
 
     @property
     def label(self) -> str:
@@ -56,8 +55,8 @@ class Point:
         return self.setting.removeprefix(CONTROL).removesuffix(")").partition(", ")[2] or self.setting
 
 
-def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Drawing | None:
-    """Draw the study of schedules, judged by the measure of the domain; None if there is nothing to draw.
+def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Figure | None:
+    """Describe the study of schedules, judged by the measure of the domain; None if there is nothing to draw.
 
     A study is drawn when all of its judging runs are done, as it is judged.
     """
@@ -69,25 +68,30 @@ def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Drawing | 
     drawn = sorted((point for point in points if point.mean >= DEEPEST), key=lambda point: point.cost)
     if len(drawn) < 2:
         return None
-    x = Scale(*span([point.cost for point in drawn], margin=0.09), LEFT, WIDTH - RIGHT)
     ends = [end for point in drawn for end in (max(point.lower, DEEPEST), point.upper)]
-    frame = Frame(x, Scale(*span([*ends, 0.0]), HEIGHT - BOTTOM, TOP))
-    places = spread([x(point.cost) for point in drawn], SPACING, x.start, x.end)
-    numbers = x.ticks(8)
-    content = [
-        text("quality against static q_max, in gaps", LEFT, 16, "title", "start"),
-        text("cost of training, static q_max = 100 %", (x.start + x.end) / 2, HEIGHT - 12, "title"),
-        frame.y_axis() + frame.x_axis([(number, fmt.percent(number, 0)) for number in numbers]),
-        frame.across(0.0, "reference"),
-        *(line(x(point.cost), HEIGHT - BOTTOM - 6, x(point.cost), HEIGHT - BOTTOM, "rug") for point in drawn),
-        frame.clipped(*_marks(drawn, places, frame)),
-        *_labels(drawn, places, frame),
+    rows = [
+        {
+            "name": point.label,
+            "kind": point.kind.title,
+            "fill": point.kind.colour,
+            "cost": point.cost,
+            "y": point.mean,
+            "low": max(point.lower, DEEPEST),
+            "high": point.upper,
+            "tip": f"{point.setting}\n{fmt.fixed(point.mean, 2, signed=True)}",
+        }
+        for point in drawn
     ]
+    zero = {"y": 0.0, "low": 0.0, "high": 0.0, "tip": HIGH}
+    axis = {"title": "cost of training, static q_max = 100 %", "labelExpr": "round(100 * datum.value) + ' %'"}
+    domains = span([point.cost for point in drawn], margin=0.09), span([*ends, 0.0])
+    kinds = [kind for kind in (*GROUPS.values(), STATIC, CONTROLS) if any(point.kind is kind for point in drawn)]
+    title = {"title": {"text": "quality against static q_max, in gaps"}}
     left_out = [f"{point.setting} ({fmt.fixed(point.mean, 2, signed=True)})" for point in points if point not in drawn]
-    description = f"{fmt.count(len(drawn), 'setting')}, bars from lower to upper bound"
-    note = "Settings of nearly equal cost are drawn side by side; the short lines at the bottom are exact costs."
-    note += f" Too low to be drawn: {', '.join(left_out)}." if left_out else ""
-    return Drawing(WIDTH, HEIGHT, f"{domain.title}: quality against cost", description, join(content), note, _key())
+    notes = ["Settings of nearly equal cost are drawn side by side; the short lines at the bottom are exact costs."]
+    notes += [f"Too low to be drawn: {', '.join(left_out)}."] if left_out else []
+    spec = {**title, **points_by_cost(rows, SIZE, *domains, axis, kinds, [zero])}
+    return Figure("cost", f"{domain.title}: quality against cost", spec, notes=notes)
 
 
 def _points(domain: Domain, study: StudyFigures, gap: Effect) -> list[Point]:
@@ -104,48 +108,3 @@ def _points(domain: Domain, study: StudyFigures, gap: Effect) -> list[Point]:
         group = schedule(specs[setting]).group(GROUP_STEPS) if setting in TEN else None
         points.append(Point(setting, group, costs[setting] / costs[HIGH], *numbers))
     return points
-
-
-def _marks(points: list[Point], places: list[float], frame: Frame) -> list[Markup]:
-    return [
-        tag(
-            "g",
-            tag("title", f"{point.setting}: {fmt.fixed(point.mean, 2, signed=True)}"),
-            error_bar(place, frame.y(point.upper), frame.y(point.lower)),
-            mark(point.kind.shape, place, frame.y(point.mean), RADIUS),
-            class_=point.kind.class_,
-        )
-        for point, place in zip(points, places, strict=True)
-    ]
-
-
-def _labels(points: list[Point], places: list[float], frame: Frame) -> list[Markup]:
-    boxes = [
-        Box(place - RADIUS, frame.y(point.upper) - RADIUS, place + RADIUS, frame.y(max(point.lower, DEEPEST)) + RADIUS)
-        for point, place in zip(points, places, strict=True)
-    ]
-    labels: list[Markup] = []
-    taken: list[Box] = []
-    for i, point in enumerate(points):
-        label = place_label(point.label, FONT, boxes[i], [*boxes[:i], *boxes[i + 1 :], *taken], frame.box)
-        taken.append(label.box)
-        labels.append(leader(places[i], boxes[i], label.box, point.kind.class_))
-        labels.append(text(point.label, label.x, label.y, f"label {point.kind.class_}", label.anchor))
-    return labels
-
-
-def leader(place: float, point: Box, label: Box, class_: str) -> Markup:
-    """Draw a line from a point to its label if the label had to be moved away; nothing otherwise."""
-    above, below = point.top - label.bottom, label.top - point.bottom
-    if max(above, below) < FONT / 2:
-        return Markup("")
-    ends = (label.bottom, point.top) if above > below else (point.bottom, label.top)
-    return line(place, ends[0], place, ends[1], f"leader {class_}")
-
-
-def _key() -> Key:
-    titles = {kind: kind.title for kind in GROUPS.values()}
-    titles |= {STATIC: "static", OTHER: "controls at the cost of CT or RTH"}
-    return tuple(
-        (tag("g", mark(kind.shape, 15, 8, RADIUS), class_=kind.class_), title) for kind, title in titles.items()
-    )

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._support.charts.placing import Box
 from bitcycle._support.judging import Effect
-from bitcycle.lab.format import NONE
+from bitcycle.lab.format import MINUS, NONE
 from bitcycle.lab.studies.store import Store
 from evidence.design import Measure, Role, Statistic
 from evidence.design_file import read_design
@@ -27,13 +26,13 @@ from evidence.figures import (
     write,
 )
 from evidence.judging import Mark, judge, seeds_to_settle
-from evidence.page import MINUS, effect_text, html_page, markdown_page
-from evidence.plot import leader
+from evidence.page import effect_text, html_page, markdown_page
 from evidence.power import powers
 from evidence.repetition import REPEATED, repetitions
 from evidence.studies import missing_requirements, planned_study, runs_of, settings_of
 from tests.evidence import made_up
 from tests.evidence.made_up import claim, design, figures
+from tests.lab.report.test_report import undrawn
 
 FOLDER = Path(__file__).parents[2] / "evidence"
 DESIGN = read_design(FOLDER)
@@ -262,19 +261,17 @@ def test_the_hours_of_a_domain_count_a_run_of_two_studies_once():
     assert "Its runs took 4.0 hours in total." in markdown_page(design(claim()), twice, {}, {})
 
 
+@pytest.fixture(autouse=True)
+def without_the_renderer():
+    with undrawn():
+        yield
+
+
 def test_plots_and_means_of_a_study_wait_for_all_of_its_runs():
     part, whole = (html_page(design(claim()), figures(LOSSES, seeds=range(100, n)), {}, {}) for n in (109, 110))
     for held_back in ("<figure", "Settings: schedules"):
         assert held_back not in part
         assert held_back in whole
-
-
-def test_a_label_away_from_its_point_has_a_line_to_it():
-    point = Box(10, 50, 20, 60)
-    near = [Box(0, 36, 30, 46), Box(0, 62, 30, 72), Box(25, 50, 55, 60), Box(-25, 50, 5, 60)]
-    assert [leader(15, point, label, "kind") for label in near] == [""] * 4
-    assert 'y1="20" x2="15" y2="50"' in leader(15, point, Box(0, 10, 30, 20), "kind")
-    assert 'y1="60" x2="15" y2="80"' in leader(15, point, Box(0, 80, 30, 90), "kind")
 
 
 def test_the_page_has_the_power_of_pilots():

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bitcycle._support.charts.drawing import (
-    Drawing,
-    Frame,
-    MarkShape,
-    end_labels,
-    error_bar,
-    line_sample,
-    mark,
-    path,
-    text,
-)
-from bitcycle._support.charts.files import checked, grid, save
-from bitcycle._support.charts.markup import join, tag
-from bitcycle._support.charts.scale import Scale, tick_texts
+from bitcycle._support import figures
+from bitcycle._support.figures import COLOURS, MarkShape, Row, Spec, at, exact, layer, number
 
 if TYPE_CHECKING:
     from bitcycle._range_test import LevelResult, RangeTestResult
 
-WORKS, FAILS = "kind-large", "kind-medium"
-WIDTH, HEIGHT, TOP, BOTTOM, LEFT = 460.0, 300.0, 14.0, 250.0, 56.0
+WIDTH, HEIGHT = 400, 240
 WORST, BEST = -0.25, 1.25  # shares beyond are drawn here
+OUTCOMES = ("training works", "training fails")
+OUTCOME_COLOURS = (COLOURS["large"], COLOURS["medium"])
 
 
 def draw_range_test(test: RangeTestResult, path: Path) -> None:
@@ -35,69 +25,80 @@ def draw_range_test(test: RangeTestResult, path: Path) -> None:
     Raises:
         ValueError: If the path ends in neither ``.png`` nor ``.svg``.
     """
-    checked(path)
     outcome = "no q_min" if test.q_min is None else f"q_min = {test.q_min} bits"
-    key = (
-        (tag("g", line_sample("stroke") + mark(MarkShape.CIRCLE, 15, 8, 4), class_=WORKS), "training works"),
-        (tag("g", line_sample("stroke") + mark(MarkShape.CROSS, 15, 8, 4), class_=FAILS), "training fails"),
-        (line_sample("threshold"), "share that a level has to keep"),
-    )
-    save(grid(f"Precision range test: {outcome}", [_curves(test), _kept(test)], 2, key), path)
+    title = {"text": f"Precision range test: {outcome}", "subtitle": ["Dotted: the share that a level has to keep."]}
+    figures.save({"title": title, "hconcat": [_curves(test), _kept(test)], "spacing": 80}, path)
 
 
-def _curves(test: RangeTestResult) -> Drawing:
+def _curves(test: RangeTestResult) -> Spec:
     """The median over seeds of each level, on the scale of full precision's own curve."""
     rows = [*test.evidence, test.reference]
     curves = {row.bits: _median(row) for row in rows}
     own = curves[test.reference.bits]
-    span = (max(own) - min(own)) or 1.0
+    reach = (max(own) - min(own)) or 1.0
     values = [value for row in rows if not row.diverged for value in curves[row.bits]]
-    low = max(min(values, default=0.0), min(own) - span) - 0.05 * span
-    high = min(max(values, default=1.0), max(own) + span) + 0.05 * span
-    frame = Frame(Scale(0, max(1, len(own) - 1), LEFT, WIDTH - 60), Scale(low, high, BOTTOM, TOP))
-    lines, ends = [], []
+    low = max(min(values, default=0.0), min(own) - reach) - 0.05 * reach
+    high = min(max(values, default=1.0), max(own) + reach) + 0.05 * reach
+    lines: list[list[Row]] = []
     for row in rows:
-        points = [(i, min(max(value, low - span), high + span)) for i, value in enumerate(curves[row.bits])]
-        points = [(i, value) for i, value in points if value == value]  # NaN has no place
-        if not points:
-            continue
-        class_ = "reference" if row.bits is None else "stroke"
-        kind = "kind-full" if row.bits is None else WORKS if row.works else FAILS
-        lines.append(tag("g", path(frame.points(points), class_), class_=kind))
-        end = (frame.box.right + 1, frame.y(points[-1][1]))
-        ends.append((end, "full" if row.bits is None else f"{row.bits} bits", {"class_": kind}))
-    numbers = frame.x.ticks(4)
-    content = join(
-        [
-            *(frame.y_axis(5), frame.x_axis(list(zip(numbers, tick_texts(numbers), strict=True)))),
-            *(frame.clipped(*lines), end_labels(ends, frame.box.right + 9, frame.box)),
-            text("iteration", frame.box.right, HEIGHT - 8, "title", "end"),
-        ]
-    )
-    return Drawing(WIDTH, HEIGHT, "Value that the step returns, median over seeds", "a line per level", content)
-
-
-def _kept(test: RangeTestResult) -> Drawing:
-    levels = [row.bits or 0 for row in test.evidence] or [0, 1]
-    frame = Frame(Scale(min(levels) - 0.5, max(levels) + 0.5, LEFT, WIDTH - 12), Scale(-0.35, 1.3, BOTTOM, TOP))
-    parts = [frame.y_axis(ticks=[0.0, 0.25, 0.5, 0.75, 1.0]), frame.across(test.share, "threshold")]
-    if test.q_min is not None:
-        parts.append(tag("rect", x=frame.x(test.q_min) - 9, y=TOP, width=18, height=BOTTOM - TOP, class_="band"))
-        parts.append(text("q_min", frame.x(test.q_min), TOP + 12, "label"))
-    for row in test.evidence:
-        x = frame.x(row.bits or 0)
-        if row.diverged:
-            parts.append(text("diverges", x, frame.y(WORST), "tick"))
-            continue
-        low, kept, high = (
-            frame.y(max(WORST, min(BEST, value))) for value in (row.interval[0], row.kept, row.interval[1])
+        name = "full" if row.bits is None else f"{row.bits} bits"
+        colour = COLOURS["full"] if row.bits is None else OUTCOME_COLOURS[not row.works]
+        points = [(i, min(max(value, low - reach), high + reach)) for i, value in enumerate(curves[row.bits])]
+        points = [(i, value) for i, value in points if not math.isnan(value)]
+        lines += (
+            [[{"x": i, "y": value, "name": name, "tip": name, "colour": colour} for i, value in points]]
+            if points
+            else []
         )
-        bar = error_bar(x, high, low) if row.interval[0] == row.interval[0] else ""
-        shape = MarkShape.CIRCLE if row.works else MarkShape.CROSS
-        parts.append(tag("g", bar, mark(shape, x, kept, 5), class_=WORKS if row.works else FAILS))
-    parts.append(frame.x_axis([(row.bits or 0, str(row.bits)) for row in test.evidence]))
-    parts.append(text("bits", frame.box.right, HEIGHT - 8, "title", "end"))
-    return Drawing(WIDTH, HEIGHT, "Share of full precision's progress", "a mark per level", join(parts))
+    lines = [line for line in lines if line]
+    channels = {"stroke": exact("colour"), "detail": exact("name")}
+    domain = (0, max(1, len(own) - 1))
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "title": "Value that the step returns, median over seeds",
+        "encoding": {"x": number("x", domain, title="iteration"), "y": number("y", (low, high))},
+        "layer": [
+            layer("line", [row for line in lines for row in line], channels, clip=True),
+            *figures.end_names([line[-1] for line in lines], HEIGHT, (low, high)),
+        ],
+    }
+
+
+def _kept(test: RangeTestResult) -> Spec:
+    rows, diverged = [], []
+    for row in test.evidence:
+        level = {"x": row.bits or 0, "outcome": OUTCOMES[not row.works]}
+        if row.diverged:
+            diverged.append({**level, "y": WORST})
+            continue
+        bounds = row.interval if not math.isnan(row.interval[0]) else (row.kept, row.kept)
+        y, low, high = (max(WORST, min(BEST, value)) for value in (row.kept, *bounds))
+        rows.append({**level, "y": y, "low": low, "high": high})
+    levels = [row.bits or 0 for row in test.evidence] or [0, 1]
+    chosen = [] if test.q_min is None else [{"x": test.q_min, "left": test.q_min - 0.2, "right": test.q_min + 0.2}]
+    stroke = {"stroke": figures.kinds("outcome", OUTCOMES, OUTCOME_COLOURS)}
+    shape = {"shape": figures.kinds("outcome", OUTCOMES, (MarkShape.CIRCLE, MarkShape.CROSS))}
+    top, across = {"y": {"value": 0}}, {"x": {"value": 0}, "x2": {"value": "width"}}
+    columns = {"x": at("left"), "x2": {"field": "right"}, **top, "y2": {"value": HEIGHT}}
+    domain = (min(levels) - 0.5, max(levels) + 0.5)
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "title": "Share of full precision's progress",
+        "encoding": {
+            "x": number("x", domain, title="bits", values=levels, format="d"),
+            "y": number("y", (-0.35, 1.3), values=[0, 0.25, 0.5, 0.75, 1]),
+        },
+        "layer": [
+            layer("rect", chosen, columns, color=COLOURS["full"], opacity=0.13),
+            layer("text", chosen, top, text="q_min", dy=12, fontWeight="bold"),
+            layer("rule", [{"y": test.share}], across, strokeDash=[2, 3], strokeWidth=1),
+            layer("rule", rows, {"y": at("low"), "y2": {"field": "high"}, **stroke}),
+            layer("point", rows, {**stroke, **shape}),
+            layer("text", diverged, text="diverges", color=COLOURS["quiet"]),
+        ],
+    }
 
 
 def _median(row: LevelResult) -> list[float]:

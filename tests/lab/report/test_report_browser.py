@@ -5,9 +5,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from bitcycle.lab.report.labels import tip_lines
-from tests.lab.report.test_report import hostile_study, page
-from tests.lab.studies.examples import make_analysis, make_records, make_study
+from bitcycle.lab.report.labels import experiments_of, point_lines, tip_lines
+from bitcycle.lab.report.page import page as page_of
+from bitcycle.lab.report.page import sections_of
+from bitcycle.lab.studies.deficits import DeficitPart
+from tests.lab.report.test_deficit_report import hostile
+from tests.lab.report.test_report import hostile_study
+from tests.lab.studies.examples import make_analysis, make_deficits, make_records, make_study
 
 api = pytest.importorskip("playwright.sync_api", reason="the browser tests need the package playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -27,14 +31,20 @@ def browser():
         launched.close()
 
 
+def page(study, analyses, records, deficits=()):
+    return page_of(study, sections_of(analyses, records, deficits))
+
+
 @pytest.fixture(scope="module")
 def study():
     image = make_records(measured=True)
     language = make_records(task="language", metric="perplexity", diverged=("RR:3-8:cycles=8",))
+    deficit, records = make_deficits(DeficitPart("image", (3, 8), 4000))
     return (
         make_study(done=78, planned=78),
         [make_analysis(image), make_analysis(language, "Reference")],
-        image + language,
+        [*image, *language, *records],
+        [deficit],
     )
 
 
@@ -75,12 +85,9 @@ def open_page(browser, address):
         yield opened
 
 
-def key_of(analysis, label):
-    return next(i for i, setting in enumerate(analysis.settings) if setting.label == label)
-
-
-def point(tab, analysis, label, task=1):
-    return tab.locator(f"#task-{task} .cost-plot:visible .point[data-setting='{key_of(analysis, label)}']")
+def part(tab, name, section="task-1", of=".plot:visible [role=button]"):
+    """Return the parts of a section that belong to a setting or an arm: marks of figures unless said otherwise."""
+    return tab.locator(f"#{section} {of}[data-setting='{name}']")
 
 
 def opacity(locator):
@@ -108,16 +115,15 @@ def test_everything_is_visible_and_nothing_sticks_out(open_page, viewport):
     tab = open_page(viewport)
     assert tab.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
     assert tab.locator("h1").is_visible()
-    assert tab.locator(".cost-plot:visible").count() == 2
+    assert tab.locator("svg.plot:visible").count() == (1 + 1 + 4 + 2) + (1 + 1 + 4) + (2 + 5)
     for plot in tab.locator("svg.plot:visible").all():
         box = plot.bounding_box()
         assert box["width"] > 100
         assert box["height"] > 50
         assert box["x"] + box["width"] <= viewport["width"]
-    assert tab.locator("#task-1 .cost-plot:visible .point").count() == 13
-    assert tab.locator("#task-2 .cost-plot:visible .point").count() == 12  # one diverged
-    assert tab.locator("#task-1 .course").count() == 13 * 3  # validation and two measurements
-    assert tab.locator("#task-1 tbody tr[data-setting]").count() == 13
+    for section, marks, rows in (("task-1", 12, 13), ("task-2", 11, 13), ("deficit-1", 13 + 12, 13 + 12)):
+        assert tab.locator(f"#{section} .plot:visible [role=button]").count() == marks  # one diverged
+        assert tab.locator(f"#{section} tbody tr[data-setting]").count() == rows
 
 
 def test_the_first_screen_has_title_and_findings(open_page):
@@ -128,62 +134,81 @@ def test_the_first_screen_has_title_and_findings(open_page):
 
 
 def test_hovering_shows_the_figures(open_page, study):
-    analysis = study[1][0]
+    analysis, deficit = study[1][0], study[3][0]
     tab = open_page()
     tooltip = tab.locator("#tooltip")
     assert tooltip.is_hidden()
-    for label in ("CR", "static 8", "full"):
-        point(tab, analysis, label).locator(".mark, .label").first.hover()
-        assert tooltip.is_visible()
-        setting = analysis.settings[key_of(analysis, label)]
+    for label in ("CR", "static 8"):
+        part(tab, label).hover()
+        setting = analysis.setting(label)
         assert tooltip.inner_text().splitlines() == tip_lines(analysis, setting)
         assert f"{setting.quality.mean:.4f}" in tooltip.inner_text()
+    experiment = experiments_of(deficit)[0]
+    for arm in ("held", "restarted"):
+        part(tab, arm, "deficit-1").nth(3).hover()
+        point = [point for point in experiment.points if point.arm == arm][3]
+        assert tooltip.inner_text().splitlines() == point_lines(deficit, experiment, point)
     tab.locator("h1").hover()
     assert tooltip.is_hidden()
 
 
-def test_the_tooltip_stays_inside(open_page, study):
+def test_the_tooltip_stays_inside(open_page):
     tab = open_page(PHONE)
-    point(tab, study[1][0], "static 8").locator(".mark").hover()
+    part(tab, "static 8").hover()
     box = tab.locator("#tooltip").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= PHONE["width"]
 
 
-def test_hovering_a_line_names_it(open_page):
+@pytest.mark.parametrize(("section", "words"), [("task-1", "at step 4,000"), ("deficit-1", "normal run")])
+def test_hovering_a_line_names_it(open_page, section, words):
     tab = open_page()
-    line = tab.locator("#task-1 .course").first
+    line = tab.locator(f"#{section} .panel .plot .hit").first
     line.scroll_into_view_if_needed()
-    x, y = line.locator(".stroke").evaluate(
+    x, y = line.evaluate(
         "e => { const p = e.getPointAtLength(e.getTotalLength() * 0.9).matrixTransform(e.getScreenCTM());"
         " return [p.x, p.y]; }"
     )
     tab.mouse.move(x, y)
-    assert "at step 4,000" in tab.locator("#tooltip").inner_text()
+    assert words in tab.locator("#tooltip").inner_text()
 
 
-def test_a_click_selects_in_all_plots_of_the_task(open_page, study):
-    analysis = study[1][0]
+def test_a_click_selects_in_all_parts_of_the_section(open_page):
     tab = open_page()
-    point(tab, analysis, "CR").locator(".mark").click()
+    part(tab, "CR").click()
     settled(tab)
-    key = key_of(analysis, "CR")
-    other = key_of(analysis, "RR")
-    for part in (".cost-plot:visible .point", ".course", ".panel", ".chip", "tbody tr"):
-        assert opacity(tab.locator(f"#task-1 {part}[data-setting='{key}']").first) == 1, part
-        assert opacity(tab.locator(f"#task-1 {part}[data-setting='{other}']").first) < 0.6, part
-    assert opacity(tab.locator(f"#task-2 .chip[data-setting='{other}']")) == 1  # the other task is left alone
+    for of in (".plot:visible [role=button]", ".panel .plot path", ".chip", "tbody tr"):
+        assert opacity(part(tab, "CR", of=of).first) == 1, of
+        assert opacity(part(tab, "RR", of=of).first) < 0.6, of
+    assert opacity(part(tab, "RR", "task-2", ".chip")) == 1  # the other task is left alone
     assert tab.locator("#selected").inner_text().startswith("CR")
-    point(tab, analysis, "CR").locator(".mark").click()  # again: nothing is selected
+    part(tab, "CR").click()  # again: nothing is selected
     settled(tab)
-    assert opacity(tab.locator(f"#task-1 .chip[data-setting='{other}']")) == 1
+    assert opacity(part(tab, "RR", of=".chip")) == 1
 
 
-@pytest.mark.parametrize("part", [".chip", "tbody .pick", ".panel", ".course .hit >> nth=0"])
-def test_selecting_from_everywhere(open_page, part):
+def test_a_click_selects_an_arm_in_both_plots_and_tables(open_page):
     tab = open_page()
-    item = tab.locator(f"#task-1 {part}").first
-    item.scroll_into_view_if_needed()
+    part(tab, "held", "deficit-1").first.click()
+    settled(tab)
+    for of in (".plot:visible [role=button]", "tbody tr"):
+        assert opacity(part(tab, "held", "deficit-1", of).last) == 1
+        assert opacity(part(tab, "restarted", "deficit-1", of).last) < 0.6
+    assert opacity(tab.locator("#deficit-1 .panel .plot path[data-setting]").first) == 1  # has a selection of its own
+    chips = tab.locator("#deficit-1 .linked >> nth=1").locator(".chip")
+    assert [text.split("\n")[-1] for text in chips.all_inner_texts()][-1].endswith("longer (control)")
+    chips.nth(3).click()
+    settled(tab)
+    chosen = chips.nth(3).get_attribute("data-setting")
+    assert opacity(part(tab, chosen, "deficit-1", ".panel .plot path").first) == 1
+    assert opacity(part(tab, "restarted", "deficit-1").first) == 1
+    assert "1 normal run (4,000 steps)" in tab.locator("#selected").inner_text()
+
+
+@pytest.mark.parametrize("of", [".chip", "tbody .pick", ".plot.wide path[data-setting]", ".panel .hit >> nth=0"])
+def test_selecting_from_everywhere(open_page, of):
+    tab = open_page()
+    item = tab.locator(f"#task-1 {of}").first
     item.dispatch_event("click")
     assert tab.locator("#task-1.selecting").count() == 1
     assert tab.locator("#bar").is_visible()
@@ -192,14 +217,14 @@ def test_selecting_from_everywhere(open_page, part):
     assert tab.locator("#bar").is_hidden()
 
 
-def test_keyboard(open_page, study):
-    analysis = study[1][0]
+@pytest.mark.parametrize(("section", "name"), [("task-1", "RTV"), ("deficit-1", "restarted")])
+def test_keyboard(open_page, section, name):
     tab = open_page()
-    mine = point(tab, analysis, "RTV")
+    mine = part(tab, name, section).first
     mine.focus()
     tab.keyboard.press("Tab")  # a press of a key makes the focus visible
     tab.keyboard.press("Shift+Tab")
-    assert tab.locator("#tooltip").inner_text().startswith("RTV")
+    assert tab.locator("#tooltip").inner_text().startswith(name)
     for key in ("Enter", " "):
         tab.keyboard.press(key)
         assert mine.get_attribute("aria-pressed") == "true"
@@ -207,15 +232,17 @@ def test_keyboard(open_page, study):
         assert mine.get_attribute("aria-pressed") == "false"
         assert tab.locator(".selecting").count() == 0
         assert tab.locator("#tooltip").is_hidden()
-    tab.locator("#task-1 .chip").first.focus()
+    chip = tab.locator(f"#{section} .chip").first
+    chip.focus()
     tab.keyboard.press("Enter")
-    assert tab.locator("#task-1 .chip").first.get_attribute("aria-pressed") == "true"
+    assert chip.get_attribute("aria-pressed") == "true"
 
 
-def test_a_tap_selects(open_page, study):
+def test_a_tap_selects(open_page):
     tab = open_page(PHONE, has_touch=True, is_mobile=True)
-    point(tab, study[1][0], "CT").locator(".mark").tap()
-    assert tab.locator("#selected").inner_text().startswith("CT")
+    for section, name in (("task-1", "CT"), ("deficit-1", "restarted")):
+        part(tab, name, section).last.tap()
+        assert tab.locator("#selected").inner_text().startswith(name)
 
 
 def test_sorting(open_page, study):
@@ -249,37 +276,47 @@ def test_contrast(open_page, scheme):
     for selector in ("body", ".lead", ".intro", ".supported", ".contradicted", ".open", "a", "thead th", "dt"):
         colour = tab.locator(selector).first.evaluate("e => getComputedStyle(e).color")
         assert contrast(colour, ground) >= 4.5, selector
-    for selector in (".tick", ".label", ".head", ".title"):
-        colour = tab.locator(f".plot {selector}").first.evaluate("e => getComputedStyle(e).fill")
-        assert contrast(colour, ground) >= 4.5, selector
-    for kind in ("large", "medium", "small", "static", "full"):
-        colour = tab.locator(f".kind-{kind} .mark").first.evaluate("e => getComputedStyle(e).stroke")
-        assert contrast(colour, ground) >= 3, kind
+    for words in tab.locator(".plot:visible text").all()[:40]:
+        assert contrast(words.evaluate("e => getComputedStyle(e).fill"), ground) >= 4.5
+    for name in ("RR", "CR", "ER", "static 8"):
+        colour = part(tab, name).evaluate("e => getComputedStyle(e).stroke")
+        assert contrast(colour, ground) >= 3, name
+    lines = tab.locator("#deficit-1 .panel").first.locator(".plot path[aria-label^=held]").all()
+    shades = {line.evaluate("e => getComputedStyle(e).stroke") for line in lines}
+    assert len(shades) == 4
+    assert all(contrast(colour, ground) >= 3 for colour in shades)
 
 
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
-def test_labels_of_the_cost_plot_do_not_cover_each_other(open_page, viewport):
-    tab = open_page(viewport)
-    for plot in tab.locator(".cost-plot:visible").all():
-        boxes = [label.bounding_box() for label in plot.locator(".point .label").all()]
-        for i, a in enumerate(boxes):
-            for b in boxes[:i]:
-                wide = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
-                high = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
-                assert wide <= 1 or high <= 0.3 * a["height"]  # a line of text is taller than its letters
+def test_words_of_a_figure_lie_apart_in_any_font(open_page):
+    for viewport in (DESKTOP, PHONE):
+        tab = open_page(viewport)
+        for font in ("DejaVu Sans", "Liberation Sans"):
+            tab.evaluate("f => document.querySelectorAll('text').forEach(t => t.style.fontFamily = f)", font)
+            for plot in tab.locator(".plot.wide:visible, .plot.narrow:visible").all()[::2]:
+                texts = [words for words in plot.locator("text").all() if words.text_content()]
+                boxes = [words.bounding_box() for words in texts]
+                for i, a in enumerate(boxes):
+                    for b in boxes[:i]:
+                        wide = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+                        high = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+                        assert min(wide, high) <= 4, (
+                            texts[i].text_content(),
+                            font,
+                        )  # a line of text is taller than its letters
 
 
 def test_without_the_script_everything_is_there(open_page):
     tab = open_page(java_script_enabled=False)
     assert tab.locator("#tooltip").is_hidden()
-    assert tab.locator(".cost-plot:visible").count() == 2
+    assert tab.locator(".plot:visible").count() == 21
     assert tab.locator("table.sortable thead button").count() == 0
-    assert tab.locator(".panel:visible").count() > 20
 
 
 def test_hostile_names_run_nothing(open_page, tmp_path):
     path = tmp_path / "hostile.html"
-    path.write_text(page(*hostile_study()), encoding="utf-8", errors="replace")
+    deficit, measured = hostile()
+    study, analyses, records = hostile_study()
+    path.write_text(page(study, analyses, [*records, *measured], [deficit]), encoding="utf-8", errors="replace")
     for viewport in (DESKTOP, PHONE):
         tab = open_page(viewport, where=path.as_uri())
         assert tab.locator("img").count() == 0

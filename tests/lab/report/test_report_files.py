@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -11,8 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bitcycle.lab import format as fmt
 from bitcycle.lab.report import write_report, writing
-from bitcycle.lab.report.columns import settings_csv
+from bitcycle.lab.report.columns import deficits_csv, settings_csv
+from bitcycle.lab.report.labels import places_of, points_of
 from bitcycle.lab.report.page import sections_of
 from bitcycle.lab.report.tables import fenced
 from bitcycle.lab.report.writing import summary
@@ -20,8 +23,9 @@ from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.lab.studies.plan import Plan, StudyPart
 from bitcycle.lab.studies.store import Store
-from tests.lab.report.test_report import HOSTILE, hostile_study
-from tests.lab.studies.examples import make_analysis, make_records, make_study
+from tests.lab.report.test_deficit_report import PART, change, hostile
+from tests.lab.report.test_report import HOSTILE, hostile_study, undrawn
+from tests.lab.studies.examples import make_analysis, make_deficits, make_records, make_study
 
 PIL_Image = pytest.importorskip("PIL.Image", reason="figures need the extra study")
 
@@ -33,9 +37,15 @@ def study():
 
 
 @pytest.fixture(scope="module")
+def deficits():
+    return make_deficits(PART)
+
+
+@pytest.fixture(scope="module")
 def files(study, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return folder, write_report(folder, *study)
+    with undrawn():
+        return folder, write_report(folder, *study)
 
 
 def test_all_files_are_there(files):
@@ -47,29 +57,30 @@ def test_all_files_are_there(files):
     assert on_disk == names  # nothing is left over
 
 
-def test_figures_are_pictures(files):
-    for path in files[1]:
+@pytest.mark.slow
+def test_figures_are_pictures_and_the_same_every_time(study, deficits, tmp_path):
+    analysis, records = deficits
+    studies = [study, (study[0], [], records, [analysis])]
+    first, again = ([write_report(tmp_path / name / str(i), *each) for i, each in enumerate(studies)] for name in "ab")
+    for path, other in zip(itertools.chain(*first), itertools.chain(*again), strict=True):
+        assert path.read_bytes() == other.read_bytes(), path.name
         if path.suffix == ".png":
             with PIL_Image.open(path) as picture:
-                assert picture.width == 1920
+                assert picture.width > 1200
                 assert len(picture.convert("L").getcolors()) > 20  # something is drawn
         if path.suffix == ".svg":
-            assert ElementTree.parse(path).getroot().tag.endswith("svg")
-
-
-def test_svg_files_stand_alone(files):
-    for path in files[1]:
-        if path.suffix == ".svg":
             text = path.read_text("utf-8")
+            assert ElementTree.fromstring(text).tag.endswith("svg")
             assert "var(" not in text  # converters know no variables
             assert "Liberation Sans" in text  # which the converter brings along
-            assert set(re.findall(r"https?://[^\"]+", text)) == {"http://www.w3.org/2000/svg"}
-
-
-def test_figures_are_the_same_every_time(study, files, tmp_path):
-    again = write_report(tmp_path, *study)
-    for path, other in zip(files[1], again, strict=True):
-        assert path.read_bytes() == other.read_bytes(), path.name
+            assert set(re.findall(r"https?://[^\"]+", text)) <= {
+                "http://www.w3.org/2000/svg",
+                "http://www.w3.org/1999/xlink",
+            }
+    page = first[0][-1].read_text("utf-8")
+    assert len(page) < 600_000
+    assert "http" not in page
+    assert 'stroke="var(--large)"' in page
 
 
 def test_files_can_be_read_by_others(files):
@@ -98,9 +109,11 @@ def test_summary_says_what_the_analysis_says(study):
 
 def test_names_stay_names_in_markdown():
     frame, analyses, records = hostile_study()
+    deficit, measured = hostile()
     text = summary(frame, sections_of(analyses, records), {})
     outside = re.sub(r"(?s)```.*?```", "", text)
     assert not re.search(r"(?<!\\)<script", outside)
+    assert not re.search(r"(?<!\\)<script", summary(make_study(), sections_of([], measured, [deficit]), {}))
     assert len([line for line in outside.splitlines() if line.startswith("#")]) == 1 + 2 + 1 + 1
     assert fenced("a ``` b").startswith("````\n")
 
@@ -121,15 +134,57 @@ def test_csv_holds_exact_numbers(study):
 def test_csv_keeps_hostile_names_in_their_cell():
     [first, *_] = csv.DictReader(io.StringIO(settings_csv(hostile_study()[1])))
     assert first["title"] == HOSTILE
+    [first, *_] = csv.DictReader(io.StringIO(deficits_csv([hostile()[0]])))
+    assert first["task"] == HOSTILE
 
 
-def test_hostile_names_do_not_leave_the_folder(tmp_path):
-    paths = write_report(tmp_path / "out", *hostile_study())
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["study", "deficits"])
+def test_hostile_names_in_files(tmp_path, kind):
+    analysis, records = hostile()
+    study = hostile_study() if kind == "study" else (make_study(), [], records, [analysis])
+    paths = write_report(tmp_path / "out", *study)
     assert all((tmp_path / "out") in path.parents for path in paths)
     assert all(re.fullmatch(r"[a-z0-9.-]+", path.name) for path in paths)
-    for path in paths:
-        if path.suffix == ".svg":
-            ElementTree.parse(path)
+    assert [path for path in paths if path.suffix == ".svg" and ElementTree.parse(path)]
+
+
+def test_csv_of_deficits_holds_exact_numbers(deficits):
+    analysis = deficits[0]
+    rows = list(csv.DictReader(io.StringIO(deficits_csv([analysis]))))
+    assert len(rows) == len(points_of(analysis))
+    for row, point in zip(rows, points_of(analysis), strict=True):
+        assert (row["arm"], int(row["place_steps"]), float(row["place"])) == (point.arm, point.place, point.share)
+        assert (float(row["mean"]), float(row["low"])) == (point.quality.mean, point.quality.low)
+        if point.loss:
+            assert float(row["difference"]) == point.loss.difference.mean
+            assert float(row["p_corrected"]) == point.loss.corrected
+            assert row["verdict"] == point.loss.outcome
+    assert [row["experiment"] for row in rows] == ["length"] * 13 + ["position"] * 12
+
+
+def test_summary_of_deficits_says_what_the_analysis_says(deficits):
+    analysis, records = deficits
+    addresses = [f"figures/{name}-image.png" for name in ("deficit-length", "deficit-position", "measurements")]
+    text = summary(make_study(), sections_of([], records, [analysis]), {"deficit-1": addresses})
+    assert all(f"]({address})" in text for address in addresses)
+    assert "quality against the length of the deficit" in text
+    rows = [line for line in text.splitlines() if re.match(r"\| (held|restarted|longer) \|", line)]
+    assert len(rows) == len(points_of(analysis))
+    assert len({row.count("|") for row in rows}) == 1
+    for row, point in zip(rows, points_of(analysis), strict=True):
+        assert f"| {fmt.fixed(point.quality.mean, places_of(analysis))} |" in row
+        assert (point.loss.outcome if point.loss else "the control") in row
+    assert all(f"**{claim.verdict}**" in text for claim in analysis.claims)
+
+
+def test_two_experiments_on_one_task_have_names_of_their_own(tmp_path):
+    one, other = make_deficits(change(diagnostics=False)), make_deficits(change(diagnostics=False, model="another"))
+    with undrawn():
+        paths = write_report(tmp_path, make_study(), [], [*one[1], *other[1]], [one[0], other[0]])
+    assert {path.name for path in paths if path.suffix == ".png"} == {
+        f"deficit-{kind}-image-{number}.png" for kind in ("length", "position") for number in (1, 2)
+    }
 
 
 def test_a_full_disk_leaves_the_earlier_report_whole(tmp_path, monkeypatch):
@@ -165,7 +220,8 @@ def test_names_of_figures_are_unique_and_safe():
 
 def test_only_one_setting_and_no_curves(tmp_path):
     records = make_records(specs=["static:8"], seeds=(0,), points=1)
-    paths = write_report(tmp_path, make_study(seeds=[0]), [make_analysis(records, equal_cost=False)], records)
+    with undrawn():
+        paths = write_report(tmp_path, make_study(seeds=[0]), [make_analysis(records, equal_cost=False)], records)
     assert Path(tmp_path / "figures/cost-image.png") in paths
     assert not any("curves" in path.name for path in paths)
 
@@ -175,11 +231,12 @@ def test_a_study_without_any_run(tmp_path):
     assert [path.name for path in paths] == ["settings.csv", "summary.md", "report.html"]
 
 
-def test_the_page_needs_neither_torch_nor_the_converter():
+def test_importing_the_report_loads_neither_torch_nor_the_renderer():
     code = "import sys, bitcycle.lab.report; print({'torch', 'vl_convert'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bitcycle._support.charts.scale import MINUS
 from bitcycle._support.text import short
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report import labels
@@ -60,7 +59,7 @@ def setting_columns(analysis: Analysis) -> list[Column[Setting]]:
 
 
 def operand_columns(analysis: Analysis) -> list[Column[Setting]]:
-    """Return the columns of what moves apart from the schedule, of gradients and of grids, where settings use them."""
+    """Return the columns of operands apart from the schedule, of gradients and of grids, where settings use them."""
 
     def column(name: str) -> Column[Setting]:
         return Column(name, lambda s: s.condition.operands[name], numeric=False)
@@ -132,7 +131,7 @@ CORRELATION_COLUMNS: list[Column[Correlation]] = [
     Column("over", lambda c: f"{c.count:,} {c.over}", lambda c: c.count, numeric=False),
     Column("value", lambda c: fmt.fixed(c.value, 2, signed=True), lambda c: c.value),
     Column("95 % interval", lambda c: fmt.interval(as_estimate(c), 2, signed=True), lambda c: c.low),
-    Column(f"from {MINUS}1 to 1", lambda c: "", lambda c: c.value, numeric=False, interval=as_estimate),
+    Column(f"from {fmt.MINUS}1 to 1", lambda c: "", lambda c: c.value, numeric=False, interval=as_estimate),
 ]
 FAILURE_COLUMNS: list[Column[FailedRun]] = [
     Column("schedule", lambda failed: failed[0], numeric=False),

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import Condition
 
-MOST_POINTS = 240  # a line on a page has no room for more
+MAX_POINTS = 160  # a line on a page has no room for more
 NOT_DRAWN = {"step", "bits", "loss"}
 VALIDATION = "validation"
 
@@ -57,4 +57,4 @@ class Curves:
         sums = sorted(self._sums.get(key, {}).items())
         shared = [(float(step), total / runs) for step, (total, runs) in sums if runs == self._runs[key]]
         finite = [(step, mean) for step, mean in shared if math.isfinite(mean)]
-        return finite[:: 1 + len(finite) // MOST_POINTS]
+        return finite[:: 1 + len(finite) // MAX_POINTS]

@@ -5,49 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bitcycle._support.charts.drawing import Drawing, Key, line_sample
-from bitcycle._support.charts.files import grid
-from bitcycle._support.charts.markup import Markup, tag
+from markupsafe import Markup
+
+from bitcycle._support.figures import COLOURS
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report import labels
 from bitcycle.lab.report.columns import deficit_columns
 from bitcycle.lab.report.curves import Curves
-from bitcycle.lab.report.deficit_plot import NARROW, WIDE, deficit_plot
+from bitcycle.lab.report.deficit_plot import deficit_plot
+from bitcycle.lab.report.figure import Figure, panel_file
 from bitcycle.lab.report.labels import ExperimentView, trainings
 from bitcycle.lab.report.line_plot import Line, diagnostic_plots
-from bitcycle.lab.report.section import Figure, Section, chip, legend, panels, part, two_sizes
-from bitcycle.lab.report.style import ARM, HELD, LONGER, RESTARTED, icon, shades, stroke
+from bitcycle.lab.report.section import Section
+from bitcycle.lab.report.style import ARM, HELD, LONGER, RESTARTED, ArmStyle, shades
 from bitcycle.lab.report.tables import RowStyle, html_table, markdown_table, plain
 from bitcycle.lab.runs.run_config import Condition
 from bitcycle.lab.statistics.analysis import DeficitAnalysis, DeficitPoint
 
-NO_DEFICIT = "no-deficit"
-ARMS_TEXT = (
-    "The arms differ only in this, so the difference from longer is the effect of a deficit; what a restart "
-    "recovers was not lasting damage. Select an arm to follow it in the plots and tables."
-)
+NO_DEFICIT = "quiet"
 
 
 class DeficitSection(Section):
     """Everything about the deficit experiments on one task."""
 
     main_claims = 3  # damage can only be judged together with the control and the restart
+    template = "deficit.html"
     analysis: DeficitAnalysis
 
     def __init__(self, number: int, analysis: DeficitAnalysis, curves: Curves) -> None:
         self.anchor, self.analysis = f"deficit-{number}", analysis
         self.experiments = labels.experiments_of(analysis)
-        self.plots = {each.name: deficit_plot(analysis, each, WIDE) for each in self.experiments}
+        self.plots = {each.name: deficit_plot(analysis, each) for each in self.experiments}
         self.trainings = Trainings(analysis, curves)
-        self.figures = [
-            Figure(f"deficit-{each.name}", f"quality against the {each.column} of the deficit", drawing)
-            for each in self.experiments
-            if (drawing := self.plots[each.name])
-        ]
-        if self.trainings.plots:
+        self.figures = [figure for figure in self.plots.values() if figure]
+        if plots := self.trainings.plots:
             title = f"Diagnostics during training, by {self.trainings.experiment.axis}"
-            drawing = grid(title, [drawing for drawing, _ in self.trainings.plots], 2, self.trainings.key())
-            self.figures.append(Figure("measurements", "diagnostics during training", drawing))
+            legend = {self.trainings.short[line.label]: COLOURS[line.tint] for line in self.trainings.lines}
+            self.figures.append(panel_file("measurements", "diagnostics during training", title, plots, legend))
+
+    @property
+    def arms(self) -> list[ArmStyle]:
+        """The arms that have a run."""
+        return [arm for arm in ARM.values() if any(arm in experiment.arms for experiment in self.experiments)]
 
     def lead(self) -> str:
         return f"{_question(self.analysis)} {_what_ran(self.analysis)}"
@@ -84,51 +83,29 @@ class DeficitSection(Section):
             for block in (f"{plain(each.title)}:", markdown_table(deficit_columns(self.analysis, each), each.points))
         ]
 
-    def body(self) -> Markup:
-        parts = [
-            part("Arms", ARMS_TEXT, self._arms()),
-            *(part(each.title, _plot_text(self.analysis, each), self._plot(each)) for each in self.experiments),
-            part("All numbers", _table_text(self.analysis), *(self._table(each) for each in self.experiments)),
-        ]
-        return tag("div", *parts, class_="linked") + self._diagnostics()
+    def table(self, experiment: ExperimentView) -> Markup:
+        """Return the table of an experiment."""
 
-    def _arms(self) -> Markup:
-        """The arms with their signs and what they mean: a legend, and buttons that select."""
-        items = []
-        for arm in ARM.values():
-            if any(arm in experiment.arms for experiment in self.experiments):
-                button = chip(arm.title, arm.sign(arm.dash), arm.name, f"{arm.title}\n{arm.meaning}")
-                items.append(tag("li", tag("span", button), tag("span", arm.meaning)))
-        return tag("ul", *items, class_="arms")
-
-    def _plot(self, experiment: ExperimentView) -> Markup:
-        narrow = deficit_plot(self.analysis, experiment, NARROW)
-        missing = "All runs diverged: there is no quality to show."
-        return two_sizes("deficit-plot", self.plots[experiment.name], narrow, missing)
-
-    def _table(self, experiment: ExperimentView) -> Markup:
         def style(point: DeficitPoint) -> RowStyle:
-            return RowStyle(point.arm, ARM[point.arm].sign(), labels.diverged(point))
+            return RowStyle(ARM[point.arm].title, ARM[point.arm], labels.diverged(point))
 
         columns = deficit_columns(self.analysis, experiment)
         label = f"{experiment.title}: all numbers, with intervals"
-        return tag("h4", experiment.title) + html_table(columns, experiment.points, label, "sortable compact", style)
+        return html_table(columns, experiment.points, label, "sortable compact", style)
 
-    def _diagnostics(self) -> Markup:
-        shown = self.trainings
-        if not shown.plots:
-            return Markup("")
-        chips = [
-            chip(short, icon(stroke(22, each.dash), 22, f"chip-line {each.class_}"), each.key, each.label)
-            for each, short in zip(shown.lines, shown.short.values(), strict=True)
-        ]
-        choice = legend("Select a line in all of these plots", [(shown.experiment.axis, chips)])
-        explained = (
-            f"Means over the seeds, for the held arm at every {shown.experiment.column}, and in grey for runs "
-            "without a deficit. A dot marks the first value after a deficit. Hover over a line for its name."
-        )
-        drawn = part("Diagnostics during training", explained, choice, panels(shown.plots))
-        return tag("div", drawn, class_="linked")
+    def plot_text(self, experiment: ExperimentView) -> str:
+        """Return what the plot of an experiment shows."""
+        analysis = self.analysis
+        low, high = (fmt.count(width, "bit") for width in analysis.bits)
+        window = fmt.count(analysis.window, "step")
+        if experiment.by_length:
+            training = f"an initial deficit at {low} and a full normal run at {high}"
+        elif analysis.recovery == "whole":
+            training = f"some training at {high}, {window} at {low}, and a full normal run at {high}"
+        else:
+            training = f"a normal run at {high} into which {window} at {low} are inserted"
+        better = labels.better_text(analysis)
+        return f"The {analysis.metric} on the test set after {training}; mean over seeds ({better})."
 
 
 class Trainings:
@@ -137,7 +114,8 @@ class Trainings:
     def __init__(self, analysis: DeficitAnalysis, curves: Curves) -> None:
         self.lines: list[Line] = []
         self.short: dict[str, str] = {}
-        self.plots: list[tuple[Drawing, str]] = []
+        """Short names of the lines."""
+        self.plots: list[Figure] = []
         self._conditions: dict[str, Condition] = {}
         for experiment in labels.experiments_of(analysis):
             held = [point for point in experiment.points if point.arm == HELD.name]
@@ -161,20 +139,14 @@ class Trainings:
             label = LONGER.title + (": as many steps as with the longest deficit" if experiment.by_length else "")
             self._add(label, LONGER.title, NO_DEFICIT, control, dash=1)
 
-    def _add(self, label: str, short: str, class_: str, point: DeficitPoint, ends: int = 0, dash: int = 0) -> None:
-        key = str(len(self.lines))
-        self.lines.append(Line(key, label, class_, [], dash, dot=ends))
-        self.short[key], self._conditions[key] = short, point.runs[0].condition
+    def _add(self, label: str, short: str, tint: str, point: DeficitPoint, ends: int = 0, dash: int = 0) -> None:
+        self.lines.append(Line(label, tint, [], dash, dot=ends))
+        self.short[label], self._conditions[label] = short, point.runs[0].condition
 
     def courses(self, curves: Curves, name: str) -> list[Line]:
         """Return the lines of a diagnostic; a single value is a line too, since a deficit changes the bits rarely."""
-        found = [replace(each, points=curves.mean(self._conditions[each.key], name)) for each in self.lines]
+        found = [replace(each, points=curves.mean(self._conditions[each.label], name)) for each in self.lines]
         return [each for each in found if each.points]
-
-    def key(self) -> Key:
-        """Return a sample of each line with its short name."""
-        samples = [tag("g", line_sample(f"stroke dash-{each.dash}"), class_=each.class_) for each in self.lines]
-        return tuple(zip(samples, self.short.values(), strict=True))
 
 
 def drawn_conditions(analysis: DeficitAnalysis) -> list[Condition]:
@@ -205,24 +177,3 @@ def _what_ran(analysis: DeficitAnalysis) -> str:
         window = f"{trainings(analysis.window / analysis.steps)} ({fmt.count(analysis.window, 'step')})"
         parts.append(f"a deficit of {window} that starts {when}")
     return f"Runs: {'; '.join(parts) or 'only normal runs'}; {fmt.count(analysis.seeds, 'seed')} each."
-
-
-def _plot_text(analysis: DeficitAnalysis, experiment: ExperimentView) -> str:
-    low, high = (fmt.count(width, "bit") for width in analysis.bits)
-    window = fmt.count(analysis.window, "step")
-    if experiment.by_length:
-        training = f"an initial deficit at {low} and a full normal run at {high}"
-    elif analysis.recovery == "whole":
-        training = f"some training at {high}, {window} at {low}, and a full normal run at {high}"
-    else:
-        training = f"a normal run at {high} into which {window} at {low} are inserted"
-    better = labels.better_text(analysis)
-    return f"The {analysis.metric} on the test set after {training}; mean over seeds ({better})."
-
-
-def _table_text(analysis: DeficitAnalysis) -> str:
-    return (
-        f"The {analysis.metric} is a mean over seeds ({labels.better_text(analysis)}). Gains over the control of the "
-        "same length or start are paired by seed and positive where an arm is better; p-values are corrected within "
-        "each table with Holm's method."
-    )

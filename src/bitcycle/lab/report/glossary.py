@@ -1,28 +1,10 @@
-"""The terms of a report and the diagnostics during training, explained."""
+"""The diagnostics during training, explained."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from bitcycle.lab.runs.result import Diagnostic
-
-GENERAL = (
-    ("bits", "the width of the integer grid on which the products of a model are computed"),
-    ("schedule", "the number of bits at each step of training"),
-    ("95 % interval", "the range of plausible values of the mean, from resampling the seeds; it needs several seeds"),
-)
-OF_SCHEDULES = (
-    ("cost", "effective BitOps: multiply-accumulates times the bits of both operands, forward and backward"),
-    ("saving", "the share of the baseline's cost that a schedule avoids"),
-    ("saving group", "large, medium or small: which third of the possible saving between the two widths is reached"),
-    ("static", "the same bits at every step; the baseline is static at the largest width"),
-    ("Pareto front", "the settings that no other setting beats in both cost and quality"),
-)
-OF_DEFICITS = (
-    ("deficit", "a stretch of training held at low precision, to probe critical learning periods"),
-    ("normal run", "the training at the larger width that follows or surrounds a deficit; also a unit of length"),
-    ("control", "the 'longer' arm: the same steps and learning rates as held, without a deficit"),
-)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from bitcycle.lab.statistics.analysis import Analysis, Comparison, DeficitAnalys
 
 Measured = Setting | DeficitPoint
 """What has a quality over seeds, perhaps compared with a baseline or control."""
-MOST_DRAWN = 60
+MAX_DRAWN = 60
 """The most settings that the plots of a question show."""
 AnyAnalysis = Analysis | DeficitAnalysis
 EQUAL = 1.005
@@ -39,18 +39,13 @@ def drawn_settings(analysis: Analysis) -> list[Setting]:
     The choice holds the Pareto front and the baselines, and others at even distances in the order of cost.
     """
     settings = [setting for setting in analysis.settings if not diverged(setting)]
-    if len(settings) <= MOST_DRAWN:
+    if len(settings) <= MAX_DRAWN:
         return settings
-    first = [i for i, setting in enumerate(settings) if setting.on_front or setting.baseline][: MOST_DRAWN // 2]
+    first = [i for i, setting in enumerate(settings) if setting.on_front or setting.baseline][: MAX_DRAWN // 2]
     others = sorted(set(range(len(settings))) - set(first))
-    room = MOST_DRAWN - len(first)
+    room = MAX_DRAWN - len(first)
     even = {others[i * len(others) // room] for i in range(room)}
     return [settings[i] for i in sorted(even.union(first))]
-
-
-def key_of(analysis: Analysis, setting: Setting) -> str:
-    """Return the identifier of a setting within its section of the page: a number, since a label may hold any text."""
-    return str(next(i for i, other in enumerate(analysis.settings) if other is setting))
 
 
 def points_of(analysis: DeficitAnalysis) -> list[DeficitPoint]:

@@ -1,4 +1,4 @@
-"""Lines over training: a few in colour, all others grey behind them, and the bits of each underneath."""
+"""Lines over training: a few in colour, all others grey behind them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bitcycle._support.charts.drawing import (
-    DASHES,
-    LABEL_HEIGHT,
-    Drawing,
-    Frame,
-    MarkShape,
-    end_labels,
-    mark,
-    path,
-    text,
-)
-from bitcycle._support.charts.markup import Markup, join, tag
-from bitcycle._support.charts.placing import shortened, text_width
-from bitcycle._support.charts.scale import Scale, span
+from bitcycle._support import figures
+from bitcycle._support.figures import COLOURS, DASHES, TIP, Row, exact, layer, number, shortened, span
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report.curves import Points
+from bitcycle.lab.report.figure import Figure
 from bitcycle.lab.report.glossary import DIAGNOSTICS, Explanation
-from bitcycle.schedules.plot import BitScale, Stretch
 
-WIDTH, HEIGHT, TOP, LEFT, STRIP = 460.0, 220.0, 14.0, 56.0, 13.0
+WIDTH, HEIGHT = 440, 200
+UNEXPLAINED = Explanation()
 LOGARITHMIC = 10  # values that span more than this factor are drawn on a logarithmic scale
 
 
@@ -33,40 +22,44 @@ LOGARITHMIC = 10  # values that span more than this factor are drawn on a logari
 class Line:
     """A line of a plot."""
 
-    key: str
-    """Its identifier within its part of the page."""
     label: str
-    class_: str
-    """The class of its colour."""
+    """Its name, unique within its part of the page."""
+    tint: str
+    """The name of its colour."""
     points: Points
     dash: int = 0
     tip: str = ""
     """A further line of its tooltip."""
     dot: int = 0
     """The step after which the first point is marked; 0 for none."""
-    bits: Sequence[Stretch] = ()
 
 
-def value_scale(values: Sequence[float], threshold: float | None = None) -> Scale:
-    """Return a scale that holds all values and the threshold, logarithmic if they span decades."""
+@dataclass(frozen=True)
+class Axis:
+    """The vertical axis of a plot."""
+
+    domain: tuple[float, float]
+    logarithmic: bool = False
+
+
+def value_axis(values: Sequence[float], threshold: float | None = None) -> Axis:
+    """Return an axis that holds all values and the threshold, logarithmic if they span decades."""
     values = [*values, *([] if threshold is None else [threshold])]
     if min(values) > 0 and max(values) > LOGARITHMIC * min(values):
-        return Scale(min(values) / 1.3, max(values) * 1.3, HEIGHT, TOP, logarithmic=True)
-    return Scale(*span(values), HEIGHT, TOP)
+        return Axis((min(values) / 1.3, max(values) * 1.3), logarithmic=True)
+    return Axis(span(values))
 
 
-def settled_scale(lines: Sequence[Line]) -> Scale:
-    """Return a linear scale for the values after the first third, or for all if the start is not far off.
+def settled_axis(lines: Sequence[Line]) -> Axis:
+    """Return an axis for the values after the first third, or for all if the start is not far off.
 
     A perplexity starts at some hundreds and ends near eighty: drawn in full, all curves would coincide.
     """
     points = [point for each in lines for point in each.points]
     last = max((step for step, _ in points), default=1.0)
     low, high = span(value for _, value in points)
-    settled_low, settled_high = span(value for step, value in points if step >= last / 3)
-    if high - low >= 2.5 * (settled_high - settled_low):
-        low, high = settled_low, settled_high
-    return Scale(low, high, HEIGHT, TOP)
+    settled = span(value for step, value in points if step >= last / 3)
+    return Axis(settled if high - low >= 2.5 * (settled[1] - settled[0]) else (low, high))
 
 
 def line_plot(
@@ -74,95 +67,67 @@ def line_plot(
     quantity: str,
     lines: Sequence[Line],
     steps: int,
-    y: Scale,
-    threshold: float | None = None,
+    axis: Axis,
+    explanation: Explanation = UNEXPLAINED,
     behind: Sequence[Line] = (),
     named: bool = False,
-) -> Drawing:
-    """Draw lines over training, if ``named`` with their names at the end and their bits as strips underneath.
+) -> Figure:
+    """Describe lines over training, if ``named`` with their names at the end.
 
     Where there is no room for all names there are none; the tooltip of a line has its name.
     """
-    names = [shortened(each.label) for each in lines]
-    room = max((text_width(name, LABEL_HEIGHT) for name in names), default=0.0) + 14 if named else 24
-    frame = Frame(Scale(0, steps, LEFT, WIDTH - room), y)
-    box = frame.box
-    ends = [
-        ((box.right + 1, y(each.points[-1][1])), name, _group(each)) for each, name in zip(lines, names, strict=True)
-    ]
-    fits = named and len(lines) * LABEL_HEIGHT <= HEIGHT - TOP
-    scale = BitScale.of(each.bits for each in [*lines, *behind])
-    strips = [each for each in lines if each.bits] if named else []
-    top = HEIGHT + 46
-    parts = [
-        frame.y_axis(4),
-        "" if threshold is None else frame.across(threshold, "threshold"),
-        frame.clipped(
-            *(path(frame.points(each.points), "behind") for each in behind),
-            *(_line(each, quantity, frame) for each in lines),
-        ),
-        end_labels(ends, box.right + 9, box) if fits else "",
-        frame.step_axis(),
-        *(_strip(each, frame, top + STRIP * i, scale) for i, each in enumerate(strips)),
-        text("bits", LEFT - 8, top + 9, "tick", "end") if strips else "",
-    ]
-    title += ", logarithmic scale" if y.logarithmic else ""
-    description = f"{quantity} over {fmt.count(steps, 'training step')}, for {fmt.listed(names)}"
-    return Drawing(WIDTH, top + STRIP * len(strips) if strips else HEIGHT + 32, title, description, join(parts))
+    style = {"stroke": exact("colour"), "detail": exact("name"), **TIP}
+    rows = [row for each in lines for row in _rows(each, quantity)]
+    # A line of few points has a dot for each; otherwise there is one where a deficit ends.
+    dots = [row for each in lines for row in (_rows(each, quantity) if len(each.points) < 4 else _first_after(each))]
+    layers = [
+        layer("line", [row for each in behind for row in _rows(each, quantity)], {"detail": exact("name")},
+              color=COLOURS["rule"], strokeWidth=1.2, clip=True, aria=False),
+        layer("line", rows, {**style, "strokeDash": exact("dash")}, clip=True),
+        layer("point", dots, {**style, "fill": exact("colour")}, size=40, shape="circle"),
+    ]  # fmt: skip
+    if explanation.threshold is not None:
+        across = {"x": {"value": 0}, "x2": {"value": "width"}}
+        dotted = {"color": COLOURS["ink"], "strokeDash": [2, 3], "strokeWidth": 1, "aria": False}
+        layers.append(layer("rule", [{"y": explanation.threshold}], across, **dotted))
+    if named:
+        layers += figures.end_names([_rows(each, quantity)[-1] for each in lines], HEIGHT, axis.domain)
+    names = fmt.listed(shortened(each.label) for each in lines)
+    x = number("x", (0, steps), title="step", tickCount=4)
+    spec = {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "layer": layers,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "encoding": {"x": x, "y": number("y", axis.domain, axis.logarithmic)},
+    }
+    title += ", logarithmic scale" if axis.logarithmic else ""
+    about = f"{quantity} over {fmt.count(steps, 'training step')}, for {names}"
+    return Figure(title, about, spec, notes=[explanation.sentence] if explanation.sentence else [])
 
 
-def diagnostic_plots(
-    names: Iterable[str], lines_of: Callable[[str], list[Line]], steps: int
-) -> list[tuple[Drawing, str]]:
-    """Draw each diagnostic that has a value, and return it with its explanation; those that have one come first."""
+def diagnostic_plots(names: Iterable[str], lines_of: Callable[[str], list[Line]], steps: int) -> list[Figure]:
+    """Describe each diagnostic that has a value, with its explanation; those that have one come first."""
     known = list(DIAGNOSTICS)
     plots = []
     for name in sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name)):
         if lines := lines_of(name):
-            explanation, title = DIAGNOSTICS.get(name, Explanation()), name.replace("_", " ")
+            explanation, title = DIAGNOSTICS.get(name, UNEXPLAINED), name.replace("_", " ")
             values = [value for each in lines for _, value in each.points]
             # While two deficits last, their lines coincide: the shortest is drawn last, on top.
             lines.sort(key=lambda each: each.dot or math.inf, reverse=True)
-            threshold = explanation.threshold
-            drawing = line_plot(title, title, lines, steps, value_scale(values, threshold), threshold)
-            plots.append((drawing, explanation.sentence))
+            axis = value_axis(values, explanation.threshold)
+            plots.append(line_plot(title, title, lines, steps, axis, explanation))
     return plots
 
 
-def _group(each: Line) -> dict[str, str]:
-    return {"class_": each.class_, "data_setting": each.key}
-
-
-def _line(each: Line, quantity: str, frame: Frame) -> Markup:
-    """A line with a dot where its deficit ends; a line of few points has a dot for each."""
-    points = frame.points(each.points)
-    parts = [path(points, "hit"), path(points, f"stroke dash-{each.dash % DASHES}")] if len(points) > 1 else []
-    after = [point for (step, _), point in zip(each.points, points, strict=True) if each.dot and step >= each.dot]
-    parts += [mark(MarkShape.CIRCLE, x, y, 3.6) for x, y in (points if len(points) < 4 else after[:1])]
+def _rows(each: Line, quantity: str = "") -> list[Row]:
     step, value = each.points[-1]
-    tip = [each.label, f"{quantity} {fmt.fixed(value, min(6, fmt.decimals([value])))} at step {step:,.0f}", each.tip]
-    group = {**_group(each), "class_": f"course {each.class_}"}
-    return tag("g", *parts, **group, data_tip="\n".join(part for part in tip if part))
+    last = f"{quantity} {fmt.fixed(value, min(6, fmt.decimals([value])))} at step {step:,.0f}"
+    tip = "\n".join(part for part in (each.label, last, each.tip) if part)
+    style = {"name": each.label, "tip": tip, "colour": COLOURS[each.tint], "dash": DASHES[each.dash % len(DASHES)]}
+    return [{"x": x, "y": y, **style} for x, y in each.points]
 
 
-def _strip(each: Line, frame: Frame, top: float, scale: BitScale) -> Markup:
-    """The bits of a schedule as a strip: more bits, stronger colour."""
-    box = frame.box
-    parts = [tag("rect", x=box.left, y=top, width=box.right - box.left, height=STRIP - 3, class_="strip-ground")]
-    for start, end, bits in each.bits:
-        x, right = frame.x(start * frame.x.high), frame.x(end * frame.x.high)
-        shade = strength(bits, scale)
-        parts.append(tag("rect", x=x, y=top, width=right - x, height=STRIP - 3, class_="strip", fill_opacity=shade))
-    parts.append(text(shortened(each.label), box.right + 9, top + 9, "tick", "start"))
-    return tag("g", *parts, **_group(each))
-
-
-def strength(bits: float, scale: BitScale) -> float:
-    """Return the opacity of a strip at a number of bits.
-
-    >>> scale = BitScale(3, 8, full=True)
-    >>> strength(3, scale), strength(8, scale), strength(32, scale)
-    (0.1, 1.0, 1.0)
-    """
-    low, high = scale.low, scale.high
-    return 1.0 if high == low else min(1.0, 0.1 + 0.9 * (bits - low) / (high - low))
+def _first_after(each: Line) -> list[Row]:
+    return [row for row in _rows(each) if each.dot and row["x"] >= each.dot][:1]

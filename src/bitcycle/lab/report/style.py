@@ -1,20 +1,16 @@
-"""How groups of settings, arms of deficit experiments and verdicts look: shape and dash differ as well as colour.
-
-The colours are in ``chart.css``, under the class ``kind-<name>``.
-"""
+"""How groups of settings and arms of deficit experiments look: shape and dash differ as well as colour."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bitcycle._support.charts.drawing import MarkShape, line, mark
-from bitcycle._support.charts.markup import Markup, tag
+from bitcycle._support.figures import COLOURS, SHADES, MarkShape
 from bitcycle.lab.statistics.analysis import Setting
 from bitcycle.schedules.base import FULL_WIDTH
 
-SHADES = 9
-"""``chart.css`` has this many colours from short to long, ``shade-0`` to ``shade-8``."""
+SIGNS = dict(zip(MarkShape, "●■◆▲✚▼", strict=True))
+"""The shapes of marks as characters, for text."""
 
 
 @dataclass(frozen=True)
@@ -24,35 +20,26 @@ class Kind:
     name: str
     title: str
     shape: MarkShape
+    tint: str
+    """The name of its colour."""
 
     @property
-    def class_(self) -> str:
-        """The class of its colour."""
-        return f"kind-{self.name}"
+    def colour(self) -> str:
+        """Its colour on a light page."""
+        return COLOURS[self.tint]
 
-    def sign(self, dash: int | None = None) -> Markup:
-        """Return the mark as an icon for text, on a line with a dash pattern if one is given."""
-        if dash is None:
-            return icon(mark(self.shape, 7, 7, 4.6), 14, f"chip-mark {self.class_}")
-        return icon(stroke(44, dash) + mark(self.shape, 22, 7, 4.6), 44, f"chip-line {self.class_}")
-
-
-def stroke(width: float, dash: int) -> Markup:
-    """Return a sample of a line for an icon."""
-    return line(0, 7, width, 7, f"stroke dash-{dash}")
+    @property
+    def sign(self) -> str:
+        """Its mark as a character."""
+        return SIGNS[self.shape]
 
 
-def icon(content: Markup, width: int, class_: str) -> Markup:
-    """Return a small drawing that stands in a line of text."""
-    return tag("svg", content, viewBox=f"0 0 {width} 14", class_=class_, aria_hidden="true")
-
-
-LARGE = Kind("large", "large saving", MarkShape.CIRCLE)
-MEDIUM = Kind("medium", "medium saving", MarkShape.SQUARE)
-SMALL = Kind("small", "small saving", MarkShape.DIAMOND)
-STATIC = Kind("static", "static", MarkShape.TRIANGLE)
-FULL = Kind("full", "full precision", MarkShape.CROSS)
-OTHER = Kind("other", "no group", MarkShape.FLAG)
+LARGE = Kind("large", "large saving", MarkShape.CIRCLE, "large")
+MEDIUM = Kind("medium", "medium saving", MarkShape.SQUARE, "medium")
+SMALL = Kind("small", "small saving", MarkShape.DIAMOND, "small")
+STATIC = Kind("static", "static", MarkShape.TRIANGLE, "static")
+FULL = Kind("full", "full precision", MarkShape.CROSS, "full")
+OTHER = Kind("other", "no group", MarkShape.FLAG, "other")
 GROUPS = {kind.name: kind for kind in (LARGE, MEDIUM, SMALL)}
 KINDS = (*GROUPS.values(), STATIC, FULL, OTHER)
 
@@ -84,6 +71,7 @@ HELD = ArmStyle(
     "held",
     "held",
     MarkShape.SQUARE,
+    "medium",
     "the learning rate is held constant during the deficit, as in the paper",
     dash=0,
 )
@@ -91,6 +79,7 @@ RESTARTED = ArmStyle(
     "restarted",
     "restarted",
     MarkShape.CIRCLE,
+    "large",
     "the learning-rate schedule runs through the deficit and starts again after it, with a fresh optimiser",
     dash=1,
 )
@@ -98,6 +87,7 @@ LONGER = ArmStyle(
     "longer",
     "longer (control)",
     MarkShape.TRIANGLE,
+    "static",
     "no deficit: the same number of steps and the same learning rates as held",
     dash=2,
 )
@@ -105,10 +95,10 @@ ARM = {arm.name: arm for arm in (HELD, RESTARTED, LONGER)}
 
 
 def shades(count: int) -> list[str]:
-    """Return the classes of ``count`` colours, as far apart as the scale allows.
+    """Return the names of ``count`` colours, as far apart as the scale allows.
 
     >>> shades(3), shades(1)
     (['shade-0', 'shade-4', 'shade-8'], ['shade-8'])
     """
-    last = SHADES - 1
-    return [f"shade-{round(i * last / (count - 1)) if count > 1 else last}" for i in range(count)]
+    names, last = list(SHADES), len(SHADES) - 1
+    return [names[round(i * last / (count - 1)) if count > 1 else last] for i in range(count)]

@@ -8,16 +8,17 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from bitcycle._support.charts.drawing import MarkShape, line, mark
-from bitcycle._support.charts.markup import Markup, clean, escape, tag
-from bitcycle._support.charts.scale import Scale
+from markupsafe import Markup
+
+from bitcycle._support.figures import clean
 from bitcycle._support.text import csv_cell
+from bitcycle.lab.report.rendering import render
+from bitcycle.lab.report.style import Kind
 from bitcycle.lab.statistics.analysis import Estimate
 
 Row = TypeVar("Row")
-INTERVAL_WIDTH, INTERVAL_HEIGHT = 120.0, 18.0
 
 # Characters that mean something to Markdown within a line.
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#$&])")
@@ -41,12 +42,11 @@ class Column(Generic[Row]):
         return value if isinstance(value, str) else repr(value) if math.isfinite(value) else "nan"
 
 
-@dataclass(frozen=True)
-class RowStyle:
-    """How a row of the page is identified and marked."""
+class RowStyle(NamedTuple):
+    """How a row of the page is selected and marked."""
 
     key: str
-    sign: Markup
+    kind: Kind
     diverged: bool
 
 
@@ -62,12 +62,12 @@ def html_table(
 
     ``reach`` is the end of the scale of drawn intervals, by default the largest end of any.
     """
-    if reach is None:
-        reach = reach_of([column.interval(row) for column in columns if column.interval for row in rows])
-    heads = [tag("th", column.head, scope="col", class_="number" if column.numeric else None) for column in columns]
-    body = [_row(columns, row, style(row) if style else None, reach) for row in rows]
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *body), class_=class_)
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
+    scale = reach or reach_of([column.interval(row) for column in columns if column.interval for row in rows])
+
+    def ends_of(estimate: Estimate) -> list[str | None] | None:
+        return interval_ends(estimate, scale)
+
+    return render("table.html", columns=columns, rows=rows, label=label, class_=class_, style_of=style, ends_of=ends_of)
 
 
 def reach_of(estimates: Iterable[Estimate]) -> float:
@@ -76,43 +76,16 @@ def reach_of(estimates: Iterable[Estimate]) -> float:
     return max(ends, default=0.0)
 
 
-def _row(columns: Sequence[Column[Row]], row: Row, style: RowStyle | None, reach: float) -> Markup:
-    first, *others = columns
-    name = escape(first.cell(row))
-    if style:
-        name = style.sign + tag("button", name, **picking(style.key))
-    cells = [tag("th", name, scope="row", data_sort=first.sort_value(row))]
-    for column in others:
-        drawn = interval_drawing(column.interval(row), reach) if column.interval else ""
-        class_ = "number" if column.numeric else None
-        cells.append(tag("td", drawn, column.cell(row), class_=class_, data_sort=column.sort_value(row)))
-    class_ = "diverged" if style and style.diverged else None
-    return tag("tr", *cells, class_=class_, data_setting=style.key if style else None)
+def interval_ends(estimate: Estimate, reach: float) -> list[str | None] | None:
+    """Return low end, mean and high end on a scale from -1 to 1; None for ends that are not known, or for all.
 
-
-def picking(key: str, class_: str = "pick") -> dict[str, str]:
-    """Return the attributes of a button that selects what has this key."""
-    return {"type": "button", "class_": class_, "data_setting": key, "aria_pressed": "false"}
-
-
-def interval_drawing(estimate: Estimate, reach: float) -> Markup:
-    """Draw a mean and its interval on a scale from ``-reach`` to ``reach``, small enough for a table row.
-
-    >>> interval_drawing(Estimate(0.1, 0.05, 0.0, 0.2), reach=1.0).count("<line")
-    3
+    >>> interval_ends(Estimate(0.1, 0.05, -0.5, 3.0), reach=2.0)
+    ['-0.250', '0.050', '1.000']
     """
     if not math.isfinite(estimate.mean) or reach <= 0:
-        return Markup("")
-    scale = Scale(-reach, reach, 4, INTERVAL_WIDTH - 4)
-    middle = INTERVAL_HEIGHT / 2
-    low, mean, high = (max(-reach, min(reach, value)) for value in (estimate.low, estimate.mean, estimate.high))
-    parts = [line(scale.start, middle, scale.end, middle, "grid")]
-    parts.append(line(scale(0), 1, scale(0), INTERVAL_HEIGHT - 1, "axis"))
-    if math.isfinite(estimate.low) and math.isfinite(estimate.high):
-        parts.append(line(scale(low), middle, scale(high), middle, "bar"))
-    parts.append(mark(MarkShape.CIRCLE, scale(mean), middle, 3.5))
-    view = f"0 0 {INTERVAL_WIDTH:.0f} {INTERVAL_HEIGHT:.0f}"
-    return tag("svg", *parts, viewBox=view, class_="interval", aria_hidden="true")
+        return None
+    values = (estimate.low, estimate.mean, estimate.high)
+    return [f"{max(-1, min(1, value / reach)):.3f}" if math.isfinite(value) else None for value in values]
 
 
 def plain(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bitcycle._support.charts.files import png, svg
+from bitcycle._support.figures import png
 from bitcycle.lab.report.columns import FAILURE_COLUMNS, deficits_csv, settings_csv
 from bitcycle.lab.report.info import StudyInfo
 from bitcycle.lab.report.page import page, run_facts, sections_of, what_was_run
@@ -44,8 +44,8 @@ def write_report(
     names = file_names([a.comparison_group.task for a in analyses]) + file_names([deficit.task for deficit in deficits])
     for section, name in zip(sections, names, strict=True):
         for figure in section.figures:
-            path, image = f"figures/{figure.name}-{name}", svg(figure.drawing)
-            contents |= {f"{path}.png": png(image), f"{path}.svg": image.encode("utf-8", "replace")}
+            path, image = f"figures/{figure.name}-{name}", figure.file()
+            contents |= {f"{path}.png": png(image), f"{path}.svg": image.encode()}
             addresses.setdefault(section.anchor, []).append(f"{path}.png")
     texts = {
         "settings.csv": settings_csv(analyses),

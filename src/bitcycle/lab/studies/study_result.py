@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bitcycle._support.charts.markup import join, tag
+from markupsafe import Markup
+
 from bitcycle.lab.format import count
 from bitcycle.lab.report.analysis_text import analysis_table, analysis_text
 from bitcycle.lab.runs.result import RunFailure
@@ -118,13 +119,17 @@ class StudyResult:
         parts = []
         for analysis in self.analyses:
             heads, rows = analysis_table(analysis)
-            lines = [tag("tr", *(tag("td", cell) for cell in row)) for row in rows]
-            caption = tag("caption", f"{analysis.title}: {analysis.metric}")
-            parts.append(tag("table", caption, tag("tr", *(tag("th", head) for head in heads)), *lines))
-        return join([*parts, *(tag("p", line) for line in self._problems())])
+            lines = [_row("th", heads), *(_row("td", row) for row in rows)]
+            caption = Markup("<caption>{}: {}</caption>").format(analysis.title, analysis.metric)
+            parts.append(Markup("<table>{}{}</table>").format(caption, Markup().join(lines)))
+        return Markup().join([*parts, *(Markup("<p>{}</p>").format(line) for line in self._problems())])
 
     def _problems(self) -> Iterator[str]:
         if self.done < self.planned:
             yield f"{self.done} of {count(self.planned, 'run')} done"
         for failure in self.failures:
             yield f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}"
+
+
+def _row(tag: str, cells: Sequence[str]) -> Markup:
+    return Markup("<tr>{}</tr>").format(Markup().join(Markup(f"<{tag}>{{}}</{tag}>").format(cell) for cell in cells))

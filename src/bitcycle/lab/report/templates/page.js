@@ -6,6 +6,23 @@
   const selected = document.getElementById("selected");
   let shown = null; // the item whose tooltip is shown
 
+  // Marks of figures: the first line of their label is what they belong to. Lines get a wider twin to point at.
+  for (const item of document.querySelectorAll(".plot [aria-label]")) {
+    item.dataset.tip = item.getAttribute("aria-label");
+    item.dataset.setting = item.dataset.tip.split("\n")[0];
+    if (item.getAttribute("role") === "button") {
+      item.classList.add("point");
+      item.setAttribute("aria-pressed", "false");
+      item.tabIndex = 0;
+    }
+    if (item.getAttribute("aria-roledescription") === "line mark") {
+      const twin = item.cloneNode();
+      twin.classList.add("hit");
+      twin.removeAttribute("aria-label");
+      item.before(twin);
+    }
+  }
+
   // Tooltips: a line of text for each line of data-tip, never markup.
   function showTip(item, x, y) {
     const lines = item.dataset.tip.split("\n").map((text) => {
@@ -28,7 +45,7 @@
   }
 
   function showTipBeside(item) {
-    const box = (item.querySelector(".mark") || item).getBoundingClientRect();
+    const box = item.getBoundingClientRect();
     showTip(item, box.left + box.width / 2, box.bottom);
   }
 
@@ -48,7 +65,7 @@
   document.addEventListener("focusout", hideTip);
   document.addEventListener("scroll", () => shown && showTipBeside(shown), { passive: true });
 
-  // Selection: a setting, arm or line has the same data-setting in all linked plots, chips and rows.
+  // Selection: a setting, arm or line has the same data-setting in all linked figures, chips and rows.
   function clear() {
     for (const linked of document.querySelectorAll(".selecting")) {
       linked.classList.remove("selecting");
@@ -68,11 +85,12 @@
     if (again) return;
     linked.classList.add("selecting");
     linked.dataset.selected = key;
-    for (const same of linked.querySelectorAll(`[data-setting="${key}"]`)) {
+    for (const same of linked.querySelectorAll("[data-setting]")) {
+      if (same.dataset.setting !== key) continue;
       same.classList.add("picked");
       if (same.hasAttribute("aria-pressed")) same.setAttribute("aria-pressed", "true");
     }
-    const chip = linked.querySelector(`.chip[data-setting="${key}"]`); // plots and chips may show only some settings
+    const chip = linked.querySelector(".chip.picked"); // plots and chips may show only some settings
     selected.textContent = chip ? chip.dataset.tip.split("\n").slice(0, 4).join(" · ") : item.closest("tr").cells[0].textContent;
     bar.hidden = false;
   }
