@@ -91,13 +91,14 @@ def run(
     if again and folder.resolve() == FOLDER.resolve():
         raise ValueError(f"--again replaces figures: copy the folder {str(folder)!r}, and give the copy with --folder")
     design, role, command = read_design(folder), _role(pilot), shlex.join(["python", "-m", "evidence", *sys.argv[1:]])
+    chosen = _available(_with_settings(design, _chosen(design, parts), settings), parts)
     engine = LocalEngine(workers, threads=1)
     failures: list[RunFailure] = []
     tried = 0
     with Store(store) as opened:
-        for domain, name in _available(_with_settings(design, _chosen(design, parts), settings), parts):
+        for domain, name in chosen:
             study = planned_study(design, domain, name, role)
-            wanted = runs_of(study, settings)
+            wanted, planned = runs_of(study, settings), {(setting, run.name) for setting, run in study.runs}
             if again:
                 _check_again(opened, wanted, command)
             path = path_of(folder, domain, name, role)
@@ -105,15 +106,16 @@ def run(
             done = set() if again or earlier is None else {figure.run for figure in earlier.figures}
             left = {name: run for name, run in wanted.items() if name not in done}
             stored = opened.done(left)
-            in_store = f", {len(stored)} in the store" if stored else ""
-            print(f"{domain.id}/{name}: {count(len(wanted), 'run')}, {len(left) - len(stored)} to train{in_store}")
+            state = f"{len(left) - len(stored)} to train" + (f", {len(stored)} in the store" if stored else "")
+            print(f"{domain.id}/{name}: {count(len(wanted), 'run')}, {state}", flush=True)
             try:
                 if left:
                     _train(study, opened, engine, command, left)
             finally:  # even without new runs: figures may be no longer planned, or settings have other names
-                if (left or earlier) and (dropped := update(path, study, opened)):
-                    number = count(dropped, "figure")
-                    print(f"{path}: dropped {number} of runs that are no longer planned", file=sys.stderr)
+                outdated = earlier and {(each.setting, each.run) for each in earlier.figures} != planned
+                if (left or outdated) and (dropped := update(path, study, opened)):
+                    gone = f"dropped {count(dropped, 'figure')} of runs that are no longer planned"
+                    print(f"{path}: {gone}", file=sys.stderr)
             failures += opened.failures(left.values())
             tried += len(left)
     if failures:
