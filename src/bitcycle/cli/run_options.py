@@ -34,12 +34,13 @@ def with_run_options(
         groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
         for parameter in inspect.signature(function, eval_str=True).parameters.values():
             made = [parameter]
+            kind = parameter.annotation
             if parameter.name == "fields":
                 made = [_parameter(name, KEYWORDS[name], several) for name in KEYWORDS if name in fields]
                 groups["fields"] = _given_fields, [each.name for each in made]
-            elif is_dataclass(parameter.annotation):
-                made = list(inspect.signature(parameter.annotation, eval_str=True).parameters.values())
-                groups[parameter.name] = parameter.annotation, [each.name for each in made]
+            elif isinstance(kind, type) and is_dataclass(kind):
+                made = list(inspect.signature(kind, eval_str=True).parameters.values())
+                groups[parameter.name] = kind, [each.name for each in made]
             parameters += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in made]
 
         @wraps(function)

@@ -161,7 +161,7 @@ def _print_estimate(plan: Plan, options: StudyOptions, engine: Engine) -> None:
     if options.store.exists():
         with Store(options.store) as store:
             done = store.done()
-    columns = ("name", "task", "schedule", "seed", "steps", "learning_rate")
+    columns = ("name", "task", "schedule", "learning_rate", "seed", "steps")
     rows = [
         {
             **{name: getattr(each.run, name) for name in columns},

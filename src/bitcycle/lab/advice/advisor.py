@@ -117,7 +117,7 @@ def saving_of_model(advice: Advice, cost: Cost) -> ModelSaving:
     for row in cost.rows:
         if not row.quantized:
             in_full[f"{row.name or 'the model itself'} ({row.layer})"] += row.macs
-    [(largest, macs)] = in_full.most_common(1) or [(None, 0)]
+    largest, macs = max(in_full.items(), key=lambda part: part[1], default=(None, 0))
     return ModelSaving(
         priced.saving(advice.schedule, advice.steps, settings.backward_bits, against=against, **operands),
         sum(row.macs for row in cost.rows if row.quantized) / total,
