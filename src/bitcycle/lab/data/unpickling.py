@@ -105,7 +105,7 @@ class _Array(np.ndarray[Any, Any]):
     def __setstate__(self, state: Any, /) -> None:
         _, shape, kind, fortran, content = state
         array = _array(content, kind, shape, "F" if fortran else "C")
-        super().__setstate__(array.__reduce__()[2])  # type: ignore[misc]
+        super().__setstate__(array.__reduce__()[2])  # type: ignore[arg-type]
 
 
 def _array(content: Any, kind: _NumberType, shape: Any, order: Any) -> NDArray[Any]:
