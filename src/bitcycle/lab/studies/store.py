@@ -173,7 +173,8 @@ class Store(StoreFile):
 
 def _deficit_part(values: dict[str, Any]) -> DeficitPart:
     """Return the experiments with these values, in which JSON has lists in the place of tuples."""
-    return DeficitPart(**{name: tuple(each) if isinstance(each, list) else each for name, each in values.items()})
+    arguments: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in values.items()}
+    return DeficitPart(**arguments)
 
 
 def _now() -> str:
