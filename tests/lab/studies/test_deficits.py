@@ -230,8 +230,14 @@ def test_few_steps_without_a_window():
 
 
 OF_RUNS = {
-    "diagnostics": False, "model": "gcn", "batch_size": 32, "options": {"aggregation": "quantized"},
-    "weights": "static:8", "grid": "mx", "backward_bits": None, "test_weights": "best",
+    "diagnostics": False,
+    "model": "gcn",
+    "batch_size": 32,
+    "options": {"aggregation": "quantized"},
+    "weights": "static:8",
+    "grid": "mx",
+    "backward_bits": None,
+    "test_weights": "best",
 }
 MANY_VALUES = DeficitPart("graph", (2, 6), 50, (0.0, 1.5), 0.0, (2.0,), "whole", (7, 9), ("held", "longer"), OF_RUNS)
 
