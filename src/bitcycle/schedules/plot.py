@@ -130,7 +130,7 @@ def _panels(drawn: Sequence[Panel], columns: int, width: int) -> Spec:
     # The least bits have a label only where there is room.
     ticks = sorted({0, high, top, *([low] if high / 6 <= low <= high * 5 / 6 else [])})
     label = f"datum.value > {high} ? '{FULL_WIDTH}' : format(datum.value, '~g')"
-    across = {"values": [0, 1], "labelExpr": "datum.value ? 'end of training' : 'start'", "ticks": False}
+    across: Spec = {"values": [0, 1], "labelExpr": "datum.value ? 'end of training' : 'start'", "ticks": False}
     header = {"title": None, "labelExpr": "split(slice(datum.label, 4), '\\n')", "labelLineHeight": 15}
     style = {"interpolate": "step-after"}
     y = {**number("y", (0, top), values=ticks, labelExpr=label), "stack": None}

@@ -5,11 +5,10 @@ All are made before the first is moved into place, so that none is ever half wri
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bitcycle._support.figures import png
 from bitcycle.lab.report.columns import FAILURE_COLUMNS, deficits_csv, settings_csv
@@ -85,24 +84,17 @@ def file_names(tasks: Sequence[str]) -> list[str]:
 
 
 def replace_all(folder: Path, contents: dict[str, bytes]) -> list[Path]:
-    """Write all files next to their final paths first, then move them, which cannot fail for lack of space."""
-    temporary = {folder / name: (folder / name).with_name(f".{Path(name).name}.{os.getpid()}") for name in contents}
+    """Write all files inside the folder first, then move them, which cannot fail for lack of space."""
     try:
-        for path, content in zip(temporary, contents.values(), strict=True):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary[path].open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        for path, written in temporary.items():
-            written.replace(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder) as temporary:
+            for name, content in contents.items():
+                for path in (Path(temporary, name), folder / name):
+                    path.parent.mkdir(exist_ok=True)
+                Path(temporary, name).write_bytes(content)
+            return [Path(temporary, name).replace(folder / name) for name in contents]
     except OSError as error:
         reason = (
             f"the report could not be written ({error.strerror or error}); the files of an earlier report are complete"
         )
         raise type(error)(error.errno, reason, str(folder)) from error
-    finally:
-        for written in temporary.values():
-            with suppress(OSError):  # where the folder could not be made
-                written.unlink(missing_ok=True)
-    return list(temporary)
