@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -14,7 +14,7 @@ from evidence.design import FOLDER, Claim, Contrast, Design, Domain, Measure, Ro
 from evidence.studies import settings_of
 
 CLAIMS, DOMAINS = "claims.toml", "domains.toml"
-_TYPES = {"rule": Rule, "kind": Statistic, "measure": Measure}
+_TYPES: dict[str, Callable[[Any], Any]] = {"rule": Rule, "kind": Statistic, "measure": Measure}
 """The keys whose values are members of an enumeration."""
 Made = TypeVar("Made", Claim, Contrast, Domain)
 
@@ -71,8 +71,11 @@ def _make(kind: type[Made], values: Mapping[str, Any], what: str) -> Made:
         _check_name(key, known, f"{what} has a key that is not known")
     if missing := [name for name, needed in known.items() if needed and name not in values]:
         raise ValueError(f"{what} lacks {', '.join(missing)}")
-    lists = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    return kind(**{key: _TYPES[key](value) if key in _TYPES else value for key, value in lists.items()})
+    converted: dict[str, Any] = {}
+    for key, value in values.items():
+        convert = _TYPES.get(key, tuple if isinstance(value, list) else lambda each: each)
+        converted[key] = convert(value)
+    return kind(**converted)
 
 
 def _check_domain(domain: Domain, design: Design) -> None:

@@ -281,7 +281,7 @@ def _settings_tables(design: Design, domain: Domain, figures: AllFigures) -> dic
     """
     schedules = figures.get((domain.id, GAP))
     static = schedules.costs().get(HIGH) if schedules else None
-    tables = {}
+    tables: dict[str, str] = {}
     for name in domain.studies:
         study = complete_study(design, domain, name, figures.get((domain.id, name)))
         if study is not None:

@@ -37,6 +37,8 @@ def time_steps(model: str, threads: int, settings: BenchSettings) -> list[StepTi
         variant: (Spread.of(seconds), ratio(seconds, times[FULL_PRECISION])) for variant, seconds in times.items()
     }
     return [
-        StepTime(model, variant, threads, *measured.get(variant, (None, None)), note=notes.get(variant, ""))
+        StepTime(model, variant, threads, *measured[variant])
+        if variant in measured
+        else StepTime(model, variant, threads, note=notes[variant])
         for variant in variants_of(model)
     ]
