@@ -219,7 +219,7 @@ def named_columns(rows: Sequence[Row], height: float, domain: tuple[float, float
         placed.append({**row, **side})
     names = {"y": at("place"), "text": exact("name")}
     upright = {"angle": 270, "baseline": "middle", "fontWeight": "bold"}
-    ground = {"stroke": COLOURS["paper"], "strokeWidth": 3, "aria": False}  # of lines behind the name
+    ground = {"color": COLOURS["paper"], "stroke": COLOURS["paper"], "strokeWidth": 3, "aria": False}  # hides lines
     return {
         "layer": [
             layer("text", some, {**names, **channels}, align=side, dx=dx, **upright, **style)

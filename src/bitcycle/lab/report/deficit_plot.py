@@ -19,6 +19,9 @@ WIDE, NARROW = (900, 300), (320, 270)
 ARM_GAP = 10
 """The distance of arms that are drawn side by side, in pixels."""
 
+TICK_GAP = 64
+"""The distance of labels of the axis, in pixels: enough for any font."""
+
 
 def deficit_rows(analysis: DeficitAnalysis, experiment: ExperimentView, width: int) -> tuple[list[Row], list[Row]]:
     """Return the points of all arms, side by side, and those that the lines go through."""
@@ -64,11 +67,13 @@ def _spec(analysis: DeficitAnalysis, experiment: ExperimentView, size: tuple[int
     points = [point for point in experiment.points if not diverged(point)]
     places, titles = sorted({row["share"] for row in rows}), [arm.title for arm in experiment.arms]
     room = 2.5 * ARM_GAP * _length(places) / size[0]
+    ticks: list[float] = []
+    for place in places:
+        if not ticks or place - ticks[-1] >= TICK_GAP * _length(places) / size[0]:
+            ticks.append(place)
     axis = {
         "title": f"{experiment.axis}, and in steps",
-        "values": places,
-        "labelOverlap": "greedy",
-        "labelSeparation": 14,
+        "values": ticks,
         "labelFlush": False,
         "labelExpr": f"[format(datum.value, '.3~g'), format({analysis.steps} * datum.value, ',.0f')]",
     }
