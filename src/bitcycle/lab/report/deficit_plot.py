@@ -71,7 +71,7 @@ def _spec(analysis: DeficitAnalysis, experiment: ExperimentView, size: tuple[int
     for place in places:
         if not ticks or place - ticks[-1] >= TICK_GAP * _length(places) / size[0]:
             ticks.append(place)
-    axis = {
+    axis: Spec = {
         "title": f"{experiment.axis}, and in steps",
         "values": ticks,
         "labelFlush": False,
