@@ -106,13 +106,14 @@ class ProductTracer(TorchDispatchMode, Observer):
 
 
 class FirstRunSearch(ProductTracer):
-    """A tracer for a run of the user's: it changes nothing about how the model computes."""
+    """A tracer for a run of the user's: layers compute as they do without it."""
 
     splits_operations = False
 
     def observe(self, contexts: ExitStack) -> None:
         token = _SEARCH.set(self)
         contexts.callback(_SEARCH.reset, token)
+        contexts.enter_context(_EagerBranches())
 
 
 _SEARCH: ContextVar[FirstRunSearch | None] = ContextVar("bitcycle_first_run", default=None)
