@@ -1,9 +1,12 @@
 import json
 
+import pytest
+
 from bitcycle.schedules import schedule
 from tests.support.command import bitcycle
 
 
+@pytest.mark.slow
 def test_advice_reads_well():
     done = bitcycle("advise", "--goal", "quality", "--domain", "graph", "--steps", "500")
     assert done.returncode == 0, done.stderr

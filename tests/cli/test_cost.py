@@ -35,6 +35,7 @@ def test_all_ten_as_json():
     assert savings["CR:3-8:cycles=8"] == pytest.approx(0.367, abs=0.001)
 
 
+@pytest.mark.slow
 def test_the_authors_figure_for_the_graph_network():
     done = bitcycle("cost", "gcn-arxiv", "--schedule", "static:8", "--steps", "500", "--convention", "authors")
     assert "5,592." in done.stdout
@@ -47,6 +48,7 @@ def test_a_model_of_the_users_own(tmp_path, monkeypatch):
     assert json.loads(done.stdout)["macs"] == 3 * (16 + 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_says_so(tmp_path, number):
     code = "import time\n\ndef make():\n    print('waiting', flush=True)\n    time.sleep(300)\n"

@@ -41,6 +41,7 @@ def test_weights_on_their_grids(trained, tmp_path):
     assert sum(all(len(channel.unique()) <= 8 for channel in each) for each in kernels) >= len(kernels) - 1 > 1
 
 
+@pytest.mark.slow
 def test_deploy_check(trained):
     shown = bitcycle("deploy-check", trained, "--bits", 8, "--bits", 2)
     assert "image trained on CR:3-8:cycles=2" in shown.stdout, shown.stderr
@@ -50,12 +51,14 @@ def test_deploy_check(trained):
     assert found["8"] == json.loads((trained / "result.json").read_text())["test"]
 
 
+@pytest.mark.slow
 def test_wrong_arguments_of_a_trained_run(trained, tmp_path):
     done = bitcycle("export", trained, "--onnx", tmp_path / "m.onnx", "--kernels", "fast")
     assert (done.returncode, done.stderr) == (2, "bitcycle: kernels must be 'exact' or 'integer', got 'fast'\n")
     assert "integer from 1 to 16" in bitcycle("export", trained, "--weights", tmp_path / "m.pt", "--bits", 40).stderr
 
 
+@pytest.mark.slow
 def test_a_run_of_an_own_task_needs_its_source(tmp_path):
     reference, out = write(tmp_path), tmp_path / "out"
     done = bitcycle("train", reference, "--steps", 4, "--out", out)

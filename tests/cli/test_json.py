@@ -37,6 +37,7 @@ def store(tmp_path_factory):
     return str(path)
 
 
+@pytest.mark.slow
 def test_train(tmp_path):
     done = bitcycle("train", "graph", "--steps", "4", "--json", "--out", str(tmp_path))
     result = document(done)

@@ -90,6 +90,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", MISTAKES)
 def test_a_mistake_gets_one_line(line, tmp_path):
     (tmp_path / "mine.py").write_text(OWN)

@@ -1,10 +1,13 @@
 import json
 import types
 
+import pytest
+
 from bitcycle.cli.range_test import _next_step
 from tests.support.command import bitcycle
 
 
+@pytest.mark.slow
 def test_evidence_result_and_how_to_go_on(tmp_path):
     file = tmp_path / "range.png"
     done = bitcycle(
@@ -17,6 +20,7 @@ def test_evidence_result_and_how_to_go_on(tmp_path):
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_json_for_programs():
     done = bitcycle("range-test", "graph", "--levels", "3", "3", "--iterations", "20", "--seeds", "1", "--json")
     test = json.loads(done.stdout)

@@ -276,6 +276,7 @@ def test_checkpoints_go_both_ways():
     assert torch.equal(fresh.eval()(x), plain.eval()(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrapper", [nn.DataParallel, torch.compile])
 def test_wrapped_models_are_refused(wrapper):
     with warnings.catch_warnings():

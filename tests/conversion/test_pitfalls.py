@@ -528,6 +528,7 @@ def test_layers_without_inputs_or_outputs(inside, outside):
     layer(torch.randn(3, inside, requires_grad=True)).sum().backward()
 
 
+@pytest.mark.slow
 def test_backward_on_the_meta_device():
     model = bc.quantize(CifarResNet(8).to("meta"))
     bc.set_bits(model, forward=4, backward=8)

@@ -209,6 +209,7 @@ def converted(name, bits, **recipe):
     return model, words, batch_first
 
 
+@pytest.mark.slow
 @every_model
 @pytest.mark.parametrize("bits", [2, 8])
 def test_stays_causal_and_batch_independent(name, bits):

@@ -245,6 +245,7 @@ def test_the_papers_savings(bits, cycles, saving):
     assert 100 * c.saving(s, steps=64_000) == pytest.approx(saving, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_built_in_models_are_counted_whole(name):
     model, inputs = build(name)
@@ -253,6 +254,7 @@ def test_built_in_models_are_counted_whole(name):
     assert all(parameter.is_meta for parameter in model.parameters())
 
 
+@pytest.mark.slow
 def test_a_large_language_model_without_its_weights():
     config = transformers.LlamaConfig(
         hidden_size=4096, intermediate_size=11008, num_hidden_layers=32, num_attention_heads=32, vocab_size=32_000

@@ -86,6 +86,7 @@ def test_autocast(make, x):
     assert all(p.grad.dtype is torch.float32 for p in model.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_layers_that_mark_their_product_compile_without_a_graph_break():
     torch._dynamo.reset()

@@ -38,6 +38,7 @@ def initialisers(path, kind):
     return [tensor for tensor in onnx.load(path).graph.initializer if tensor.data_type == kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_layer_family_is_exact(tmp_path, name):
     case = next(case for case in CASES if case.name == name)
@@ -50,6 +51,7 @@ def test_every_layer_family_is_exact(tmp_path, name):
     assert not found.deviations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bits", "kind"), [(3, "UINT4"), (4, "UINT4"), (8, "UINT8"), (11, "UINT16")])
 def test_weights_are_integers_with_unchanged_values(tmp_path, bits, kind):
     model = converted(mlp(), bits)
@@ -72,6 +74,7 @@ def test_weights_are_integers_with_unchanged_values(tmp_path, bits, kind):
         assert np.array_equal((codes * scale + zero).T, state[key].numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["exact", "integer"])
 @pytest.mark.parametrize(("make", "x"), [(mlp, VECTORS), (cnn, IMAGES), (transformer, SEQUENCES)])
 def test_models(tmp_path, make, x, kernels):
@@ -83,6 +86,7 @@ def test_models(tmp_path, make, x, kernels):
     assert found.float_size > 0
 
 
+@pytest.mark.slow
 def test_integer_kernels_multiply_integers(tmp_path):
     of_images = bc.export_onnx(converted(cnn(), 8), IMAGES, tmp_path / "cnn.onnx", kernels="integer")
     assert of_images.integer_kernels == {"QLinearConv": 2, "MatMulIntegerToFloat": 1}
@@ -94,6 +98,7 @@ def test_integer_kernels_multiply_integers(tmp_path):
     assert "4 sites such as 'layers.0.self_attn.scores': not rounded" in str(of_tokens)
 
 
+@pytest.mark.slow
 def test_a_normalisation_becomes_part_of_the_scales(tmp_path):
     torch.manual_seed(0)
     norm = nn.BatchNorm2d(6)
@@ -110,6 +115,7 @@ def test_a_normalisation_becomes_part_of_the_scales(tmp_path):
     assert {constant.name for constant in graph.initializer} <= used, "onnxruntime warns of constants that nothing uses"
 
 
+@pytest.mark.slow
 def test_a_convolution_whose_result_is_an_output_stays_in_floating_point(tmp_path):
     found = bc.export_onnx(converted(nn.Conv2d(3, 4, 3), 8), IMAGES, tmp_path / "m.onnx", kernels="integer")
     assert [deviation.reason for deviation in found.deviations] == [
@@ -118,6 +124,7 @@ def test_a_convolution_whose_result_is_an_output_stays_in_floating_point(tmp_pat
     assert quantize_convolutions(tmp_path / "m.onnx", [IMAGES])[0].reason == found.deviations[0].reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["exact", "integer"])
 @pytest.mark.parametrize("grid", ["integer", "symmetric"])
 def test_calibration_fixes_the_range(tmp_path, kernels, grid):
@@ -134,6 +141,7 @@ def test_calibration_fixes_the_range(tmp_path, kernels, grid):
     torch.testing.assert_close(torch.from_numpy(found), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_dynamic_shapes_and_keyword_arguments(tmp_path):
     class Scaled(nn.Module):
         def __init__(self):
@@ -152,6 +160,7 @@ def test_dynamic_shapes_and_keyword_arguments(tmp_path):
     assert (found.predictions, found.argmax) == (39, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["exact", "integer"])
 def test_sites_in_full_precision_and_values_without_a_grid(tmp_path, kernels):
     """Where one output channel has no grid, the others are still on theirs."""
@@ -167,6 +176,7 @@ def test_sites_in_full_precision_and_values_without_a_grid(tmp_path, kernels):
     assert not any(len(x.dims) == 2 for x in initialisers(tmp_path / "model.onnx", TensorProto.UINT8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", ["integer", "symmetric"])
 @pytest.mark.parametrize("granularity", ["row", "tensor"])
 @pytest.mark.parametrize("bits", [2, 3, 5, 8])
@@ -186,6 +196,7 @@ def test_integer_products_have_the_values_of_bitcycle(tmp_path, grid, granularit
     assert not found.deviations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "x"),
     [
@@ -206,6 +217,7 @@ def test_sums_of_the_largest_codes_do_not_saturate(tmp_path, layer, x):
     assert not initialisers(tmp_path / "model.onnx", TensorProto.INT8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "x", "bits"),
     [*((mlp, VECTORS, bits) for bits in (2, 4, 7, 12)), (cnn, IMAGES, 8), (transformer, SEQUENCES, 4)],
@@ -220,6 +232,7 @@ def test_symmetric_grids_are_exact(tmp_path, make, x, bits):
     assert not found.deviations
 
 
+@pytest.mark.slow
 def test_symmetric_convolutions_keep_the_values_of_their_weights(tmp_path):
     model = converted(cnn(), 8, recipe=bc.Recipe(grid="symmetric"))
     found = bc.export_onnx(model, IMAGES, tmp_path / "model.onnx", kernels="integer", compare_float=False)
@@ -232,6 +245,7 @@ def test_symmetric_convolutions_keep_the_values_of_their_weights(tmp_path):
     assert np.array_equal(weight, (model[0].weight / scale).round().detach().numpy() + 128)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["exact", "integer"])
 def test_values_that_are_not_finite_stay_so(tmp_path, kernels):
     model = converted(nn.Linear(8, 4), 8, recipe=bc.Recipe(activations="row"))
@@ -244,6 +258,7 @@ def test_values_that_are_not_finite_stay_so(tmp_path, kernels):
     assert np.isfinite(found[2:]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_calibration_batch_with_nan_fixes_no_range(tmp_path, place):
     model, path = converted(nn.Linear(8, 4), 4), tmp_path / "model.onnx"
@@ -253,6 +268,7 @@ def test_a_calibration_batch_with_nan_fixes_no_range(tmp_path, place):
     assert bc.check_onnx(path, model, [3 * VECTORS]).relative_difference < 1e-5  # as far as no calibration allows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_convolution_without_a_finite_range_stays_in_floating_point(tmp_path, place):
     model = converted(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sigmoid()), 8)
@@ -264,6 +280,7 @@ def test_a_convolution_without_a_finite_range_stays_in_floating_point(tmp_path, 
     assert "float kernel: the range of the result is not finite" in [each.reason for each in found.deviations]
 
 
+@pytest.mark.slow
 def test_the_check_sees_another_model(tmp_path):
     model = converted(mlp(), 8)
     bc.export_onnx(model, VECTORS, tmp_path / "model.onnx", compare_float=False)
@@ -272,6 +289,7 @@ def test_the_check_sees_another_model(tmp_path):
     assert bc.check_onnx(tmp_path / "model.onnx", model, [VECTORS]).argmax < 1
 
 
+@pytest.mark.slow
 def test_the_model_is_left_as_it_was(tmp_path):
     model = converted(cnn(), 8).train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -289,6 +307,7 @@ def test_a_dtype_that_cannot_be_exported_is_refused(tmp_path, dtype, kernels):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_file_that_fails_its_check_replaces_no_other(tmp_path, monkeypatch):
     model, path = converted(mlp(), 8), tmp_path / "model.onnx"
     path.write_bytes(b"an earlier file")
@@ -303,6 +322,7 @@ def test_a_file_that_fails_its_check_replaces_no_other(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_the_weights_of_a_large_model_come_along(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.onnx._internal.exporter._onnx_program._LARGE_MODEL_THRESHOLD", 0)
     model, path, x = converted(nn.Linear(64, 128), 8), tmp_path / "model.onnx", torch.randn(4, 64)
@@ -312,6 +332,7 @@ def test_the_weights_of_a_large_model_come_along(tmp_path, monkeypatch):
     assert found.size == sum(part.stat().st_size for part in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_misuse(tmp_path, monkeypatch):
     path = tmp_path / "model.onnx"
     with pytest.raises(ValueError, match="convert it first with bc.quantize"):

@@ -78,6 +78,7 @@ def test_tied_weights_stay_tied_with_a_warning():
     assert torch.equal(state["0.weight"], state["1.weight"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "x"), MODELS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_an_exported_program_keeps_its_bits(make, x):

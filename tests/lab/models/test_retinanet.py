@@ -357,6 +357,7 @@ class Trap:
         return print, ("executed",)
 
 
+@pytest.mark.slow
 def test_weights_that_do_not_fit(tmp_path, capsys):
     model = RetinaNet(3)
     before = copy.deepcopy(model.state_dict())

@@ -80,6 +80,7 @@ def test_every_cut_is_found_out(written, tmp_path_factory, share):
     assert load_checkpoint(folder, SIMPLE) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("damaged", "first_step"), [((NAME,), 16), ((PREVIOUS,), 21), ((NAME, PREVIOUS), 1)])
 def test_a_damaged_checkpoint_is_set_aside_for_the_previous_one(tmp_path, caplog, damaged, first_step):
     run, chance = RunConfig("graph", "CR:3-8:cycles=2", 40), random.Random(0)

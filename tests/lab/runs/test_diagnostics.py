@@ -40,6 +40,7 @@ def test_a_measured_training_is_the_same_training(name, monkeypatch, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_measured_training_resumes_bit_for_bit(tmp_path):
     assert_resumes_exactly(RunConfig("graph", "CR:3-8:cycles=2", 40, diagnostics=True), tmp_path, 22)
 

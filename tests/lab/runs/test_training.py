@@ -163,6 +163,7 @@ def test_the_last_weights_are_tested_where_a_run_keeps_them():
     json.dumps(last.as_dict())
 
 
+@pytest.mark.slow
 def test_a_run_can_be_tested_at_the_width_it_ends_at():
     high_low = RunConfig("graph", "deficit(1@4..8, static:8)", 8, test_weights="last")
     at_current = replace(high_low, evaluate_at="current")
@@ -189,6 +190,7 @@ def test_a_task_can_record_further_metrics(monkeypatch):
 EXECUTED = RunConfig("image", "static:4", steps=4, batch_size=16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "then"), [("integer", "simulated"), ("simulated", "integer"), ("integer", "auto")])
 def test_a_run_records_how_it_executes_and_resumes_as_it_began(tmp_path, first, then):
     expected, _ = train(EXECUTED, execute=first)

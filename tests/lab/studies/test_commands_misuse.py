@@ -44,6 +44,7 @@ def test_one_line(words, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_what_is_given_holds_for_deficits_too(tmp_path):
     (tmp_path / "plan.toml").write_text('[[deficit]]\ntask = "graph"\nsteps = 400\nlengths = [0, 1]\nwindow = 0\n')
     words = ("study", "plan.toml", "--steps", "4", "--seeds", "1", "--dry-run")

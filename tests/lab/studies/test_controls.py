@@ -34,6 +34,7 @@ def test_controls_follow_separate_schedules(overrides):
     assert controls == pytest.approx([reference] * 4, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overrides", [{}, {"activations": "static:8", "strength": "join(1, 0.3, 0.5, 0.7, 1)"}])
 def test_the_cost_of_a_training_whose_steps_differ_in_size(overrides):
     """The last segment of a text is shorter than the others."""

@@ -35,6 +35,7 @@ def undisturbed(tmp_path_factory):
     return told, results(folder / "s.sqlite")
 
 
+@pytest.mark.slow
 def test_the_analysis_is_a_table(undisturbed, tmp_path):
     told, _ = undisturbed
     assert (told.name, told.planned, told.done, told.failures) == ("Points", 4, 4, [])
@@ -140,6 +141,7 @@ def test_a_study_from_python_takes_grids(tmp_path, monkeypatch):
         assert {record.run.grid for record in opened.records()} == {"mx", "float"}
 
 
+@pytest.mark.slow
 def test_reports_results_and_exports_need_no_code(undisturbed, tmp_path):
     told, _ = undisturbed
     store = tmp_path / "s.sqlite"

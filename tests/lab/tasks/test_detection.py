@@ -86,6 +86,7 @@ def test_coco_beside_voc(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_without_the_extra_a_training_still_ends(monkeypatch):
     def missing(*arguments):
         raise detection_task.MissingExtraError("COCO mAP needs faster_coco_eval")

@@ -71,6 +71,7 @@ def test_a_pretrained_model_is_trained_on_official_pairs(folder):
     assert 0.3 < result.test < 0.7
 
 
+@pytest.mark.slow
 def test_a_pretrained_model_is_trained_on_embedded_pairs(folder):
     before = load_file(folder / "model.safetensors")
     training = task_named("entailment").prepare(RunConfig("entailment", "full", 1, model=str(folder)))
@@ -141,6 +142,7 @@ def test_code_in_a_folder_is_not_executed(folder, tmp_path):
     assert not mark.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_folders(folder):
     weights = folder / "model.safetensors"
@@ -164,6 +166,7 @@ def test_an_unknown_model():
         task_named("entailment").prepare(RunConfig("entailment", "full", 1, model="bert-tinny"))
 
 
+@pytest.mark.slow
 def test_fewer_pairs_on_request():
     options = {"validation": "30", "test": "20"}
     training = task_named("entailment").prepare(RunConfig("entailment", "full", 1, options=options))

@@ -22,12 +22,14 @@ NEIGHBOURS = RunConfig(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [PARTS, NEIGHBOURS], ids=["parts", "neighbours"])
 def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(run, tmp_path, monkeypatch):
     monkeypatch.setattr(graph_task.GraphTask, "evaluate_every", 6)
     assert_resumes_exactly(run, tmp_path, 11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "options"),
     [
@@ -41,6 +43,7 @@ def test_batches_learn(model, options):
     assert result.test > 0.85
 
 
+@pytest.mark.slow
 def test_steps_of_an_epoch():
     def steps(batch_size=0, **options):
         run = RunConfig("graph", "full", 1, model="sage", batch_size=batch_size, options=options)
