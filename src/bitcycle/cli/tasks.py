@@ -42,7 +42,7 @@ def _described(name: str) -> dict[str, Any]:
         "metric": task.metric,
         "higher_is_better": task.higher_is_better,
         "models": task.models,
-        "options": task.options,
+        "options": {key: {**vars(option), "kind": option.kind.__name__} for key, option in task.options.items()},
         "embedded_data": task.embedded,
         "official_data": task.official,
         "data_sets": [official.name for official in OFFICIAL.values() if official.task == name],
@@ -60,7 +60,7 @@ def _print(task: dict[str, Any]) -> None:
     low, high = task["bits"]
     for heading, text in (
         ("models", ", ".join(task["models"])),
-        *(("option", f"{key}={option.default}: {option.about}") for key, option in task["options"].items()),
+        *(("option", f"{key}={option['default']}: {option['about']}") for key, option in task["options"].items()),
         ("embedded data", task["embedded_data"]),
         ("with --data FOLDER", task["official_data"]),
         ("with --data NAME", f"{', '.join(task['data_sets'])} (download with: bitcycle data get NAME)"),
