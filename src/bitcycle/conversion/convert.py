@@ -254,8 +254,6 @@ def _refuse_what_cannot_be_converted(model: nn.Module) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"bc.quantize takes a torch.nn.Module, got {type(model).__name__}")
     for name, module in model.named_modules():
-        if conversion_of(module) is not None:
-            raise ValueError(f"{name or 'the model'} is already quantised: call bc.restore(model) first")
         bases = {base.__name__ for base in type(module).__mro__}
         wrappers = bases & {"DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DataParallel"}
         if wrappers:
@@ -264,3 +262,5 @@ def _refuse_what_cannot_be_converted(model: nn.Module) -> None:
             raise ValueError("the model is compiled: convert it first, then torch.compile it")
         if "ScriptModule" in bases:
             raise ValueError("a TorchScript module cannot be converted: convert the model it was made from")
+        if conversion_of(module) is not None:
+            raise ValueError(f"{name or 'the model'} is already quantised: call bc.restore(model) first")
