@@ -278,6 +278,7 @@ def test_impossible_models():
         RetinaNet(2, levels=(3, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [lambda: RetinaNet(4), lambda: RetinaNet.small(4)], ids=["full", "small"])
 def test_every_convolution_is_a_site_and_everything_is_counted(build):
     torch.manual_seed(0)
