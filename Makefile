@@ -23,11 +23,11 @@ docs: install
 
 # The fast tier: every law and every contract. A test of it that takes over a second fails.
 test: install
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # Both tiers: also processes, compilers, browsers, Ray, docs, examples, real data, and full combinations.
 test-all: install
-	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 2 -m ""
+	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n 2 --dist worksteal -m ""
 
 # A million random specs and ten thousand random plans; `make test-all` includes a short run. FUZZ sets numbers and the seed.
 FUZZ ?= 1000000 --plans 10000 --seed 0

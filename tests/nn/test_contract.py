@@ -183,7 +183,9 @@ def test_stochastic_rounding_is_right_in_the_mean(case):
     draws = [run(layer, inputs)[1] for _ in range(100)]
     for position, wanted in enumerate(expected):
         drawn = torch.stack([gradients[position] for gradients in draws])
-        assert ((drawn.mean(0) - wanted).abs() <= 5 * drawn.std(0) / 10 + 1e-9).all()
+        deviation = drawn.std(0)
+        unseen = 0.1 * deviation.max() * (deviation == 0)  # what happens in a few of 100 draws may happen in none
+        assert ((drawn.mean(0) - wanted).abs() <= 5 * deviation / 10 + unseen + 1e-9).all()
 
 
 @one_per_layer()

@@ -25,7 +25,7 @@ def test_every_task_has_the_papers_settings():
             assert bool(preset.steps) != bool(preset.epochs)
             assert not preset.model or preset.model in task_named(name).models
             chosen = task_named(name).chosen_options(RunConfig(name, "full", 1, options=preset.options))
-            assert chosen.items() >= preset.options.items()
+            assert {key: str(chosen[key]) for key in preset.options} == preset.options
     with pytest.raises(ValueError, match="has no preset 'papper'; did you mean 'paper'"):
         preset_named("image", "papper")
 

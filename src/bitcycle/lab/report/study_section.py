@@ -70,7 +70,7 @@ class StudySection(Section):
         """A panel per schedule whose bits are known, apart from full precision; several where operands differ."""
         drawn = []
         for setting in self.settings:
-            words = f"mean {setting.mean_bits:.2f} bits"
+            words = f"{setting.mean_bits:.2f} bits"
             if setting.label != self.analysis.baseline and setting.relative_cost <= labels.EQUAL:
                 words += f", {fmt.cost_phrase(setting.relative_cost)}"
             known = [] if kind_of(setting) is FULL else _known_tracks(setting)
