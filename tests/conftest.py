@@ -5,6 +5,7 @@ import os
 # Several test processes share the cores; with a thread each they do not get in each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import sys
 import time
 
 import pytest
@@ -22,23 +23,31 @@ TOLERANCE = 1.5
 """The same test takes up to half as long again while other processes share caches and cores."""
 
 
+def pytest_collection_finish(session):
+    """Start the server of ``tests.support.command``, which takes seconds, before tests are timed."""
+    command = sys.modules.get("tests.support.command")
+    if PROFILE == "default" and command is not None and not session.config.option.collectonly:
+        command.bitcycle("--version")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """Fail a test of the fast tier that takes over a second, fixtures aside.
 
     A second of processor time, of this process and its children, or of waiting, as for a sleep. Time on the clock also
     passes while others use the cores: it is divided by the load of each core. Both may exceed the limit by
-    ``TOLERANCE``. Under another hypothesis profile, property tests get time for their number of examples.
+    ``TOLERANCE``. The limit holds in ``make test``, whose property tests have few examples.
     """
+    if PROFILE != "default":
+        return (yield)
     clock, processor = time.perf_counter(), _processor_time()
     result = yield
     clock, processor = time.perf_counter() - clock, _processor_time() - processor
     seconds = max(processor, clock / max(1.0, os.getloadavg()[0] / os.cpu_count()))
-    limit = MAX_SECONDS
-    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
-        limit *= max(1.0, EXAMPLES[PROFILE] / EXAMPLES["default"])
-    if seconds > TOLERANCE * limit and item.get_closest_marker("slow") is None:
-        pytest.fail(f"took {seconds:.1f} s: mark a test over {limit:g} s as slow, or make it faster", pytrace=False)
+    if seconds > TOLERANCE * MAX_SECONDS and item.get_closest_marker("slow") is None:
+        pytest.fail(
+            f"took {seconds:.1f} s: mark a test over {MAX_SECONDS:g} s as slow, or make it faster", pytrace=False
+        )
     return result
 
 

@@ -77,6 +77,7 @@ def test_every_package_has_a_layer():
     assert packages == set(LEVEL)
 
 
+@pytest.mark.slow
 def test_imports_point_from_higher_to_lower_layers():
     """All imports count: those in functions and those for type checkers too."""
     wrong = []
@@ -91,6 +92,7 @@ def test_imports_point_from_higher_to_lower_layers():
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_modules_have_no_import_cycle():
     graph = {}
     for module, path in modules().items():

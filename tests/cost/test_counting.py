@@ -236,6 +236,7 @@ def test_the_graph_network_of_the_paper():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bits", "cycles", "saving"), [((3, 8), 32, 36.7), ((5, 8), 8, 23.1)])
 def test_the_papers_savings(bits, cycles, saving):
     model, inputs = build("cifar-resnet-74")

@@ -150,6 +150,7 @@ def test_compiled():
     assert not any(key.startswith("_orig_mod") for key in model.state_dict())
 
 
+@pytest.mark.slow
 def test_the_last_weights_are_tested_where_a_run_keeps_them():
     """A deficit at the end ruins them, whatever was best on validation before it."""
     run = RunConfig("image", "deficit(1@20..40, static:8)", 40, batch_size=64)

@@ -38,6 +38,7 @@ def test_values_are_those_of_scipy(slope):
         assert (over_settings.count, over_runs.count) == (9, 36)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Spearman", "Pearson"])
 def test_intervals_are_those_of_resamples_made_one_by_one(kind):
     ranked = stats.rankdata if kind == "Spearman" else np.asarray
