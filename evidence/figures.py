@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from bitcycle._support.locks import locked as file_locked
+from bitcycle.lab.locks import locked as file_locked
 from bitcycle.lab.runs.result import TEST_LOSS, RunResult
 from bitcycle.lab.studies.exports import replacing
 from bitcycle.lab.studies.store import Store

@@ -1,7 +1,7 @@
 """Judge claims by the figures: an effect with its bounds and a mark, for every claim and domain.
 
 Effects are computed seed by seed and divided by the gap, the mean over seeds of the quality of static q_max minus that
-of static q_min. Their bounds are those of :func:`bitcycle._support.judging.non_inferiority`: one-sided, 95 %,
+of static q_min. Their bounds are those of :func:`bitcycle.lab.judging.non_inferiority`: one-sided, 95 %,
 Student's t over seeds.
 """
 
@@ -16,7 +16,7 @@ from statistics import fmean
 
 import numpy as np
 
-from bitcycle._support.judging import Effect, Judgement, non_inferiority
+from bitcycle.lab.judging import Effect, Judgement, non_inferiority
 from bitcycle.lab.statistics.bootstrap import stats
 from evidence.design import Claim, Design, Domain, Measure, Role, Rule, Statistic
 from evidence.figures import StudyFigures

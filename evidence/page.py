@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from bitcycle._support.judging import Effect
 from bitcycle.lab import format as fmt
+from bitcycle.lab.judging import Effect
 from bitcycle.lab.report.rendering import style
 from bitcycle.lab.report.tables import Column, html_table, markdown_table
 from bitcycle.lab.statistics.analysis import Estimate

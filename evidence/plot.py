@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from bitcycle._support.figures import span
-from bitcycle._support.judging import MIN_SEEDS, Effect, non_inferiority
 from bitcycle.lab import format as fmt
+from bitcycle.lab.judging import MIN_SEEDS, Effect, non_inferiority
 from bitcycle.lab.report.cost_plot import points_by_cost
 from bitcycle.lab.report.figure import Figure
 from bitcycle.lab.report.style import GROUPS, OTHER, STATIC, Kind

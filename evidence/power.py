@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitcycle._support.judging import Effect
+from bitcycle.lab.judging import Effect
 from bitcycle.lab.statistics.bootstrap import stats
 from evidence.design import Claim, Design, Domain, Measure, Role, Rule
 from evidence.judging import AllFigures, Mark, effects_by_seed, gap_of, verdict

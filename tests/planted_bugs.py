@@ -170,8 +170,8 @@ BUGS = (
         "lab/statistics",
     ),
     Bug("lab/statistics/comparisons.py", "return 2.0 ** (1 - n)", "return 2.0**-n", "lab/statistics"),
-    Bug("_support/judging.py", "if self.lower >= -margin:", "if self.lower >= margin:", "support"),
-    Bug("_support/judging.py", "sign = 1 if higher_is_better else -1", "sign = 1", "support"),
+    Bug("lab/judging.py", "if self.lower >= -margin:", "if self.lower >= margin:", "lab/test_judging.py"),
+    Bug("lab/judging.py", "sign = 1 if higher_is_better else -1", "sign = 1", "lab/test_judging.py"),
     Bug("lab/report/curves.py", "if runs == self._runs[key]", "if runs", "lab/report"),
 )
 """The bugs. A change of the code that makes one of them impossible replaces it by another one of the same kind."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bitcycle._support.judging import Effect
+from bitcycle.lab.judging import Effect
 from evidence.design import Contrast, Rule
 from evidence.judging import Mark, OpenReason, Remark, judge, remark, verdict
 from tests.evidence.made_up import SLOPE, claim, design, domain, figures

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bitcycle._support.judging import Effect
+from bitcycle.lab.judging import Effect
 from evidence.design import Measure, Rule
 from evidence.judging import Mark, detectable, seeds_to_settle, verdict
 from evidence.power import Power, power

@@ -8,7 +8,7 @@ import pytest
 
 import bitcycle
 import evidence.figures
-from bitcycle._support.locks import try_lock
+from bitcycle.lab.locks import try_lock
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.studies.plan import Plan

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._support.judging import Effect
 from bitcycle.lab.format import MINUS, NONE
+from bitcycle.lab.judging import Effect
 from bitcycle.lab.studies.store import Store
 from evidence.design import Measure, Role, Statistic
 from evidence.design_file import read_design

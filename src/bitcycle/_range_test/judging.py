@@ -25,13 +25,10 @@ from statistics import NormalDist, fmean, median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bitcycle._range_test.trials import Curve
-from bitcycle._support.judging import Effect, Judgement, mean_with_bounds
+from bitcycle._support.student_t import Floats, mean_with_bounds
 from bitcycle.schedules.base import Bits
-
-Floats = NDArray[np.float64]
 
 LEVEL = 0.05
 """Significance level of the slope test."""
@@ -123,13 +120,12 @@ def judge(
     gaps = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(losses, reference_losses, strict=True)]
     kept_by_seed = [1 - median(_end(gap)) / reference.progress for gap in gaps]
     kept, lower, upper = mean_with_bounds(kept_by_seed, INTERVAL)
-    surplus = Effect(kept - share, lower - share, upper - share, seeds=len(kept_by_seed))
     p = _p_of_slope(losses)
     falls = p < LEVEL
     verdict = LevelVerdict.WORKS if kept >= share else LevelVerdict.LEARNS_TOO_LITTLE
     if not falls:
         verdict = LevelVerdict.DOES_NOT_LEARN
-    narrow = falls and surplus.judge(margin=0.0, min_seeds=2) is Judgement.UNCLEAR
+    narrow = falls and lower < share <= upper
     progress, scatter = kept * reference.progress, fmean(_scatter(_end(loss)) for loss in losses)
     return LevelResult(bits, tuple(curves), progress, p, kept, (lower, upper), scatter, 0, verdict, narrow)
 

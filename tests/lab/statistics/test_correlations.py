@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bitcycle._support.rounding import significant
+from bitcycle.lab.judging import significant
 from bitcycle.lab.statistics.analysis import CorrelationKind, Over
 from bitcycle.lab.statistics.bootstrap import RESAMPLES, counted, drawn, tail
 from bitcycle.lab.statistics.claims import EarlyPrecision, HighStart

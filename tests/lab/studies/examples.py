@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from bitcycle._support.judging import non_inferiority
+from bitcycle.lab.judging import non_inferiority
 from bitcycle.lab.report import StudyInfo
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig

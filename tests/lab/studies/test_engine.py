@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bitcycle._support.locks import locked, try_lock, unlock
+from bitcycle.lab.locks import locked, try_lock, unlock
 from bitcycle.lab.runs.checkpoints import has_checkpoint
 from bitcycle.lab.runs.result import RunFailure, RunResult
 from bitcycle.lab.runs.run_config import RunConfig

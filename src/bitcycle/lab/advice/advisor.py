@@ -56,7 +56,7 @@ def advise(
         range_test: Result of ``bc.range_test``; sets ``q_min``.
         records: Your own runs of one task, as :class:`RunRecord` or any objects with its first four attributes. They
             replace the paper's rules: the answer is the cheapest setting that is as good as static q_max, by the test
-            of :func:`~bitcycle._support.judging.non_inferiority`. A ``q_min`` that is given or found still applies.
+            of :func:`~bitcycle.lab.judging.non_inferiority`. A ``q_min`` that is given or found still applies.
         margin: With records, the loss of quality that is still acceptable, as an absolute difference in the metric's
             units; by default 1 % of the baseline's mean metric.
         model: A float or converted model. It runs once, see ``bc.cost``. A float model counts as after

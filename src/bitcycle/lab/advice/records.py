@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from bitcycle._support.judging import MIN_SEEDS, Judgement, NonInferiority, non_inferiority
 from bitcycle.lab.advice.answer import Advice, Alternative, Reason, TrainingSettings
 from bitcycle.lab.format import percent
+from bitcycle.lab.judging import MIN_SEEDS, Judgement, NonInferiority, non_inferiority
 from bitcycle.schedules import Constant, Schedule, schedule
 from bitcycle.schedules.base import width_of
 

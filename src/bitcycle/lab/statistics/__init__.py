@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bitcycle._support.judging import validate_margin
+from bitcycle.lab.judging import validate_margin
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import ComparisonGroup
 from bitcycle.lab.statistics.analysis import Analysis
@@ -24,7 +24,7 @@ def analyse(records: Iterable[RunResult], margin: float | None = None) -> list[A
     Args:
         records: Results of runs, in any order.
         margin: The loss of quality that is still acceptable, as an absolute difference in the metric's units; by
-            default 1 % of the baseline's mean metric. See :mod:`bitcycle._support.judging`.
+            default 1 % of the baseline's mean metric. See :mod:`bitcycle.lab.judging`.
 
     Returns:
         One analysis for every group of comparable runs, sorted by title.

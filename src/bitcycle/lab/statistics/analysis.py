@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bitcycle._support.judging import NonInferiority
+from bitcycle.lab.judging import NonInferiority
 from bitcycle.lab.runs.run_config import ComparisonGroup, Condition, RunConfig
 from bitcycle.lab.studies.deficits import Arm
 

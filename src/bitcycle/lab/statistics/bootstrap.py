@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle._support.extras import need
-from bitcycle._support.rounding import Floats
+from bitcycle._support.student_t import Floats
 from bitcycle.lab.statistics.analysis import Estimate
 
 LEVEL = 0.05

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bitcycle._support.judging import Judgement, NonInferiority
+from bitcycle.lab.judging import Judgement, NonInferiority
 from bitcycle.lab.statistics.analysis import Claim, Comparison, Correlation, Interval, Outcome
 from bitcycle.lab.studies.deficits import Arm
 

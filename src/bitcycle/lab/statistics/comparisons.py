@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitcycle._support.rounding import NOISE, Floats
+from bitcycle._support.student_t import Floats
+from bitcycle.lab.judging import NOISE
 from bitcycle.lab.statistics.analysis import Comparison, Interval, Outcome
 from bitcycle.lab.statistics.bootstrap import LEVEL, estimate, stats
 
@@ -18,7 +19,7 @@ def compare(setting: Mapping[int, float], baseline: Mapping[int, float], sign: i
 
     The p-value is that of the paired t test, see :func:`paired_p`. The outcome is that of a single comparison;
     :func:`corrected` takes all comparisons of a group into account. If any run of the two diverged, with a seed that
-    both share or not, nothing is compared, as in :func:`~bitcycle._support.judging.non_inferiority`.
+    both share or not, nothing is compared, as in :func:`~bitcycle.lab.judging.non_inferiority`.
 
     >>> found = compare({0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.6, 2: 0.4, 3: 0.1}, sign=1)
     >>> round(found.difference.mean, 3), found.pairs, round(found.p, 4)

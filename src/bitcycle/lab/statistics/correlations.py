@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._support.rounding import NOISE, Floats, significant
+from bitcycle._support.student_t import Floats
+from bitcycle.lab.judging import NOISE, significant
 from bitcycle.lab.statistics.analysis import Correlation, CorrelationKind, Over
 from bitcycle.lab.statistics.bootstrap import counted, drawn, interval, stats
 

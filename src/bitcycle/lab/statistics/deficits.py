@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from bitcycle._support.judging import Effect, Judgement
+from bitcycle.lab.judging import Effect, Judgement
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.statistics.analysis import (

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from bitcycle._support.rounding import significant
+from bitcycle.lab.judging import significant
 from bitcycle.lab.statistics.analysis import Comparison, CorrelationKind, EqualCost, Over, Setting
 from bitcycle.lab.statistics.bootstrap import stats
 from bitcycle.lab.statistics.comparisons import compare, corrected

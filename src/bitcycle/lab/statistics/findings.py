@@ -1,7 +1,7 @@
 """What the numbers of a comparison group allow to claim, and which settings they recommend.
 
 Comparisons of many settings rest on tests of significance with Holm's correction for their number; "as good as the
-baseline" is decided by :mod:`bitcycle._support.judging`, as everywhere else.
+baseline" is decided by :mod:`bitcycle.lab.judging`, as everywhere else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TypeVar
 
-from bitcycle._support.judging import Judgement
+from bitcycle.lab.judging import Judgement
 from bitcycle.lab.statistics.analysis import (
     Analysis,
     Claim,

@@ -8,8 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from bitcycle._support.judging import MAX_METRIC, non_inferiority
-from bitcycle._support.rounding import significant
+from bitcycle.lab.judging import MAX_METRIC, non_inferiority, significant
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import Condition
 from bitcycle.lab.statistics.analysis import Comparison, Setting
@@ -82,7 +81,7 @@ def describe(
         groups: Records by setting and seed.
         baseline: The setting that the others are compared with.
         sign: -1 where a lower metric is better.
-        margin: The acceptable loss; see :func:`~bitcycle._support.judging.non_inferiority`.
+        margin: The acceptable loss; see :func:`~bitcycle.lab.judging.non_inferiority`.
     """
     qualities = {
         condition: {seed: quality_of(record) for seed, record in group.items()} for condition, group in groups.items()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bitcycle._support.locks import try_lock, unlock
+from bitcycle.lab.locks import try_lock, unlock
 from bitcycle.lab.runs.checkpoints import has_checkpoint
 from bitcycle.lab.runs.result import RunFailure, RunResult
 from bitcycle.lab.runs.run_config import RunConfig

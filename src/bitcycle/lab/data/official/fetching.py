@@ -22,11 +22,11 @@ from urllib.parse import urlsplit
 
 from bitcycle import __version__
 from bitcycle._support.extras import need
-from bitcycle._support.locks import locked
 from bitcycle._support.text import format_error
 from bitcycle.lab.data.files import DataError
 from bitcycle.lab.data.official.cache import is_cached, reader_path
 from bitcycle.lab.data.official.catalogue import Official, RemoteFile
+from bitcycle.lab.locks import locked
 
 RECORD = "first-seen.json"
 """The file in the cache with the checksums of first downloads, for files without a published one. Later downloads have

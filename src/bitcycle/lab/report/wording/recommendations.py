@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from bitcycle._support.judging import MIN_SEEDS
 from bitcycle.lab.format import cost_phrase, count, listed, number
+from bitcycle.lab.judging import MIN_SEEDS
 from bitcycle.lab.report.wording.phrases import capital
 from bitcycle.lab.statistics.analysis import Analysis, Outcome, Role
 from bitcycle.lab.statistics.claims import ENOUGH_SEEDS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from bitcycle._support.judging import MIN_SEEDS, Judgement, NonInferiority
 from bitcycle.lab.format import aligned, cost_phrase, count, listed, number, p_value, percent
+from bitcycle.lab.judging import MIN_SEEDS, Judgement, NonInferiority
 from bitcycle.lab.report.wording.claim import Wording, wording
 from bitcycle.lab.report.wording.phrases import MANY, capital, correlation_phrase, difference_phrase, settings_phrase
 from bitcycle.lab.statistics.analysis import Analysis, Comparison, OpenReason, Outcome, Verdict

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bitcycle._support.locks import locked
+from bitcycle.lab.locks import locked
 from bitcycle.lab.runs.checkpoints import CheckpointError
 from bitcycle.lab.runs.result import RunFailure, RunResult
 from bitcycle.lab.runs.run_config import RunConfig

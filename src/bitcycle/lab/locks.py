@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 def try_lock(path: Path) -> BaseFileLock | None:
-    """Lock a file, or return None if another process, or another lock of this one, holds it.
-
-    The folder of the file must exist.
+    """Lock a file in an existing folder, or return None if the lock is taken, be it by this process.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -51,7 +49,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def unlock(lock: BaseFileLock) -> None:
-    """Remove the file of a lock, so that none is left behind, and release the lock.
+    """Remove the file of a lock and release the lock.
 
     A process that waits for the removed file finds out that it is not in its place, and locks the new one.
     """

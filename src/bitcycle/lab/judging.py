@@ -10,20 +10,20 @@ would not do as a definition of "as good": the fewer the seeds and the larger th
 test. Here noise and few seeds count against a setting. There is no correction for the number of settings: each one is
 held to its own margin.
 
-The range test, the report of a study, advice from records and the evidence all judge with this module.
+The report of a study, advice from records and the evidence all judge with this module.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from bitcycle._support.rounding import NOISE, Floats
+from bitcycle._support.student_t import Floats, mean_with_bounds
 
 CONFIDENCE = 0.95
 """Of each of the two one-sided bounds."""
@@ -36,6 +36,11 @@ MIN_SEEDS = 3
 
 MAX_METRIC = 1e100
 """A run with a larger metric has diverged. Squares of metrics up to here do not overflow."""
+
+NOISE = 1e-12
+"""Relative to the values at hand, anything smaller is floating-point rounding, which must not decide anything."""
+
+_DIGITS = 13
 
 
 class Judgement(StrEnum):
@@ -177,51 +182,6 @@ def validate_margin(margin: float) -> float:
     return float(margin)
 
 
-def mean_with_bounds(values: Sequence[float] | Floats, confidence: float = CONFIDENCE) -> tuple[float, float, float]:
-    """Return the mean and its one-sided bounds by Student's t; the bounds are NaN for a single value.
-
-    >>> mean, lower, upper = mean_with_bounds([0.9, 1.0, 1.1])
-    >>> round(mean, 3), round(lower, 3), round(upper, 3)
-    (1.0, 0.831, 1.169)
-    """
-    array: Floats = np.asarray(values, dtype=np.float64)
-    mean = float(array.mean())
-    if array.size < 2:
-        return mean, math.nan, math.nan
-    reach = t_quantile(confidence, array.size - 1) * float(array.std(ddof=1)) / math.sqrt(array.size)
-    return mean, mean - reach, mean + reach
-
-
-@lru_cache(maxsize=256)
-def t_quantile(confidence: float, degrees: int) -> float:
-    """Return the quantile of Student's t for a whole number of degrees of freedom, by bisection of its distribution.
-
-    With ``a = atan(t / sqrt(degrees))`` the probability of ``[-t, t]`` is a finite sum (Abramowitz and Stegun, 26.7.3
-    and 26.7.4): ``2/pi (a + sin a (cos a + 2/3 cos^3 a + ...))`` for odd degrees, and
-    ``sin a (1 + 1/2 cos^2 a + 3/8 cos^4 a + ...)`` for even ones, up to the power ``degrees - 2``.
-
-    >>> [round(t_quantile(0.95, degrees), 6) for degrees in (1, 2, 9)]
-    [6.313752, 2.919986, 1.833113]
-    """
-    odd = degrees % 2
-
-    def within(angle: float) -> float:
-        sine, cosine = math.sin(angle), math.cos(angle)
-        term = total = cosine if odd else 1.0
-        if degrees == 1:
-            total = 0.0
-        for power in range(2 + odd, degrees - 1, 2):
-            term *= cosine * cosine * (power - 1) / power
-            total += term
-        return 2 / math.pi * (angle + sine * total) if odd else sine * total
-
-    low, high = 0.0, math.pi / 2
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if within(middle) < 2 * confidence - 1 else (low, middle)
-    return math.tan(low) * math.sqrt(degrees)
-
-
 def _bounds(differences: Floats, noise: float) -> tuple[float, float, float]:
     """Mean difference with its one-sided lower and upper bounds; the sign test bounds equal differences."""
     n = differences.size
@@ -231,9 +191,21 @@ def _bounds(differences: Floats, noise: float) -> tuple[float, float, float]:
         mean = float(differences.mean())
         mean = 0.0 if abs(mean) <= noise else mean
         return (mean, mean, mean) if 2.0**-n < 1 - CONFIDENCE else (mean, -math.inf, math.inf)
-    return mean_with_bounds(differences)
+    return mean_with_bounds(differences, CONFIDENCE)
 
 
 def _snap(bound: float, threshold: float, noise: float) -> float:
     """Return the threshold itself where a bound differs from it by rounding alone."""
     return threshold if abs(bound - threshold) <= noise else bound
+
+
+def significant(values: ArrayLike) -> Floats:
+    """Round values to 13 significant digits, so that means that are equal on paper compare equal.
+
+    >>> a, b = (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3
+    >>> a == b, bool(significant(a) == significant(b))
+    (False, True)
+    """
+    array: Floats = np.asarray(values, dtype=np.float64)
+    fractions, exponents = np.frexp(array)
+    return np.ldexp(np.round(fractions, _DIGITS), exponents)

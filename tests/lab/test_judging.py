@@ -8,7 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bitcycle._support.judging import RELATIVE_MARGIN, Judgement, non_inferiority, t_quantile
+from bitcycle._support.student_t import t_quantile
+from bitcycle.lab.judging import RELATIVE_MARGIN, Judgement, non_inferiority
 
 VALUES = st.floats(-1e3, 1e3).map(lambda value: round(value, 4))
 PAIRS = st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=9)
