@@ -1,16 +1,32 @@
-"""What the scripts share: runs in worker processes, paired differences, and tables in Markdown."""
+"""What the scripts share: runs in worker processes, paired differences, tables in Markdown, and the name of the CPU."""
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.statistics.analysis import Interval
 from bitcycle.lab.statistics.comparisons import compare, t_interval
+
+
+def cpu_model() -> str:
+    """Return the name of the CPU."""
+    info = Path("/proc/cpuinfo")  # where Linux has it
+    found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def all_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_in_processes(call: Callable[..., Any], arguments: Iterable[Any], workers: int) -> Iterator[Any]:

@@ -106,7 +106,7 @@ def keep(folder: Path, design: Design, figures: AllFigures, again: Figure) -> No
 
 
 def _train(job: tuple[Known, UserCode | None]) -> Figure:
-    from benchmarks.speed.machine import cpu_model
+    from benchmarks.common import cpu_model
     from bitcycle.lab.runs.training import train
     from bitcycle.lab.tasks.user_tasks import load_code
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.speed.settings import FULL_ROUNDS, MODELS, QUICK_ROUNDS, BenchSettings, Part, all_cores
-from bitcycle._support.names import nearest
+from benchmarks.common import all_cores
+from benchmarks.speed.measure import Part, Settings, peak_memory, time_kernels, time_overhead, time_products, time_steps
+from benchmarks.speed.models import MODELS
+from benchmarks.speed.tables import Result, as_text, this_machine
+from bitcycle import __version__
+from bitcycle._support.names import validate_name
 from bitcycle.cli.app import run as main
 from bitcycle.cli.app import wrap_help_at_the_terminal
+from bitcycle.lab.format import count
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules.base import MAX_BITS
+
+FULL_ROUNDS, QUICK_ROUNDS = 15, 2
+SIZES, QUICK_SIZES = (2**16, 2**22), (2**14,)
+"""The numbers of elements that are rounded: what fits in the caches of a core, and what does not."""
+SHAPES, QUICK_SHAPES = ((4096, 768, 768), (1024, 256, 1024), (1024, 128, 512)), ((32, 16, 24),)
+"""The rows, inputs and outputs of the linear layers whose products are timed."""
 
 
 def bench(
@@ -48,26 +60,20 @@ def bench(
         raise ValueError("--json - and --markdown both print to stdout: give --json a file")
     if json is not None and not to_stdout and not json.parent.is_dir():
         raise ValueError(f"--json {json}: there is no folder {json.parent}")
-    for model in models or ():
-        if model not in MODELS:
-            raise ValueError(f"unknown model {model!r}: {nearest(model, MODELS)}")
-    settings = BenchSettings(
-        models=tuple(dict.fromkeys(models or MODELS)),
+    settings = Settings(
+        models=tuple(dict.fromkeys(validate_name(model, MODELS, "model") for model in models or MODELS)),
         threads=tuple(dict.fromkeys(threads or (1, all_cores()))),
         forward=forward,
         backward=backward,
-        rounds=(QUICK_ROUNDS if quick else FULL_ROUNDS) if rounds is None else rounds,
+        rounds=rounds or (QUICK_ROUNDS if quick else FULL_ROUNDS),
         parts=tuple(dict.fromkeys(part or Part)),
         quick=quick,
     )
-    from benchmarks.speed.run import run
-    from benchmarks.speed.tables import as_text
-
-    result = run(settings, report=_show if sys.stderr.isatty() else lambda name: None)
+    result = measure(settings)
     if not to_stdout:
         print(as_text(result, markdown))
     if json is not None:
-        document = json_text(result.as_dict())
+        document = json_text(asdict(result))
         if to_stdout:
             print(document)
             return
@@ -75,9 +81,35 @@ def bench(
         print(f"written: {json}", file=sys.stderr)
 
 
-def _show(name: str) -> None:
-    """Say what is being measured. Nothing moves meanwhile: a progress bar would take time that is being measured."""
-    print(name, file=sys.stderr, flush=True)
+def measure(settings: Settings) -> Result:
+    """Measure what the settings say."""
+    rounds, quick = settings.rounds, settings.quick
+    result = Result(__version__, this_machine(), settings)
+    if Part.STEPS in settings.parts:
+        for threads in settings.threads:
+            for model in settings.models:
+                _announce(f"training step, {MODELS[model].title}, {count(threads, 'thread')}")
+                result.steps += time_steps(model, threads, settings)
+    if Part.MEMORY in settings.parts:
+        for model in settings.models:
+            _announce(f"memory, {MODELS[model].title}")
+            result.memory += peak_memory(model, settings)
+    if Part.KERNELS in settings.parts:
+        _announce("kernels and products")
+        for size in QUICK_SIZES if quick else SIZES:
+            result.kernels += time_kernels(size, rounds)
+        for shape in QUICK_SHAPES if quick else SHAPES:
+            result.products += time_products(*shape, rounds)
+    if Part.OVERHEAD in settings.parts:
+        _announce("overhead")
+        result.overhead += time_overhead(rounds, quick)
+    return result
+
+
+def _announce(stage: str) -> None:
+    """Say what is measured next. Nothing moves meanwhile: a progress bar would take time that is being measured."""
+    if sys.stderr.isatty():
+        print(stage, file=sys.stderr, flush=True)
 
 
 def application() -> typer.Typer:

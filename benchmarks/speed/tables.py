@@ -1,22 +1,53 @@
-"""The figures as tables, in plain text or in Markdown."""
+"""The result of a benchmark, and its tables in plain text or in Markdown."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import torch
+
+from benchmarks.common import all_cores, cpu_model
 from benchmarks.common import markdown as markdown_table
-from benchmarks.speed.kernel_times import KernelTime, ProductTime
-from benchmarks.speed.machine import Machine
-from benchmarks.speed.memory import PeakMemory
-from benchmarks.speed.peers import NOT_INSTALLED, PEERS
-from benchmarks.speed.run import BenchResult
-from benchmarks.speed.settings import MODELS
-from benchmarks.speed.steps import StepTime
-from benchmarks.speed.timing import Spread
-from benchmarks.speed.variants import FULL_PRECISION, OWN
+from benchmarks.speed.measure import PeakMemory, Row, Settings, Spread, StepTime
+from benchmarks.speed.models import MODELS
+from benchmarks.speed.variants import FULL_PRECISION, NOT_INSTALLED, OWN, PEERS, version_of
 from bitcycle._support.text import table
+from bitcycle.arithmetic.execution import resolve
+from bitcycle.kernels import native
 from bitcycle.lab.format import count
+
+
+@dataclass
+class Result:
+    """All figures. A part that was not asked for is empty. Times are seconds unless a name says otherwise."""
+
+    bitcycle: str
+    machine: Row
+    """See :func:`this_machine`."""
+    settings: Settings
+    steps: list[StepTime] = field(default_factory=list)
+    memory: list[PeakMemory] = field(default_factory=list)
+    kernels: list[Row] = field(default_factory=list)
+    products: list[Row] = field(default_factory=list)
+    overhead: list[Row] = field(default_factory=list)
+
+
+def this_machine() -> Row:
+    """Describe what decides how fast a step is on this machine."""
+    return {
+        "cpu": cpu_model(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "vnni": torch.cpu._is_vnni_supported(),
+        "cores": all_cores(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "kernels": native.current_kernels(),
+        "auto": resolve("auto").value,
+        "peers": {peer.package: version_of(peer) for peer in PEERS.values() if peer.package != "torch"},
+    }
 
 
 class Table(NamedTuple):
@@ -34,7 +65,7 @@ class Table(NamedTuple):
         return "\n\n".join([f"**{self.title}**", markdown_table(self.heads, self.rows), *self.notes])
 
 
-def as_text(result: BenchResult, markdown: bool) -> str:
+def as_text(result: Result, markdown: bool) -> str:
     """Return all figures as plain text or as Markdown."""
     settings = result.settings
     conditions = (
@@ -46,7 +77,7 @@ def as_text(result: BenchResult, markdown: bool) -> str:
     return "\n\n".join([head, *(each.as_text(markdown) for each in tables(result))])
 
 
-def tables(result: BenchResult) -> list[Table]:
+def tables(result: Result) -> list[Table]:
     """Return the tables of all parts that were measured."""
     made: list[Table] = []
     for threads in dict.fromkeys(row.threads for row in result.steps):
@@ -58,34 +89,33 @@ def tables(result: BenchResult) -> list[Table]:
     if result.products:
         made.append(_products(result.products))
     if result.overhead:
-        rows = [[row.what, _spread(row.seconds.times(1000), " ms", 3)] for row in result.overhead]
+        rows = [[row["what"], _spread(row["seconds"], 1e-3, " ms", 3)] for row in result.overhead]
         made.append(Table("Overhead", ["", "time"], rows))
     return made
 
 
-def _machine(machine: Machine) -> str:
-    instructions = f"{machine.instructions}, {'' if machine.vnni else 'no '}VNNI"
-    libraries = {"Python": machine.python, "torch": machine.torch, **machine.peers}
+def _machine(machine: Row) -> str:
+    libraries = {"Python": machine["python"], "torch": machine["torch"], **machine["peers"]}
     installed = [f"{name} {version}" for name, version in libraries.items() if version]
-    cores = count(machine.cores, "core")
-    parts = [f"{machine.cpu} ({instructions})", cores, *installed, f"{machine.kernels} kernels"]
-    return f"{', '.join(parts)}; 'auto' means {machine.auto!r}."
+    cpu = f"{machine['cpu']} ({machine['instructions']}, {'' if machine['vnni'] else 'no '}VNNI)"
+    parts = [cpu, count(machine["cores"], "core"), *installed, f"{machine['kernels']} kernels"]
+    return f"{', '.join(parts)}; 'auto' means {machine['auto']!r}."
 
 
 def _compared(title: str, rows: Sequence[StepTime | PeakMemory]) -> Iterator[Table]:
-    """Yield a table of bitcycle's variants, and one of the peers, with a row for each model."""
+    """Yield a table of bitcycle's variants, and one of the other libraries, with a row for each model."""
     found = {(row.model, row.variant): row for row in rows}
     for names, heading in ((tuple(OWN), title), (tuple(PEERS), f"{title}: other libraries")):
         columns = (FULL_PRECISION, *names)
-        models = dict.fromkeys(row.model for row in rows if row.variant in names)
+        models = {model: MODELS[model].title for model, variant in found if variant in names}
         notes = dict.fromkeys(
-            f"{MODELS[model]}, {name}: {note}."
-            for model in models
+            f"{model_title}, {name}: {note}."
+            for model, model_title in models.items()
             for name in columns
             if (note := found[model, name].note) not in ("", NOT_INSTALLED)
         )
         if models:
-            cells = [[MODELS[model], *(_cell(found[model, name]) for name in columns)] for model in models]
+            cells = [[models[model], *(_cell(found[model, name]) for name in columns)] for model in models]
             yield Table(heading, ["model", *columns], cells, tuple(notes))
 
 
@@ -102,28 +132,30 @@ def _cell(row: StepTime | PeakMemory) -> str:
     return f"{row.bytes / 2**20:.1f} MB"
 
 
-def _kernels(rows: Sequence[KernelTime]) -> Table:
+def _kernels(rows: Sequence[Row]) -> Table:
     by_operation: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        by_operation.setdefault((row.operation, row.kernels), []).append(_spread(row.nanoseconds))
-    sizes = dict.fromkeys(f"{row.elements:,} elements" for row in rows)
+        by_operation.setdefault((row["operation"], row["kernels"]), []).append(_spread(row["nanoseconds"]))
+    sizes = dict.fromkeys(f"{row['elements']:,} elements" for row in rows)
     cells = [[*operation, *times] for operation, times in by_operation.items()]
     return Table("Kernels, nanoseconds per element, one thread", ["operation", "kernels", *sizes], cells)
 
 
-def _products(rows: Sequence[ProductTime]) -> Table:
+def _products(rows: Sequence[Row]) -> Table:
     cells = []
     for row in rows:
-        times = [f"{1000 * each.median:.2f} ms" for each in (row.float_seconds, row.integer_seconds)]
-        cells.append([f"{row.rows} x {row.inputs} x {row.outputs}", row.product, *times, _spread(row.ratio)])
+        times = [f"{1000 * row[key].median:.2f} ms" for key in ("float_seconds", "integer_seconds")]
+        sizes = f"{row['rows']} x {row['inputs']} x {row['outputs']}"
+        cells.append([sizes, row["product"], *times, _spread(row["ratio"])])
     title = "Products of a linear layer, one thread: torch._int_mm relative to FP32"
     return Table(title, ["rows x inputs x outputs", "product", "FP32", "integer", "ratio"], cells)
 
 
-def _spread(spread: Spread, unit: str = "", digits: int = 2) -> str:
-    """Return a median with its quartiles.
+def _spread(spread: Spread, unit: float = 1, name: str = "", digits: int = 2) -> str:
+    """Return a median with its quartiles, in a unit.
 
-    >>> _spread(Spread(0.5, 0.4, 0.6), " ms")
+    >>> _spread(Spread(0.0005, 0.0004, 0.0006), 1e-3, " ms")
     '0.50 ms (0.40-0.60)'
     """
-    return f"{spread.median:.{digits}f}{unit} ({spread.lower:.{digits}f}-{spread.upper:.{digits}f})"
+    median, lower, upper = (f"{value / unit:.{digits}f}" for value in (spread.median, spread.lower, spread.upper))
+    return f"{median}{name} ({lower}-{upper})"

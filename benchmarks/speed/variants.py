@@ -1,42 +1,58 @@
-"""What is compared: a model in full precision, converted by bitcycle, or converted by another library."""
+"""What is compared: a model in full precision, converted by bitcycle, or converted by another library.
+
+Other libraries do less than bitcycle, and none has a schedule. Brevitas and quantisation-aware training (QAT) round the
+forward pass alone and leave gradients in full precision. Int8 training always has 8 bits, with one grid per row. The
+operands of attention products stay in full precision.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
+import logging
+import warnings
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
-from benchmarks.speed.peers import PEERS, NotAvailableError, convert
-from benchmarks.speed.workloads import Workload, make
+from benchmarks.speed.models import Workload, make
 from bitcycle._support.extras import MissingExtraError
+from bitcycle._support.text import format_error
 from bitcycle.arithmetic.execution import integers_are_right
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize
 from bitcycle.scheduler import PrecisionScheduler
 
 FULL_PRECISION = "FP32"
-
-
-class Own(NamedTuple):
-    """How bitcycle converts a model."""
-
-    recipe: Recipe
-    execute: str
-
-
+NOT_INSTALLED = "not installed"
 TENSOR = Recipe(weights="tensor", activations="tensor", features="tensor")
-OWN: Mapping[str, Own] = {
-    "simulated, tensor": Own(TENSOR, "simulated"),
-    "integer, tensor": Own(TENSOR, "integer"),
-    "simulated, default": Own(Recipe(), "simulated"),
-    "auto, default": Own(Recipe(), "auto"),
-    "auto, folded": Own(Recipe(fold_scales=True), "auto"),
+OWN: Mapping[str, tuple[Recipe, str]] = {
+    "simulated, tensor": (TENSOR, "simulated"),
+    "integer, tensor": (TENSOR, "integer"),
+    "simulated, default": (Recipe(), "simulated"),
+    "auto, default": (Recipe(), "auto"),
+    "auto, folded": (Recipe(fold_scales=True), "auto"),
 }
-"""Execution, and grids: one for each tensor, the default ones, or the default ones with folded scales."""
-
+"""Conversions by bitcycle: recipe and execution. Grids are one for each tensor, the default ones, or the default ones
+with folded scales."""
 MEASURED_WITH_PEERS = ("resnet-20", "transformer-256", "transformer-512")
 _NEVER = 10**8  # total steps of a schedule that does not end
+
+
+class NotAvailableError(Exception):
+    """Something cannot be measured on a model, on this machine. The message says why."""
+
+
+class Peer(NamedTuple):
+    """Another library, and how it converts a model."""
+
+    package: str
+    """The package to install."""
+    convert: Callable[[nn.Module, int], nn.Module]
+    supports_convolutions: bool
+    max_bits: int | None = None
+    """None if any number of bits is possible, or if the number makes no difference."""
 
 
 def variants_of(model: str) -> tuple[str, ...]:
@@ -57,14 +73,11 @@ def training_step(model: str, variant: str, forward: int, backward: int, quick: 
     if variant == FULL_PRECISION:
         return _step(workload)
     if variant in PEERS:
-        with convert(workload.model, PEERS[variant], forward) as converted:
-            step = _step(workload._replace(model=converted))
-            step()
-        return step
-    own = OWN[variant]
-    if own.execute == "integer" and not integers_are_right():
+        return _step_of_peer(workload, PEERS[variant], forward)
+    recipe, execute = OWN[variant]
+    if execute == "integer" and not integers_are_right():
         raise NotAvailableError("torch._int_mm gives wrong results on this machine")
-    quantize(workload.model, own.recipe, execute=own.execute)
+    quantize(workload.model, recipe, execute=execute)
     return _step(workload, PrecisionScheduler(workload.model, f"static:{forward}", _NEVER, backward).step)
 
 
@@ -79,3 +92,112 @@ def _step(workload: Workload, after: Callable[[], None] = lambda: None) -> Calla
         after()
 
     return step
+
+
+def version_of(peer: Peer) -> str | None:
+    """Return the version of a library that is installed, or None."""
+    try:
+        return importlib.metadata.version(peer.package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _step_of_peer(workload: Workload, peer: Peer, bits: int) -> Callable[[], None]:
+    """Convert a model, and try a step. Warnings of the library are hidden: they are for its own users."""
+    if not peer.supports_convolutions and any(isinstance(module, nn.Conv2d) for module in workload.model.modules()):
+        raise NotAvailableError("only for linear layers")
+    if (version := version_of(peer)) is None:
+        raise NotAvailableError(NOT_INSTALLED)
+    if peer.max_bits is not None and bits > peer.max_bits:
+        raise NotAvailableError(f"at most {peer.max_bits} bits")
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            step = _step(workload._replace(model=peer.convert(workload.model, bits)))
+            step()
+    except Exception as error:  # whatever a library of another version may raise
+        reason = f"{peer.package} {version} fails with torch {torch.__version__}: {format_error(error)}"
+        raise NotAvailableError(reason) from error
+    finally:
+        logging.disable(before)
+    return step
+
+
+def _brevitas(model: nn.Module, bits: int) -> nn.Module:
+    import brevitas.nn as qnn
+    from brevitas.quant import Int8ActPerTensorFloat, Int8WeightPerChannelFloat
+
+    settings: dict[str, Any] = {
+        "weight_quant": Int8WeightPerChannelFloat,
+        "weight_bit_width": bits,
+        "input_quant": Int8ActPerTensorFloat,
+        "input_bit_width": bits,
+        "input_collect_stats_steps": 1,  # the range is a parameter from the second step on
+    }
+
+    def replacement(layer: nn.Module) -> nn.Module | None:
+        if isinstance(layer, nn.Linear):
+            return qnn.QuantLinear(layer.in_features, layer.out_features, layer.bias is not None, **settings)
+        if isinstance(layer, nn.Conv2d):
+            sizes = (layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, layer.padding)
+            return qnn.QuantConv2d(*sizes, bias=layer.bias is not None, **settings)
+        return None
+
+    for module in list(model.modules()):
+        for name, layer in list(module.named_children()):
+            quantized = replacement(layer)
+            if quantized is not None:
+                quantized.weight, quantized.bias = layer.weight, layer.bias
+                setattr(module, name, quantized)
+    return model
+
+
+def _torch_qat(model: nn.Module, bits: int) -> nn.Module:
+    from torch.ao import quantization
+
+    fake = quantization.FusedMovingAvgObsFakeQuantize
+    model.qconfig = quantization.QConfig(  # type: ignore[assignment]
+        activation=fake.with_args(
+            observer=quantization.MovingAverageMinMaxObserver,
+            quant_min=0,
+            quant_max=2**bits - 1,
+            dtype=torch.quint8,
+        ),
+        weight=fake.with_args(
+            observer=quantization.MovingAveragePerChannelMinMaxObserver,
+            quant_min=-(2 ** (bits - 1)),
+            quant_max=2 ** (bits - 1) - 1,
+            dtype=torch.qint8,
+            qscheme=torch.per_channel_symmetric,
+        ),
+    )
+    return quantization.prepare_qat(model, inplace=True)
+
+
+def _torchao_qat(model: nn.Module, bits: int) -> nn.Module:
+    from torchao.quantization import quantize_
+    from torchao.quantization.qat import IntxFakeQuantizeConfig, QATConfig
+
+    dtype = getattr(torch, f"int{bits}")
+    activations = IntxFakeQuantizeConfig(dtype, "per_token", is_symmetric=False)
+    weights = IntxFakeQuantizeConfig(dtype, "per_channel")
+    quantize_(model, QATConfig(activation_config=activations, weight_config=weights, step="prepare"))
+    return model
+
+
+def _torchao_int8(model: nn.Module, bits: int) -> nn.Module:
+    from torchao.prototype.quantized_training import Int8MixedPrecisionTrainingConfig
+    from torchao.quantization import quantize_
+
+    quantize_(model, Int8MixedPrecisionTrainingConfig())
+    return model
+
+
+PEERS: Mapping[str, Peer] = {
+    "brevitas": Peer("brevitas", _brevitas, supports_convolutions=True),
+    "torch.ao QAT": Peer("torch", _torch_qat, supports_convolutions=True, max_bits=8),
+    "torchao QAT": Peer("torchao", _torchao_qat, supports_convolutions=False, max_bits=8),
+    "torchao int8": Peer("torchao", _torchao_int8, supports_convolutions=False),
+}
+"""By the name that tables show."""

@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from benchmarks.speed.peers import PEERS
-from benchmarks.speed.settings import MODELS
-from benchmarks.speed.variants import FULL_PRECISION, OWN
+from benchmarks.speed.models import MODELS
+from benchmarks.speed.variants import FULL_PRECISION, OWN, PEERS
 from tests.support.command import bitcycle
 
 pytestmark = pytest.mark.slow
@@ -68,7 +67,7 @@ def test_all_models_and_other_libraries():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--models", "lstn"], "unknown model 'lstn': did you mean 'lstm'?"),
+        (["--models", "lstn"], "unknown model 'lstn'; did you mean 'lstm'?"),
         (["--forward", "17"], "'--forward': Input should be less than or equal to 16"),
         (["--threads", "-1"], "'--threads': Input should be greater than or equal to 1"),
         (["--part", "speed"], "'speed' is not one of"),

@@ -23,19 +23,27 @@ class Workload(NamedTuple):
     loss: Callable[[nn.Module], Tensor]
 
 
+class Model(NamedTuple):
+    """A model that can be measured."""
+
+    title: str
+    """Its name in tables."""
+    make: Callable[..., Workload]
+    """Makes the full or the small (``quick``) version. Transformers also take the class of their layers."""
+
+
 def make(name: str, quick: bool = False, of_linear_layers: bool = False) -> Workload:
     """Return a model with its batch, always the same one.
 
     Args:
-        name: The name of a model.
+        name: A name of :data:`MODELS`.
         quick: Return a small version.
         of_linear_layers: Return a Transformer whose projections are linear layers, see :class:`ProjectedAttention`.
     """
+    layer = [ProjectedEncoderLayer] if of_linear_layers and name.startswith("transformer") else []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        if of_linear_layers and name in TRANSFORMERS:
-            return TRANSFORMERS[name](quick, ProjectedEncoderLayer)
-        return MAKERS[name](quick)
+        return MODELS[name].make(quick, *layer)
 
 
 def _images(depth: int, batch: int, channels: int, size: int) -> Workload:
@@ -59,30 +67,27 @@ def _lstm(quick: bool) -> Workload:
     return Workload(LSTMLanguageModel(vocabulary, hidden, dropout=0.0), loss)
 
 
-def _gcn(quick: bool) -> Workload:
+def _gcn(quick: bool, sparse: bool = False) -> Workload:
+    """Return a graph network. As a normalised sparse matrix, the graph is aggregated by one sparse product."""
     width, nodes, edges = (8, 20, 60) if quick else (256, 20_000, 100_000)
     features, ends = torch.randn(nodes, width), torch.randint(0, nodes, (2, edges))
     labels = torch.randint(0, width, (nodes,))
-    return Workload(
-        GCN(width, width, width, layers=2, dropout=0.0), lambda model: F.cross_entropy(model(features, ends), labels)
-    )
+    model = GCN(width, width, width, layers=2, dropout=0.0)
+    graph = _normalised(ends, nodes) if sparse else ends
+    for module in model.modules():
+        if sparse and "normalize" in vars(module):
+            vars(module)["normalize"] = False
+    return Workload(model, lambda model: F.cross_entropy(model(features, graph), labels))
 
 
-def _sparse_gcn(quick: bool) -> Workload:
-    """Return the same network with a normalised sparse matrix as its graph, which aggregates by one sparse product."""
-    width, nodes, edges = (8, 20, 60) if quick else (256, 20_000, 100_000)
-    features, labels = torch.randn(nodes, width), torch.randint(0, width, (nodes,))
-    ends = torch.cat([torch.randint(0, nodes, (2, edges)), torch.arange(nodes).expand(2, -1)], dim=1)
+def _normalised(ends: Tensor, nodes: int) -> Tensor:
+    """Return the adjacency matrix with self-loops, divided by the roots of the degrees of both nodes."""
+    ends = torch.cat([ends, torch.arange(nodes).expand(2, -1)], dim=1)
     root_of_degree = torch.bincount(ends[0], minlength=nodes).sqrt()
     weights = 1 / (root_of_degree[ends[0]] * root_of_degree[ends[1]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse matrices a beta
-        adjacency = torch.sparse_coo_tensor(ends, weights, (nodes, nodes)).coalesce().to_sparse_csr()
-    model = GCN(width, width, width, layers=2, dropout=0.0)
-    for module in model.modules():
-        if "normalize" in vars(module):
-            vars(module)["normalize"] = False
-    return Workload(model, lambda model: F.cross_entropy(model(features, adjacency), labels))
+        return torch.sparse_coo_tensor(ends, weights, (nodes, nodes)).coalesce().to_sparse_csr()
 
 
 class ProjectedAttention(nn.Module):
@@ -132,16 +137,15 @@ def _transformer(
     return Workload(model, lambda model: F.mse_loss(model(x), wanted))
 
 
-TRANSFORMERS = {
-    "transformer-256": partial(_transformer, width=256, layers=4),
-    "transformer-512": partial(_transformer, width=512, layers=2),
-}
-MAKERS: Mapping[str, Callable[[bool], Workload]] = {
-    "resnet-20": _resnet_20,
-    "resnet-20-channels-last": partial(_resnet_20, memory_format=torch.channels_last),
-    **TRANSFORMERS,
-    "lstm": _lstm,
-    "gcn": _gcn,
-    "gcn-sparse": _sparse_gcn,
-    "resnet-8": lambda quick: _images(8, 2 if quick else 128, 1, 8),
+MODELS: Mapping[str, Model] = {
+    "resnet-20": Model("ResNet-20", _resnet_20),
+    "resnet-20-channels-last": Model(
+        "ResNet-20, channels last", partial(_resnet_20, memory_format=torch.channels_last)
+    ),
+    "transformer-256": Model("Transformer 256", partial(_transformer, width=256, layers=4)),
+    "transformer-512": Model("Transformer 512", partial(_transformer, width=512, layers=2)),
+    "lstm": Model("LSTM 200", _lstm),
+    "gcn": Model("GCN 256", _gcn),
+    "gcn-sparse": Model("GCN 256, sparse", partial(_gcn, sparse=True)),
+    "resnet-8": Model("ResNet-8", lambda quick: _images(8, 2 if quick else 128, 1, 8)),
 }

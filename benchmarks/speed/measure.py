@@ -1,0 +1,351 @@
+"""Measuring: training steps, their peak memory, kernels, products, and the overhead of everything else.
+
+Everything that is compared runs in turns in one process, so that a change in the speed of the machine affects all of it
+alike. Only peak memory needs a process for each variant.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from itertools import cycle
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.speed.variants import FULL_PRECISION, NotAvailableError, training_step, variants_of
+from bitcycle._cost import Meter
+from bitcycle._support.text import format_error
+from bitcycle.conversion.convert import quantize, set_bits
+from bitcycle.conversion.model_summary import summary
+from bitcycle.kernels import native
+from bitcycle.kernels.noise import noise_key
+from bitcycle.kernels.rounding import decode, encode, encode_in_bytes
+from bitcycle.lab.models.cifar_resnet import CifarResNet
+from bitcycle.scheduler import PrecisionScheduler
+from bitcycle.schedules import schedule
+
+Call = Callable[[], object]
+Name = TypeVar("Name", bound=Hashable)
+Row = dict[str, Any]
+"""A row of figures, by the keys of the JSON document."""
+
+
+class Part(StrEnum):
+    """What can be measured."""
+
+    STEPS = "steps"
+    MEMORY = "memory"
+    KERNELS = "kernels"
+    OVERHEAD = "overhead"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure.
+
+    Args:
+        models: Names of :data:`~benchmarks.speed.models.MODELS`.
+        threads: Numbers of threads; each is measured by itself.
+        forward: Bits of weights and activations.
+        backward: Bits of gradients.
+        rounds: Timed rounds; each runs everything that is compared once.
+        parts: The parts to measure.
+        quick: Measure small versions of everything, to see that it runs.
+    """
+
+    models: tuple[str, ...]
+    threads: tuple[int, ...]
+    forward: int = 7
+    backward: int = 8
+    rounds: int = 15
+    parts: tuple[Part, ...] = tuple(Part)
+    quick: bool = False
+
+    def training_step(self, model: str, variant: str) -> Callable[[], None]:
+        """Return a step with these settings; see :func:`~benchmarks.speed.variants.training_step`."""
+        return training_step(model, variant, self.forward, self.backward, self.quick)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of a sample with its lower and upper quartiles."""
+
+    median: float
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, sample: Sequence[float], unit: float = 1) -> Spread:
+        """Return the spread of a sample, in a unit.
+
+        >>> Spread.of([1, 2, 3, 4, 5])
+        Spread(median=3.0, lower=2.0, upper=4.0)
+        """
+        lower, median, upper = (np.quantile(sample, (0.25, 0.5, 0.75)) / unit).tolist()
+        return cls(median, lower, upper)
+
+
+def time_in_turns(
+    calls: Mapping[Name, Call], rounds: int, warm_up: int = 2, repeats: int = 1
+) -> dict[Name, list[float]]:
+    """Return the seconds of each call in each round.
+
+    A round runs every call once, in an order that changes from round to round, so that no call always follows the same
+    one. Times of the same round can be compared although the speed of the machine changes.
+
+    Args:
+        calls: What to time, by name.
+        rounds: Number of rounds that count.
+        warm_up: Number of rounds before them.
+        repeats: How often each call runs in its turn; its time is the mean. For calls that are too short for the clock.
+    """
+    order = list(calls)
+    shuffle = random.Random(0).shuffle
+    seconds: dict[Name, list[float]] = {name: [] for name in calls}
+    for number in range(warm_up + rounds):
+        shuffle(order)
+        for name in order:
+            call = calls[name]
+            start = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            taken = time.perf_counter() - start
+            if number >= warm_up:
+                seconds[name].append(taken / repeats)
+    return seconds
+
+
+def ratio(times: Sequence[float], base: Sequence[float]) -> Spread:
+    """Return the spread of the ratios of times to base times of the same rounds.
+
+    >>> ratio([2.0, 6.0, 4.0], [1.0, 2.0, 1.0])
+    Spread(median=3.0, lower=2.5, upper=3.5)
+    """
+    return Spread.of(np.divide(times, base).tolist())
+
+
+@contextmanager
+def with_threads(number: int) -> Iterator[None]:
+    """Compute with this number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+# --- Training steps
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """The time of a training step; without times, a note says why."""
+
+    model: str
+    variant: str
+    threads: int
+    seconds: Spread | None = None
+    ratio: Spread | None = None
+    """To full precision, round by round."""
+    note: str = ""
+
+
+def time_steps(model: str, threads: int, settings: Settings) -> list[StepTime]:
+    """Time the steps of all variants of a model in turns."""
+    steps, rows = {}, {}
+    for variant in variants_of(model):
+        try:
+            steps[variant] = settings.training_step(model, variant)
+        except NotAvailableError as reason:
+            rows[variant] = StepTime(model, variant, threads, note=str(reason))
+    with with_threads(threads):
+        times = time_in_turns(steps, settings.rounds)
+    for variant, seconds in times.items():
+        rows[variant] = StepTime(model, variant, threads, Spread.of(seconds), ratio(seconds, times[FULL_PRECISION]))
+    return [rows[variant] for variant in variants_of(model)]
+
+
+# --- Peak memory
+
+MEASURED_STEPS = 2
+RETURN_MEMORY_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
+"""Makes the allocator return every large block at once, so that what counts is memory in use."""
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """The peak memory of a training step; without a number, a note says why."""
+
+    model: str
+    variant: str
+    bytes: int | None = None
+    ratio: float | None = None
+    """To full precision."""
+    note: str = ""
+
+
+def peak_memory(model: str, settings: Settings) -> list[PeakMemory]:
+    """Measure all variants of a model, each in a new process on one thread. Linux only.
+
+    A small version of the step runs first, so that all code is loaded. What counts is the most memory that the process
+    holds while it builds the model and trains two steps, above what it held before: parameters, gradients, data, what
+    the backward pass saves and what the kernels need for a moment.
+    """
+    if not sys.platform.startswith("linux"):
+        return [PeakMemory(model, variant, note="only measured on Linux") for variant in variants_of(model)]
+    rows: list[PeakMemory] = []
+    for variant in variants_of(model):
+        with mock.patch.dict(os.environ, RETURN_MEMORY_AT_ONCE), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            try:
+                peak = pool.submit(_measure_peak, model, variant, settings).result()
+            except NotAvailableError as reason:
+                rows.append(PeakMemory(model, variant, note=str(reason)))
+            except Exception as error:  # the process may also have been killed
+                rows.append(PeakMemory(model, variant, note=format_error(error)))
+            else:
+                full = peak if variant == FULL_PRECISION else rows[0].bytes
+                rows.append(PeakMemory(model, variant, peak, peak / full if full else None))
+    return rows
+
+
+def _measure_peak(model: str, variant: str, settings: Settings) -> int:
+    torch.set_num_threads(1)
+    training_step(model, variant, settings.forward, settings.backward, quick=True)()
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+    before = _memory("VmRSS")
+    step = settings.training_step(model, variant)
+    for _ in range(MEASURED_STEPS):
+        step()
+    return _memory("VmHWM") - before
+
+
+def _memory(field: str) -> int:
+    """Return a field of the status of this process in bytes."""
+    found = re.search(rf"^{field}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found is not None, field
+    return 1024 * int(found[1])
+
+
+# --- Kernels against a memory copy, and integer products against float ones, on one thread
+
+BITS = 7
+ROW = 512
+"""The length of the rows of the tensors that are rounded."""
+ELEMENTS_PER_TURN = 2**18
+"""A call on fewer elements is repeated within its turn, so that the turn is long enough for the clock."""
+COPY = ("copy", "torch")
+
+
+def time_kernels(elements: int, rounds: int) -> list[Row]:
+    """Time the kernels on a tensor of this size, per element, and their ratio to a copy of the tensor."""
+    x = torch.randn(elements // ROW, ROW)
+    noise = noise_key(1, 2, 3)
+    encoded = encode(x, BITS)
+    operations: dict[str, Call] = {
+        "nearest, one grid": partial(encode, x, BITS),
+        "nearest, per row": partial(encode, x, BITS, (1,)),
+        "nearest, per channel": partial(encode, x, BITS, (0,)),
+        "nearest, codes alone": partial(encode_in_bytes, x, BITS),
+        "stochastic, one grid": partial(encode, x, BITS, None, noise),
+        "decode": partial(decode, encoded.codes, encoded.scale, encoded.zero, torch.float32),
+    }
+    calls: dict[tuple[str, str], Call] = {COPY: partial(torch.empty_like(x).copy_, x)}
+    for kernels in dict.fromkeys([native.current_kernels(), "reference"]):
+        calls |= {(name, kernels): partial(_run_with, kernels, call) for name, call in operations.items()}
+    with with_threads(1):
+        seconds = time_in_turns(calls, rounds, repeats=max(1, ELEMENTS_PER_TURN // elements))
+    return [
+        {
+            "operation": operation,
+            "kernels": kernels,
+            "elements": elements,
+            "nanoseconds": Spread.of(times, unit=1e-9 * elements),
+            "ratio": ratio(times, seconds[COPY]),
+        }
+        for (operation, kernels), times in seconds.items()
+    ]
+
+
+def _run_with(kernels: str, call: Call) -> None:
+    before = native.current_kernels()
+    native.choose_kernels(kernels)
+    try:
+        call()
+    finally:
+        native.choose_kernels(before)
+
+
+def time_products(rows: int, inputs: int, outputs: int, rounds: int) -> list[Row]:
+    """Time the three products of a linear layer with these numbers of rows, inputs and outputs."""
+    floats = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(rows, outputs)
+    codes = tuple(x.clamp(-1, 1).mul(127).to(torch.int8) for x in floats)
+    calls: dict[tuple[str, str], Call] = {}
+    for kind, multiply, operands in (("float", torch.mm, floats), ("integer", torch._int_mm, codes)):
+        activations, weights, grad_output = operands
+        calls["output", kind] = partial(multiply, activations, weights.t())
+        calls["input gradient", kind] = partial(multiply, grad_output, weights)
+        calls["weight gradient", kind] = partial(multiply, grad_output.t(), activations)
+    with with_threads(1):
+        times = time_in_turns(calls, rounds)
+    return [
+        {
+            "product": product,
+            "rows": rows,
+            "inputs": inputs,
+            "outputs": outputs,
+            "float_seconds": Spread.of(times[product, "float"]),
+            "integer_seconds": Spread.of(times[product, "integer"]),
+            "ratio": ratio(times[product, "integer"], times[product, "float"]),
+        }
+        for product in dict.fromkeys(product for product, _ in calls)
+    ]
+
+
+# --- What does not depend on the size of tensors
+
+
+def time_overhead(rounds: int, quick: bool) -> list[Row]:
+    """Time what changes, shows or counts the bits of a model with many sites, and the start of new processes."""
+    warm_up, sites, size = 1, 20 if quick else 2000, 8 if quick else 32
+    model, constant = (quantize(nn.Sequential(*(nn.Linear(1, 1) for _ in range(sites)))) for _ in range(2))
+    widths, x = cycle((3, 4)), torch.randn(2, 1)
+    steps = warm_up + rounds + 1
+    alternating = schedule(lambda step, total: 3 + step % 2, name="alternating")
+    scheduler = PrecisionScheduler(model, alternating, steps, backward_bits=8)
+    static = PrecisionScheduler(constant, "static:7", steps, backward_bits=8)
+    resnet, images = quantize(CifarResNet(20)), torch.randn(32, 3, size, size)
+    meter = Meter(resnet)
+    resnet(images)  # with the extra pass that counts the products of this shape
+    run = partial(subprocess.run, stdout=subprocess.DEVNULL, check=True)
+    calls: dict[str, Call] = {
+        f"set_bits, {sites:,} sites": lambda: set_bits(model, forward=next(widths), backward=8),
+        f"scheduler step, {sites:,} sites, new bits": scheduler.step,
+        f"scheduler step, {sites:,} sites, same bits": static.step,
+        f"summary with inputs, {sites:,} sites": lambda: str(summary(constant, x)),
+        "meter, ResNet-20": lambda: meter._before(resnet, (images,), {}),
+        "start of Python": partial(run, [sys.executable, "-c", "pass"]),
+        "import bitcycle": partial(run, [sys.executable, "-c", "import bitcycle"]),
+        "bitcycle --help": partial(run, [sys.executable, "-m", "bitcycle", "--help"]),
+    }
+    return [
+        {"what": what, "seconds": Spread.of(times)} for what, times in time_in_turns(calls, rounds, warm_up).items()
+    ]
