@@ -20,7 +20,7 @@ from bitcycle.lab.runs.deployment import metric_at, prepare_trained
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.tasks import task_named
-from bitcycle.schedules.spec import complete
+from bitcycle.schedules import schedule as parse_schedule
 
 STATIC = "static q_max"
 WIDTHS = ("full", "8", "6", "4", "3", "2")
@@ -31,7 +31,7 @@ Job = tuple[str, str, int]
 def settings(name: str) -> dict[str, str]:
     """Return the schedules of a task, by the name of their row."""
     task = task_named(name)
-    cyclic = {kind: str(complete(kind, task.bits, task.cycles)) for kind in ("CR", "RTH")}
+    cyclic = {kind: str(parse_schedule(kind, task.bits, task.cycles)) for kind in ("CR", "RTH")}
     return {"full precision": "full", STATIC: f"static:{task.bits[1]}", "static 4": "static:4", **cyclic}
 
 

@@ -6,10 +6,10 @@ evidence/figures.
 
 from pathlib import Path
 
+from bitcycle.lab.report.schedule_panels import draw_schedules
 from bitcycle.schedules import TEN
-from bitcycle.schedules.comparison import compare
-from bitcycle.schedules.plot import draw_schedules
-from bitcycle.schedules.spec import complete
+from bitcycle.schedules import schedule as parse_schedule
+from bitcycle.schedules.operands import OperandSchedules
 from evidence.design import Role
 from evidence.design_file import read_design
 from evidence.figures import all_figures
@@ -23,8 +23,8 @@ STEPS = 64_000
 
 
 def draw_ten(path):
-    rows = compare((complete(name, (3, 8), 8) for name in TEN), STEPS)
-    draw_schedules(sorted(rows, key=lambda row: -row.saving), STEPS, path)
+    ten = [OperandSchedules.of(parse_schedule(name, (3, 8), 8)) for name in TEN]
+    draw_schedules(sorted(ten, key=lambda operands: -operands.saving(STEPS)), STEPS, path)
 
 
 def draw_cost(path):

@@ -6,10 +6,10 @@ from pathlib import Path
 from mkdocs.structure.files import File, Files
 
 from bitcycle._support.figures import COLOURS, svg
+from bitcycle.lab.report.schedule_panels import GROUPS, Panel, panels, tracks
 from bitcycle.schedules import TEN
-from bitcycle.schedules.comparison import compare
-from bitcycle.schedules.plot import GROUPS, Panel, panels, tracks
-from bitcycle.schedules.spec import complete
+from bitcycle.schedules import schedule as parse_schedule
+from bitcycle.schedules.operands import OperandSchedules
 
 ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
@@ -35,13 +35,12 @@ def gallery() -> tuple[str, dict[str, str]]:
     for title, specs in GALLERY.items():
         lines += [f"## {title}", ""]
         for spec in specs:
-            s = complete(spec, (3, 8), 8)
+            s = parse_schedule(spec, (3, 8), 8)
             name = f"{re.sub(r'[^a-z0-9]+', '-', str(s).lower()).strip('-')}.svg"
-            [row] = compare([s], STEPS)
-            track = tracks(row.operands, STEPS)[0]  # both operands follow the schedule
-            colour = COLOURS[GROUPS[row.group][1]]
+            track = tracks(OperandSchedules.of(s), STEPS)[0]  # both operands follow the schedule
+            colour = COLOURS[GROUPS[s.group(STEPS)][1]]
             pictures[f"gallery/{name}"] = svg(panels([Panel(str(s), "", track, colour)], width=400))
-            lines += [f'`bc.schedule("{s}")`, saving {100 * row.saving:.1f} %', ""]
+            lines += [f'`bc.schedule("{s}")`, saving {100 * s.saving(STEPS):.1f} %', ""]
             lines += [f"![bits over training]({f'gallery/{name}'}){{ width=420 }}", ""]
     return "\n".join(lines), pictures
 

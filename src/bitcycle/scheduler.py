@@ -13,9 +13,9 @@ from bitcycle.arithmetic.site import Site, check_width, larger, write_bits
 from bitcycle.conversion.sites import sites
 from bitcycle.schedules import Bits
 from bitcycle.schedules import schedule as as_schedule
-from bitcycle.schedules.base import MAX_BITS, validate_positive, validate_step
+from bitcycle.schedules.base import validate_positive, validate_step
 from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits, OperandSchedules, StepBits
-from bitcycle.schedules.strengths import FULL_STRENGTH
+from bitcycle.schedules.spec import FULL_STRENGTH
 
 _SCHEDULERS: WeakKeyDictionary[Site, ReferenceType[PrecisionScheduler]] = WeakKeyDictionary()
 """The scheduler that was constructed last for each site."""
@@ -40,7 +40,7 @@ class PrecisionScheduler:
         activations: A schedule of activations in place of ``schedule``.
         strength: How far operands go to their grids, ``x + strength (Q(x) - x)``: a function
             ``(step, total) -> [0, 1]``, its spec such as ``"join(linear-rise, 0.5, 1)"`` (the grammar is in
-            :mod:`bitcycle.schedules.strengths`), or a number. It is 1 by default.
+            :mod:`bitcycle.schedules.spec`), or a number. It is 1 by default.
         evaluate_bits: Bits of both operands in evaluation mode: an integer, or ``None`` for full precision. ``"max"``
             is the largest width of each operand's schedule, of which full precision is the largest.
         where: Names of sites, with wildcards; by default all sites.
@@ -73,7 +73,7 @@ class PrecisionScheduler:
         evaluate_bits: int | str | None = "max",
         where: str | Iterable[str] | None = None,
     ) -> None:
-        self.operands = OperandSchedules.of(schedule, backward_bits, weights, activations, strength, MAX_BITS)
+        self.operands = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
         self.schedule = self.operands.weights if schedule is None else as_schedule(schedule)
         self._warned_past_end = False
         self._sites = list(sites(model, where).values())

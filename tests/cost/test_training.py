@@ -10,6 +10,7 @@ import bitcycle as bc
 from bitcycle._cost import DEVICES, Convention, Cost, Meter, Row
 from bitcycle._cost.meter import MAX_SHAPES
 from bitcycle.schedules import Constant
+from bitcycle.schedules.operands import OperandSchedules
 from tests.schedules.strategies import schedules
 from tests.support.pairwise import combinations
 
@@ -29,7 +30,7 @@ def test_a_training_is_the_sum_of_its_steps(s, steps, backward):
 
 @given(schedules, st.integers(1, 200))
 def test_savings_are_shares_of_the_baselines(s, steps):
-    baseline = s.baseline(steps)
+    baseline = OperandSchedules.of(s).largest(steps)
     spent = COST.training(s, steps)
     assert COST.saving(s, steps) == pytest.approx(1 - spent / (steps * COST.bitops(baseline, baseline)))
     full = steps * COST.bitops(None, None)
@@ -40,7 +41,7 @@ def test_savings_are_shares_of_the_baselines(s, steps):
 @given(schedules, st.integers(1, 200), st.one_of(st.just("max"), st.none(), st.integers(1, 16)))
 def test_the_papers_convention_gives_the_schedules_own_saving(s, steps, backward):
     spent = COST.training(s, steps, backward, convention="paper")
-    static = COST.training(Constant(s.baseline(steps)), steps, backward, convention="paper")
+    static = COST.training(Constant(OperandSchedules.of(s).largest(steps)), steps, backward, convention="paper")
     assert 1 - spent / static == pytest.approx(s.saving(steps, backward), abs=1e-12)
     assert COST.saving(s, steps, backward, convention="paper") == pytest.approx(1 - spent / static, abs=1e-12)
 
@@ -54,7 +55,7 @@ def test_full_precision_saves_nothing_against_itself_and_its_gradients_against_f
 
 def test_a_schedule_with_full_precision_compares_with_its_largest_integer_width():
     s = bc.schedule("deficit(full@0.0..0.5, static:4)")
-    assert s.baseline(100) == 4
+    assert OperandSchedules.of(s).largest(100) == 4
     mixed = 50 * COST.bitops(None, 8) + 50 * COST.bitops(4, 8)
     assert COST.saving(s, 100, 8) == pytest.approx(1 - mixed / (100 * COST.bitops(4, 8)))
     assert COST.saving(s, 100, 8) < 0 < COST.saving(s, 100, 8, against="full")

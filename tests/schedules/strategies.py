@@ -89,5 +89,5 @@ strengths = RANDOMS.map(lambda rng: sc.strength(random_spec(rng, Quantity.STRENG
 
 def drawn_kinds(quantity):
     """Return the kinds of schedules that are drawn."""
-    read = bc.schedule if quantity is Quantity.BITS else lambda spec: sc.strength(spec).curve
+    read = bc.schedule if quantity is Quantity.BITS else sc.strength
     return {type(read(random_spec(Random(seed), quantity, depth=1))) for seed in range(300)}

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import bitcycle as bc
 from bitcycle import schedules as sc
+from bitcycle.schedules.operands import OperandSchedules
 from tests.schedules.strategies import PROFILES, SPANS, cyclics, schedules
 
 totals = st.integers(1, 500)
@@ -88,11 +89,11 @@ def test_a_rise_never_falls(s, total):
 
 @given(schedules, totals)
 def test_cost_lies_between_the_static_ones(s, total):
-    low = s.limits(total)[0] or 32
-    high = s.baseline(total) or 32  # the largest integer width
-    dearest = 1 if s.limits(total)[1] == s.baseline(total) else 32**2 / high**2
-    cheapest = (low * low + 2 * low * high) / (3 * high * high)
-    assert cheapest - 1e-12 <= s.relative_cost(total) <= dearest + 1e-12
+    low, top = (32 if bits is None else bits for bits in s.limits(total))
+    high = OperandSchedules.of(s).largest(total) or 32  # the largest integer width
+    most = 1 if top == high else 32**2 / high**2
+    least = (low * low + 2 * low * high) / (3 * high * high)
+    assert least - 1e-12 <= 1 - s.saving(total) <= most + 1e-12
 
 
 @given(schedules, totals, st.floats(0, 0.99))
@@ -113,7 +114,7 @@ def test_a_join_is_its_parts_one_after_the_other(parts, length):
 @given(schedules, st.integers(0, 99), st.integers(1, 100), st.integers(1, 16))
 def test_a_deficit_changes_its_window_alone(s, start, length, bits):
     stop = min(start + length, 100)
-    got = sc.deficit({(start, stop): bits}, rest=s).over(100).tolist()
+    got = sc.Deficit((sc.Window(start, stop, bits),), s).over(100).tolist()
     expected = s.over(100).tolist()
     expected[start:stop] = [bits] * (stop - start)
     assert got == expected

@@ -26,7 +26,7 @@ class Alternating(Schedule):
 
     @classmethod
     def parse(cls, node, reader):
-        return cls(*(parse_int(text, "bits") for text in node.texts()))
+        return cls(*(parse_int(text, "bits") for text in node.fields))
 
     def values(self, steps, total):
         return np.where(steps % 2, self.second, self.first)

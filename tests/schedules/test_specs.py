@@ -18,7 +18,7 @@ def dip(step, total):
     return 3 if total // 3 <= step < 2 * total // 3 else 8
 
 
-DOCUMENTED = re.findall(r"^\| ``([^`]+)`` ", grammar.__doc__, re.MULTILINE)
+DOCUMENTED = re.findall(r"^\| ``([^`]+)`` ", grammar.__doc__.partition("A strength,")[0], re.MULTILINE)
 
 
 def test_the_documentation_lists_every_form():
@@ -126,7 +126,7 @@ def test_two_functions_of_one_name_are_refused(make, monkeypatch):
     assert [bc.schedule(str(s))(0, 1) for s in (first, second)] == [3, 8]
 
 
-@pytest.mark.parametrize("name", ["a, b)", "", "x:y", "n" * 101, 4])
+@pytest.mark.parametrize("name", ["a, b)", "", "x:y", 4])
 def test_a_name_is_one_word(name):
     with pytest.raises(ValueError, match="needs a name of letters, digits and _ in specs, got") as refused:
         bc.schedule(dip, name=name)
@@ -182,7 +182,7 @@ MISUSE = {
     "?!": "expected full, static, CR",
     "": "unknown schedule",
     "CR:0-8": "q_min must be 1 or more, got 0",
-    "CR:-3-8": "bits are written q_min-q_max",
+    "CR:-3-8": "q_min must be 1 or more, got -3",
     "CR:3.5-8": "q_min must be an integer, got '3.5'",
     "CR:8": "bits are written q_min-q_max",
     "CR:8-3": "q_min 8 is above q_max 3: give the smaller first, as in 3-8",
@@ -244,10 +244,7 @@ def test_misuse_of_arguments(arguments, message):
 
 
 def test_arguments_that_the_spec_has_no_use_for():
-    with pytest.raises(ValueError, match="leaves no bits open"):
-        bc.schedule("static:8", bits=(3, 8))
-    with pytest.raises(ValueError, match="leaves no cycles open"):
-        bc.schedule("CR:3-8:cycles=8", cycles=4)
+    assert bc.schedule("CR:3-6:cycles=8", bits=(4, 8), cycles=4) == bc.schedule("CR:3-6:cycles=8")
     with pytest.raises(ValueError, match="takes neither"):
         bc.schedule(bc.schedule("static:8"), bits=(3, 8))
     with pytest.raises(ValueError, match="a schedule must be a spec"):

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitcycle.schedules import strength, strengths
+from bitcycle.schedules import schedule, strength
+from bitcycle.schedules import spec as grammar
 from tests.schedules.strategies import strengths as every_strength
 
-DOCUMENTED = re.findall(r"^\| ``([^`]+)`` ", strengths.__doc__, re.MULTILINE)
+DOCUMENTED = re.findall(r"^\| ``([^`]+)`` ", grammar.__doc__.partition("A strength,")[2], re.MULTILINE)
 
 
 @given(every_strength, st.integers(1, 60))
@@ -74,3 +75,10 @@ def test_a_function_is_a_strength():
 def test_what_is_no_strength_is_refused(spec):
     with pytest.raises(ValueError, match=r"strength|combinator|nothing may follow"):
         strength(spec)
+
+
+def test_bits_and_strengths_are_not_mixed_up():
+    with pytest.raises(ValueError, match="a spec such as 'linear-rise' or a function .* -> strength, got 'static:8'"):
+        strength(schedule("static:8"))
+    with pytest.raises(ValueError, match="a spec such as 'CR:3-8' or a function .* -> bits, got '0.5'"):
+        schedule(strength(0.5))

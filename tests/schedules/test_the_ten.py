@@ -79,14 +79,12 @@ def test_savings_printed_for_cpt(bits, cycles, saving):
     assert 100 * bc.schedule("CR", bits=bits, cycles=cycles).saving(64_000) == pytest.approx(saving, abs=0.05)
 
 
-def test_relative_cost_is_the_formula():
+def test_the_saving_is_the_formula():
     s = bc.schedule("CR", bits=(3, 8))
     q = s.over(1000)
-    for b in (4, 8, 16):
-        expected = np.mean(q * q + 2 * q * b) / (64 + 16 * b)
-        assert s.relative_cost(1000, backward_bits=b) == pytest.approx(expected)
-    full = np.mean(q * q + 2 * q * 32) / (64 + 16 * 32)
-    assert s.relative_cost(1000, backward_bits=None) == pytest.approx(full)
+    for given, g in ((4, 4), (8, 8), (16, 16), (None, 32)):
+        expected = 1 - np.mean(q * q + 2 * q * g) / (64 + 16 * g)
+        assert s.saving(1000, backward_bits=given) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("spec", ["static:8", "full", "CR:8-8"])

@@ -14,9 +14,9 @@ from bitcycle.lab.format import percent
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
-from bitcycle.schedules.comparison import ScheduleSummary, compare
+from bitcycle.schedules import schedule as parse_schedule
+from bitcycle.schedules.operands import OperandSchedules
 from bitcycle.schedules.registry import DEFAULT_CYCLES
-from bitcycle.schedules.spec import complete
 
 
 @with_run_options(fields=("backward_bits", *OPERAND_OVERRIDES))
@@ -49,35 +49,42 @@ def schedules(
     q_max is the largest integer width. A product of a w-bit and an a-bit operand costs w x a. The group (large, medium
     or small) says how much of the possible saving a schedule reaches.
     """
-    rows = compare([complete(spec, bits, cycles) for spec in specs or TEN], steps, **parse_fields(fields))
+    parsed = parse_fields(fields)
+    chosen = [OperandSchedules.of(parse_schedule(spec, bits, cycles), **parsed) for spec in specs or TEN]
     if not specs:
-        rows.sort(key=lambda row: -row.saving)
+        chosen.sort(key=lambda operands: -operands.saving(steps))
     if plot is not None:
-        from bitcycle.schedules.plot import draw_schedules
+        from bitcycle.lab.report.schedule_panels import draw_schedules
 
         plot.parent.mkdir(parents=True, exist_ok=True)
-        draw_schedules(rows, steps, plot)
+        draw_schedules(chosen, steps, plot)
     if as_json:
-        print(json_text([row.as_dict() for row in rows]))
+        print(json_text([operands.summary(steps) for operands in chosen]))
     else:
-        _print_table(rows, steps)
+        _print_table(chosen, steps)
         if plot is not None:
             print(f"written: {plot}")
 
 
-def _print_table(rows: list[ScheduleSummary], steps: int) -> None:
-    plain = all(row.operands.is_plain and row.operands.backward is None for row in rows)
-    operands = "" if plain else "\nmean bits of weights (W), activations (A) and gradients (G)"
-    print(f"{steps:,} steps; saving in BitOps relative to static q_max{operands}\n")
-    figures = [_figures(row, plain) for row in rows]
-    cells = [[row.operands.label, *each.values(), row.group or "-"] for row, each in zip(rows, figures, strict=True)]
+def _print_table(chosen: list[OperandSchedules], steps: int) -> None:
+    plain = all(operands.is_plain and operands.backward is None for operands in chosen)
+    about = "" if plain else "\nmean bits of weights (W), activations (A) and gradients (G)"
+    print(f"{steps:,} steps; saving in BitOps relative to static q_max{about}\n")
+    summaries = [operands.summary(steps) for operands in chosen]
+    figures = [_figures(summary, plain) for summary in summaries]
+    cells = [
+        [summary["schedule"], *each.values(), summary["group"] or "-"]
+        for summary, each in zip(summaries, figures, strict=True)
+    ]
     print(table(["schedule", *figures[0], "group"], cells, right=figures[0]))
 
 
-def _figures(row: ScheduleSummary, plain: bool) -> dict[str, str]:
+def _figures(summary: dict[str, Any], plain: bool) -> dict[str, str]:
     """Return the figures of a row by heading; those of each operand unless all of them follow one schedule."""
-    saving = {"saving": percent(row.saving)}
-    if plain:
-        return {"mean bits": f"{row.mean_bits:.2f}"} | saving | {"mean bits, first 10 %": f"{row.early_bits:.2f}"}
-    means = {"W": row.mean_weights, "A": row.mean_activations, "G": row.mean_gradients, "strength": row.mean_strength}
-    return {name: f"{mean:.2f}" for name, mean in means.items()} | saving
+    plain_figures = {"mean bits": "mean_bits", "saving": "saving", "mean bits, first 10 %": "mean_bits_first_tenth"}
+    of_operands = {"W": "mean_bits_weights", "A": "mean_bits_activations", "G": "mean_bits_gradients"}
+    shown = plain_figures if plain else {**of_operands, "strength": "mean_strength", "saving": "saving"}
+    return {
+        heading: percent(summary[name]) if name == "saving" else f"{summary[name]:.2f}"
+        for heading, name in shown.items()
+    }

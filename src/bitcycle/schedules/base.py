@@ -1,8 +1,7 @@
 """What schedules are made of: bits and strengths, their limits and their validation.
 
-Full precision is ``None`` in Python. It has three other encodings, each with one constant and one converter: an array
-holds :data:`FULL` (:meth:`Quantity.encode`), a cost counts :data:`FULL_WIDTH` (:func:`width_of`), and a spec says
-:data:`FULL_SPEC` (:func:`write_bits`).
+Full precision is ``None`` in Python. Arrays and costs count it as :data:`FULL_WIDTH` bits (:func:`width_of`); a spec
+says :data:`FULL_SPEC` (:func:`write_bits`).
 """
 
 from __future__ import annotations
@@ -27,11 +26,8 @@ Integers = NDArray[np.int64]
 Values = NDArray[Any]
 """Widths as integers, or strengths as floats."""
 
-FULL = 0
-"""Full precision in an array of widths: no grid has zero bits."""
-
 FULL_WIDTH = 32
-"""The number of bits that full precision counts as in a cost."""
+"""The number of bits that full precision counts as, in arrays of widths and in costs. No grid has as many."""
 
 FULL_SPEC = "full"
 """Full precision in a spec."""
@@ -103,13 +99,18 @@ def width_of(bits: Bits) -> int:
     return FULL_WIDTH if bits is None else bits
 
 
+def bits_of(width: int) -> Bits:
+    """Return a number that :func:`width_of` gives as bits."""
+    return None if width == FULL_WIDTH else width
+
+
 def write_bits(bits: Bits) -> str:
     """Return bits as a spec writes them: full precision is :data:`FULL_SPEC`."""
     return FULL_SPEC if bits is None else str(bits)
 
 
 class Quantity(Enum):
-    """What a schedule gives a value of: bits or strength. They differ in validation, rounding and encoding alone."""
+    """What a schedule gives a value of: bits or strength. They differ in validation and rounding alone."""
 
     BITS = "bits"
     STRENGTH = "strength"
@@ -140,14 +141,6 @@ class Quantity(Enum):
         """The type of an array of values."""
         return np.int64 if self is _BITS else np.float64
 
-    def encode(self, value: Any) -> Any:
-        """Return a value as an array holds it: full precision is :data:`FULL`."""
-        return FULL if value is None else value
-
-    def decode(self, number: Any) -> Any:
-        """Return a number of an array as a value: :data:`FULL` bits are ``None``."""
-        return None if self is _BITS and number == FULL else number
-
     def fit(self, curve: Floats, low: float, high: float) -> Values:
         """Return the values of a curve between two limits: integers, half to even, or strengths within the limits."""
         return np.rint(curve).astype(np.int64) if self is _BITS else np.clip(curve, low, high)
@@ -156,7 +149,7 @@ class Quantity(Enum):
 _BITS = Quantity.BITS
 
 
-def blocks_of_steps(start: int, stop: int) -> Iterator[Integers]:
-    """Yield the steps from ``start`` up to, but not including, ``stop``, at most :data:`BLOCK` at once."""
-    for first in range(start, stop, BLOCK):
+def blocks_of_steps(stop: int) -> Iterator[Integers]:
+    """Yield the steps before ``stop``, at most :data:`BLOCK` at once."""
+    for first in range(0, stop, BLOCK):
         yield np.arange(first, min(first + BLOCK, stop), dtype=np.int64)

@@ -6,7 +6,6 @@ A moment of training is a step (``int``) or a fraction of training (``float``): 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -28,8 +27,8 @@ from bitcycle.schedules.base import (
     write_bits,
 )
 from bitcycle.schedules.constant import Constant
-from bitcycle.schedules.grammar import Node, parse_int, parse_moment, plain_text
-from bitcycle.schedules.interface import Schedule, validate_extent
+from bitcycle.schedules.grammar import Node, parse_int, parse_moment, tree
+from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.registry import Reader, register
 
 Moment = int | float
@@ -55,6 +54,9 @@ class Combinator(Schedule):
 
     is_combinator = True
 
+    def __post_init__(self) -> None:
+        tree(str(self))  # raises if it is nested too deep, or if its spec is longer than one that can be read
+
     @abstractmethod
     def pieces(self, total: int) -> list[Piece]:
         """Return the pieces that training consists of. Some may be empty.
@@ -70,14 +72,6 @@ class Combinator(Schedule):
             if inside.any():
                 values[inside] = piece.schedule.values(steps[inside] - piece.offset, piece.total)
         return values
-
-    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        counts: Counter[int] = Counter()
-        for piece in self.pieces(total):
-            begin, end = max(start, piece.start) - piece.offset, min(stop, piece.stop) - piece.offset
-            if begin < end:
-                counts.update(piece.schedule.count_widths(begin, end, piece.total))
-        return counts
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         followed = [piece for piece in self.pieces(total) if piece.start < piece.stop]
@@ -114,9 +108,9 @@ class Window:
             raise ValueError(f"the window {self.span} is empty: its end must be after its start")
 
     @classmethod
-    def parse(cls, argument: str | Node) -> Window:
+    def parse(cls, argument: Node) -> Window:
         """Return the window of an argument of a spec."""
-        text = plain_text(argument)
+        text = argument.plain_text()
         width, at, span = (part.strip() for part in text.partition("@"))
         start, dots, stop = (part.strip() for part in span.partition(".."))
         if not (at and dots and width and start and stop):
@@ -177,7 +171,7 @@ class Deficit(Combinator):
             if later.start < earlier.stop:
                 raise ValueError(f"the windows {earlier.span} and {later.span} overlap")
         object.__setattr__(self, "windows", ordered)
-        validate_extent(self)
+        super().__post_init__()
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -189,10 +183,6 @@ class Deficit(Combinator):
             raise ValueError("a deficit takes windows and a schedule, as in deficit(3@0.0..0.25, static:8)")
         *windows, rest = node.arguments
         return cls(tuple(Window.parse(window) for window in windows), reader.schedule(rest))
-
-    @property
-    def components(self) -> tuple[Schedule, ...]:
-        return (self.rest,)
 
     def pieces(self, total: int) -> list[Piece]:
         pieces, position = [], 0
@@ -235,7 +225,7 @@ class Delay(Combinator):
         object.__setattr__(self, "hold", _validate_moment(self.hold))
         if self.hold == 1.0 and isinstance(self.hold, float):
             raise ValueError("a delay of 1.0 leaves no steps for the schedule: it must be below 1.0")
-        validate_extent(self)
+        super().__post_init__()
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -246,11 +236,7 @@ class Delay(Combinator):
         if len(node.arguments) != 2:
             raise ValueError("a delay takes a moment and a schedule, as in delay(0.25, CR:3-8)")
         hold, then = node.arguments
-        return cls(parse_moment(hold), reader.schedule(then))
-
-    @property
-    def components(self) -> tuple[Schedule, ...]:
-        return (self.then,)
+        return cls(parse_moment(hold.plain_text()), reader.schedule(then))
 
     def pieces(self, total: int) -> list[Piece]:
         held = self._held(total)
@@ -306,7 +292,7 @@ class Join(Combinator):
         if any(later <= earlier for earlier, later in pairwise(at)):
             raise ValueError(f"the boundaries of a join must be ascending, got {_listed(at)}")
         object.__setattr__(self, "at", at)
-        validate_extent(self)
+        super().__post_init__()
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -315,11 +301,7 @@ class Join(Combinator):
     @classmethod
     def parse(cls, node: Node, reader: Reader) -> Schedule:
         parts = tuple(reader.schedule(part) for part in node.arguments[::2])
-        return cls(parts, tuple(parse_moment(moment) for moment in node.arguments[1::2]))
-
-    @property
-    def components(self) -> tuple[Schedule, ...]:
-        return self.parts
+        return cls(parts, tuple(parse_moment(moment.plain_text()) for moment in node.arguments[1::2]))
 
     @property
     def quantity(self) -> Quantity:

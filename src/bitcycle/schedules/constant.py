@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from bitcycle._support.text import short_repr
-from bitcycle.schedules.base import (
-    FULL_SPEC,
-    MAX_BITS,
-    Bits,
-    Integers,
-    Quantity,
-    Values,
-)
+from bitcycle.schedules.base import FULL_SPEC, FULL_WIDTH, MAX_BITS, Bits, Integers, Quantity, Values
 from bitcycle.schedules.grammar import Node, is_number, parse_float, parse_int
 from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.registry import Reader, register
@@ -58,22 +50,19 @@ class Constant(Schedule):
     @classmethod
     def parse(cls, node: Node, reader: Reader) -> Schedule:
         if node.name != STATIC:
-            if node.arguments:
+            if node.fields:
                 raise ValueError(f"{short_repr(node.text)}: nothing may follow {node.name}")
             return cls(None if node.name == FULL_SPEC else float(node.name), reader.quantity)
-        if len(node.arguments) != 1:
+        if len(node.fields) != 1:
             raise ValueError(f"{short_repr(node.text)}: a static schedule takes one width, as in static:8")
-        [text] = node.texts()
+        [text] = node.fields
         if "." not in text:
             return cls(parse_int(text, "bits"))
         bits = parse_float(text, "bits")
         return cls(int(bits)) if bits.is_integer() else Mixed(bits)
 
     def values(self, steps: Integers, total: int) -> Values:
-        return np.full(steps.shape, self.quantity.encode(self.value), self.quantity.dtype)
-
-    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        return Counter({self.quantity.encode(self.value): max(0, stop - start)})
+        return np.full(steps.shape, FULL_WIDTH if self.value is None else self.value, self.quantity.dtype)
 
     @property
     def bits(self) -> Bits:
@@ -137,12 +126,6 @@ class Mixed(Schedule):
 
     def values(self, steps: Integers, total: int) -> Values:
         return self._low + self._high_before(steps + 1) - self._high_before(steps)
-
-    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        if stop <= start:
-            return Counter()
-        before, after = self._high_before(np.array([start, stop], dtype=np.int64)).tolist()
-        return Counter({self._low: stop - start - (after - before), self._low + 1: after - before})
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self._low, self._low + 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
-from bitcycle.schedules.base import Bits, Integers, Quantity, Values
+from bitcycle.schedules.base import Bits, Integers, Quantity, Values, width_of
 from bitcycle.schedules.grammar import Node
 from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.registry import Reader, register
@@ -21,9 +21,6 @@ StrengthFunction = Callable[[int, int], float]
 
 FUNCTIONS: dict[str, Callable[[int, int], Any]] = {}
 """The user's functions by name. A spec refers to a function by its name and never imports anything."""
-
-MAX_NAME = 100
-"""The most letters of a function's name."""
 
 CALL = "call"
 
@@ -70,13 +67,12 @@ class Custom(Schedule):
             ValueError: If the function has no name that a spec can hold, or another function has that name.
         """
         chosen = name if name is not None else getattr(function, "__name__", None)
-        if not (isinstance(chosen, str) and chosen.isidentifier() and len(chosen) <= MAX_NAME):
+        if not (isinstance(chosen, str) and chosen.isidentifier()):
             raise ValueError(
                 f"a function needs a name of letters, digits and _ in specs, got {short_repr(chosen)}: "
                 'give one, as in bc.schedule(function, name="warm")'
             )
-        known = FUNCTIONS.setdefault(chosen, function)
-        if _definition(known) != _definition(function):
+        if _definition(FUNCTIONS.setdefault(chosen, function)) != _definition(function):
             raise ValueError(
                 f"another function is already named {short_repr(chosen)}: "
                 f'give this one its own name, as in bc.schedule(function, name="{chosen}_2")'
@@ -89,29 +85,23 @@ class Custom(Schedule):
 
     @classmethod
     def parse(cls, node: Node, reader: Reader) -> Schedule:
-        if len(node.arguments) != 1:
+        if len(node.fields) != 1:
             raise ValueError(f"{short_repr(node.text)}: call takes the name of a function, as in call:warm")
-        [name] = node.texts()
+        [name] = node.fields
         if name not in FUNCTIONS:
             hint = nearest(name, FUNCTIONS, "" if FUNCTIONS else "no function is known yet")
-            function = name if name.isidentifier() and len(name) <= MAX_NAME else "..."
-            raise ValueError(f"unknown function {short_repr(name)}: call bc.schedule({function}) once first; {hint}")
+            raise ValueError(f"unknown function {short_repr(name)}: call bc.schedule(function) once first; {hint}")
         return cls(name, FUNCTIONS[name], reader.quantity)
 
     def values(self, steps: Integers, total: int) -> Values:
-        return np.array([self._value(int(step), total) for step in steps], self.quantity.dtype)
+        return np.array([self._value(step, total) for step in steps.tolist()], self.quantity.dtype)
 
     def _value(self, step: int, total: int) -> Any:
-        value = self.function(step, total)
-        return self.quantity.encode(
-            self.quantity.validate(value, f"the value of {self.name} at step {step} of {total}")
-        )
+        what = f"the value of {self.name} at step {step} of {total}"
+        return width_of(self.quantity.validate(self.function(step, total), what))
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        histogram = self.histogram(total)
-        ascending: list[Bits] = [bits for bits in histogram if bits is not None]
-        if None in histogram:
-            ascending.append(None)
+        ascending = list(self.histogram(total))
         return ascending[0], ascending[-1]
 
     def __str__(self) -> str:
@@ -119,11 +109,7 @@ class Custom(Schedule):
 
 
 def _definition(function: object) -> object:
-    """Return what identifies a function: its definition, which a notebook executes again, or else the object itself.
-
-    A closure can make one definition several functions.
-    """
+    """Return what identifies a function: its definition, which a notebook executes again, unless it is a closure."""
     if isinstance(function, FunctionType) and function.__closure__ is None:
-        code = function.__code__.replace(co_filename="", co_firstlineno=1, co_linetable=b"")  # wherever it is written
-        return code, function.__defaults__, function.__kwdefaults__
+        return function.__code__, function.__defaults__, function.__kwdefaults__
     return function

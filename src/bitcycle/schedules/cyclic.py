@@ -19,17 +19,10 @@ import numpy as np
 from bitcycle._support.names import validate_name
 from bitcycle._support.text import short_repr
 from bitcycle.schedules.base import MAX_CYCLES, Bits, Floats, Integers, Quantity, Values, validate_positive
-from bitcycle.schedules.grammar import (
-    Node,
-    parse_bit_range,
-    parse_float,
-    parse_int,
-    parse_settings,
-    parse_strength_range,
-)
+from bitcycle.schedules.grammar import Node, parse_float, parse_int, parse_range, parse_settings
 from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.profiles import PROFILES, Profile
-from bitcycle.schedules.registry import Reader, register
+from bitcycle.schedules.registry import DEFAULT_CYCLES, Reader, register
 
 
 class Rising(Enum):
@@ -124,7 +117,7 @@ class Cyclic(Schedule):
     shape: str
     q_min: int | float
     q_max: int | float
-    cycles: int = 8
+    cycles: int = DEFAULT_CYCLES
     quantity: Quantity = Quantity.BITS
 
     quantities = (Quantity.BITS, Quantity.STRENGTH)
@@ -150,19 +143,13 @@ class Cyclic(Schedule):
         return *TEN, *(f"{profile}-{shape}" for profile in PROFILES for shape in (*SHAPES, *SHORT_SHAPES))
 
     @classmethod
-    def reads(cls, name: str, quantity: Quantity) -> bool:
-        profile, _, shape = name.partition("-")
-        return name in TEN or (profile in PROFILES and (shape in SHAPES or shape in SHORT_SHAPES))
-
-    @classmethod
     def parse(cls, node: Node, reader: Reader) -> Schedule:
         profile, shape = TEN[node.name] if node.name in TEN else node.name.split("-", 1)
-        fields, bits = node.texts(), reader.quantity is Quantity.BITS
-        if fields and "=" not in fields[0]:
-            low, high = (parse_bit_range if bits else parse_strength_range)(fields.pop(0), node.text)
-        else:
-            low, high = reader.open_limits(node.name)
-        settings = parse_settings(fields, node.text)
+        has_range = bool(node.fields) and "=" not in node.fields[0]
+        low, high = (
+            parse_range(node.fields[0], node.text, reader.quantity) if has_range else reader.open_limits(node.name)
+        )
+        settings = parse_settings(node.fields[has_range:], node.text)
         if shape.startswith(("rise", "fall")):
             if "cycles" in settings:
                 raise ValueError(f"{short_repr(node.text)}: a single rise or fall has no cycles to set")
@@ -170,7 +157,7 @@ class Cyclic(Schedule):
         elif "cycles" in settings:
             cycles = parse_int(settings.pop("cycles"), "cycles")
         else:
-            cycles = reader.open_cycles()
+            cycles = DEFAULT_CYCLES if reader.cycles is None else reader.cycles
         parameters = {key: parse_float(value, short_repr(key).strip("'")) for key, value in settings.items()}
         shape = SHORT_SHAPES.get(shape, shape)
         return cls(Profile.of(profile, **parameters), shape, low, high, cycles, reader.quantity)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from bitcycle._support.text import short_repr
-from bitcycle.schedules.base import MAX_CHARACTERS, MAX_DEPTH
+from bitcycle.schedules.base import MAX_CHARACTERS, MAX_DEPTH, Quantity
 
 # int and float read more than a spec should hold: digits of other scripts, underscores, "nan", thousands of digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,6})?")
-_RANGE = re.compile(rf"({_DECIMAL.pattern})-({_DECIMAL.pattern})")
+_RANGE = re.compile(rf"({_DECIMAL.pattern})\s*-\s*({_DECIMAL.pattern})")
 
 
 @dataclass
@@ -21,30 +22,27 @@ class Node:
     Only the arguments of a call can be calls themselves.
     """
 
-    name: str
     text: str
     """As it is written, for messages."""
-    arguments: list[str | Node] = field(default_factory=list)
+    name: str
+    arguments: list[Node] = field(default_factory=list)
+    """Of a call."""
+    fields: list[str] = field(default_factory=list)
+    """What follows the name after colons, where it is not a call."""
     is_call: bool = False
 
-    @classmethod
-    def of(cls, argument: str | Node) -> Node:
-        """Return an argument as a node: a text is split at its colons."""
-        if isinstance(argument, Node):
-            return argument
-        name, *fields = (part.strip() for part in argument.split(":"))
-        return cls(name, argument, list(fields))
-
-    def texts(self) -> list[str]:
-        """Return the arguments, none of which may be a call."""
-        return [plain_text(argument) for argument in self.arguments]
+    def plain_text(self) -> str:
+        """Return the text of an argument that must not be a call."""
+        if self.is_call:
+            raise ValueError(f"{short_repr(self.name)}(...) stands where a window or a moment of training should be")
+        return self.text
 
 
-def tree(text: str) -> str | Node:
+def tree(text: str) -> Node:
     """Return the calls in a text as a tree, in one pass over the text."""
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"a spec may have {MAX_CHARACTERS:,} characters at most, got {len(text):,}")
-    outermost = Node("", text)
+    outermost = Node(text, "")
     open_calls = [outermost]
     position, after_call = 0, False
     for mark in re.finditer(r"[(),]", f"{text},"):  # a comma also ends the last argument
@@ -57,11 +55,12 @@ def tree(text: str) -> str | Node:
         if mark[0] == "(":
             if len(open_calls) > MAX_DEPTH:
                 raise ValueError(f"{short_repr(text)}: a schedule may be nested {MAX_DEPTH} deep at most")
-            open_calls[-1].arguments.append(call := Node(part, f"{part}(...)", is_call=True))
+            open_calls[-1].arguments.append(call := Node(f"{part}(...)", part, is_call=True))
             open_calls.append(call)
             continue
         if not after_call:
-            open_calls[-1].arguments.append(part)
+            name, *fields = (each.strip() for each in part.split(":"))
+            open_calls[-1].arguments.append(Node(part, name, fields=fields))
         after_call = mark[0] == ")"
         if after_call:
             open_calls.pop()
@@ -72,13 +71,6 @@ def tree(text: str) -> str | Node:
     if len(outermost.arguments) > 1:
         raise ValueError(f"{short_repr(text)}: commas separate the arguments of combinators")
     return outermost.arguments[0]
-
-
-def plain_text(argument: str | Node) -> str:
-    """Return an argument that must not be a call."""
-    if isinstance(argument, Node):
-        raise ValueError(f"{short_repr(argument.name)}(...) stands where a window or a moment of training should be")
-    return argument
 
 
 def parse_int(text: str, what: str) -> int:
@@ -100,29 +92,22 @@ def parse_float(text: str, what: str) -> float:
     return float(text)
 
 
-def parse_moment(argument: str | Node) -> int | float:
-    """Return the moment of training that an argument is: a step or a fraction."""
-    text = plain_text(argument)
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    if is_number(text):
-        return float(text)
-    raise ValueError(
-        f"a moment of training must be a step such as 1000 or a fraction such as 0.25, got {short_repr(text)}"
-    )
+def parse_moment(text: str) -> int | float:
+    """Return the moment of training that a text is: a step or a fraction."""
+    if not is_number(text):
+        raise ValueError(
+            f"a moment of training must be a step such as 1000 or a fraction such as 0.25, got {short_repr(text)}"
+        )
+    return int(text) if _INTEGER.fullmatch(text) else float(text)
 
 
-def parse_bit_range(text: str, spec: str) -> tuple[int, int]:
-    """Return the two integers of ``q_min-q_max``."""
-    low, _, high = (part.strip() for part in text.partition("-"))
-    if not (low and high):
-        raise ValueError(f"{short_repr(spec)}: bits are written q_min-q_max, as in 3-8, got {short_repr(text)}")
-    return parse_int(low, "q_min"), parse_int(high, "q_max")
-
-
-def parse_strength_range(text: str, spec: str) -> tuple[float, float]:
-    """Return the two numbers of ``low-high``."""
+def parse_range(text: str, spec: str, quantity: Quantity) -> tuple[Any, Any]:
+    """Return the two numbers of ``q_min-q_max``."""
     limits = _RANGE.fullmatch(text)
+    if quantity is Quantity.BITS:
+        if limits is None:
+            raise ValueError(f"{short_repr(spec)}: bits are written q_min-q_max, as in 3-8, got {short_repr(text)}")
+        return parse_int(limits[1], "q_min"), parse_int(limits[2], "q_max")
     if limits is None:
         raise ValueError(f"{short_repr(spec)}: strengths are written low-high, as in linear-rise:0.2-1.0")
     return float(limits[1]), float(limits[2])

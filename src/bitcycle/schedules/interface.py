@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,23 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitcycle.schedules.base import (
-    FULL,
-    MAX_BITS,
-    MAX_CHARACTERS,
-    MAX_DEPTH,
+    FULL_WIDTH,
     Bits,
     Integers,
     Quantity,
     Values,
+    bits_of,
     blocks_of_steps,
     validate_positive,
     validate_step,
-    width_of,
 )
 
 if TYPE_CHECKING:
     from bitcycle.schedules.grammar import Node
-    from bitcycle.schedules.operands import OperandSchedules
     from bitcycle.schedules.registry import Reader
 
 
@@ -49,8 +44,7 @@ class Schedule(ABC):
     your own are functions or registered profiles, see :mod:`bitcycle.schedules`; specs know them by name.
 
     A new kind of schedule is a frozen dataclass that implements :meth:`values`, :meth:`limits`, ``__str__``,
-    :meth:`names` and :meth:`parse`, and is registered by :func:`~bitcycle.schedules.registry.register`. It may override
-    :meth:`count_widths` if it can count steps without evaluating each of them.
+    :meth:`names` and :meth:`parse`, and is registered by :func:`~bitcycle.schedules.registry.register`.
 
     Example:
         >>> from bitcycle.schedules import schedule
@@ -77,7 +71,7 @@ class Schedule(ABC):
             total: Total number of training steps.
 
         Returns:
-            A new array of the same shape; :data:`~bitcycle.schedules.base.FULL` stands for full precision.
+            A new array of the same shape; full precision is :data:`~bitcycle.schedules.base.FULL_WIDTH`.
         """
 
     @abstractmethod
@@ -97,7 +91,7 @@ class Schedule(ABC):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Return the names of this kind of schedule in specs; none if it has no specs of its own."""
+        """Return the names of this kind of schedule in specs; none if another kind reads its specs."""
         return ()
 
     @classmethod
@@ -112,39 +106,24 @@ class Schedule(ABC):
 
     @property
     def quantity(self) -> Quantity:
-        """What the schedule gives values of. Only the curve inside a strength has another one than bits."""
+        """What the schedule gives values of: bits, or strength."""
         return Quantity.BITS
 
-    @property
-    def components(self) -> tuple[Schedule, ...]:
-        """The schedules that this one combines."""
-        return ()
-
-    @property
-    def depth(self) -> int:
-        """How deep combinators are nested in this schedule; 0 if it is not a combinator."""
-        return 1 + max(each.depth for each in self.components) if self.components else 0
-
-    def __call__(self, step: int, total: int) -> Bits:
-        """Return the bits at a step.
+    def __call__(self, step: int, total: int) -> Any:
+        """Return the bits at a step; a schedule of strength returns the strength.
 
         Args:
             step: The step, counted from 0. Past the end, a schedule keeps the value of the last step.
             total: Total number of training steps.
 
         Returns:
-            The width, or ``None`` for full precision.
+            The width, or ``None`` for full precision; or the strength.
 
         Raises:
             ValueError: If ``step`` is negative, ``total`` is below 1, or either is not an integer.
         """
-        bits: Bits = self.value_at(step, total)
-        return bits
-
-    def value_at(self, step: int, total: int) -> Any:
-        """Return the value at a step, whatever the quantity is."""
         total, step = validate_positive(total, "total"), validate_step(step)
-        return self.quantity.decode(self.values(np.array([min(step, total - 1)], dtype=np.int64), total)[0].item())
+        return bits_of(self.values(np.array([min(step, total - 1)], dtype=np.int64), total)[0].item())
 
     def over(self, total: int) -> NDArray[Any]:
         """Return the bits at every step of training.
@@ -160,58 +139,34 @@ class Schedule(ABC):
             >>> schedule("linear-rise:3-8").over(6).tolist()
             [3, 4, 5, 6, 6, 7]
         """
-        total = validate_positive(total, "total")
-        widths = np.empty(total, dtype=np.int64)
-        for steps in blocks_of_steps(0, total):
-            widths[steps] = self.values(steps, total)
-        if not (widths == FULL).any():
+        widths = np.concatenate(
+            [self.values(steps, total) for steps in blocks_of_steps(validate_positive(total, "total"))]
+        )
+        full = widths == FULL_WIDTH
+        if not full.any():
             return widths
         bits = widths.astype(object)
-        bits[widths == FULL] = None
+        bits[full] = None
         return bits
 
-    def histogram(self, total: int, stop: int | None = None) -> dict[Bits, int]:
+    def histogram(self, total: int) -> dict[Bits, int]:
         """Count the steps at each width.
 
         Args:
             total: Total number of training steps.
-            stop: Count the steps before this one only; all steps by default.
 
         Returns:
-            The exact number of steps at each width, full precision (``None``) first, then by ascending width.
-
-        Raises:
-            ValueError: If ``total`` is below 1, or ``stop`` is not from 1 to ``total``.
+            The exact number of steps at each width, by ascending width; full precision (``None``) is the last.
 
         Example:
             >>> from bitcycle.schedules import schedule
             >>> schedule("LR:3-8").histogram(10**6)
             {3: 100000, 4: 200008, 5: 199992, 6: 200008, 7: 199992, 8: 100000}
         """
-        total = validate_positive(total, "total")
-        stop = total if stop is None else validate_positive(stop, "stop")
-        if stop > total:
-            raise ValueError(f"stop must be at most total, {total}, got {stop}")
-        counts = self.count_widths(0, stop, total)
-        return {self.quantity.decode(width): n for width, n in sorted(counts.items()) if n}
-
-    def count_widths(self, start: int, stop: int, total: int) -> Counter[int]:
-        """Count the steps from ``start`` up to, but not including, ``stop`` at each width.
-
-        This implementation evaluates every step, block by block.
-
-        Args:
-            start: First step, 0 or more.
-            stop: End of the steps, at most ``total``; none are counted if it is not above ``start``.
-            total: Total number of training steps.
-
-        Returns:
-            The number of steps at each width; :data:`~bitcycle.schedules.base.FULL` stands for full precision.
-        """
-        counts = np.zeros(MAX_BITS + 1, dtype=np.int64)
-        for steps in blocks_of_steps(start, stop):
-            counts += np.bincount(self.values(steps, total), minlength=MAX_BITS + 1)
-        return Counter({width: n for width, n in enumerate(counts.tolist()) if n})
+        counts = np.zeros(FULL_WIDTH + 1, dtype=np.int64)
+        for steps in blocks_of_steps(validate_positive(total, "total")):
+            counts += np.bincount(self.values(steps, total), minlength=FULL_WIDTH + 1)
+        return {bits_of(width): int(counts[width]) for width in np.flatnonzero(counts).tolist()}
 
     def mean_bits(self, total: int, first: float = 1.0) -> float:
         """Return the mean width over the first part of training; full precision counts as 32.
@@ -234,53 +189,21 @@ class Schedule(ABC):
         """
         if not 0 < first <= 1:
             raise ValueError(f"first must be a fraction of training above 0 and at most 1, got {first!r}")
-        counts = self.histogram(total, max(1, round(first * validate_positive(total, "total"))))
-        return sum(width_of(bits) * n for bits, n in counts.items()) / sum(counts.values())
+        stop = max(1, round(first * validate_positive(total, "total")))
+        return sum(int(self.values(steps, total).sum()) for steps in blocks_of_steps(stop)) / stop
 
-    def baseline(self, total: int) -> Bits:
-        """Return the width of the static training that the saving of a model is compared with.
+    def saving(self, total: int, backward_bits: Bits | str = "max", against: int | None = None) -> float:
+        """Return the share of the cost that the schedule saves against static training at the largest integer width.
 
-        Args:
-            total: Total number of training steps.
+        With ``q`` the bits at a step and ``g`` the gradient bits, the forward product of a multiply-accumulate costs
+        ``q * q`` BitOps and each of its two gradient products ``g * q``:
 
-        Returns:
-            q_max; in a schedule with steps in full precision, its largest integer width, or ``None`` if it has none.
-
-        Example:
-            >>> from bitcycle.schedules import schedule
-            >>> schedule("CR:3-8").baseline(100), schedule("deficit(full@0.0..0.5, static:4)").baseline(100)
-            (8, 4)
-        """
-        q_max = self.limits(total)[1]
-        if q_max is not None:
-            return q_max
-        return max((bits for bits in self.histogram(total) if bits is not None), default=None)
-
-    def relative_cost(self, total: int, backward_bits: Bits | str = "max", against: int | None = None) -> float:
-        """Return the cost of training relative to static training at the largest integer width, which is q_max.
-
-        With ``q`` the bits at a step and ``b`` the gradient bits, the forward product of a multiply-accumulate costs
-        ``q * q`` BitOps and each of its two gradient products ``b * q``:
-
-            relative cost = mean over steps of (q^2 + 2 q b) / (q_max^2 + 2 q_max b)
+            saving = 1 - mean over steps of (q^2 + 2 q g) / (q_max^2 + 2 q_max g)
 
         Args:
             total: Total number of training steps.
             backward_bits: Gradient bits; ``"max"`` is the largest integer width of the schedule, and full precision
                 in steps that are, ``None`` is full precision.
-            against: The width of the static training, if it is not the largest one of the schedule.
-
-        Returns:
-            The relative cost; 1 is the cost of the static training.
-        """
-        return self._for_both_operands(backward_bits).relative_cost(total, against)
-
-    def saving(self, total: int, backward_bits: Bits | str = "max", against: int | None = None) -> float:
-        """Return the share of the cost of static training that the schedule saves: ``1 - relative_cost``.
-
-        Args:
-            total: Total number of training steps.
-            backward_bits: Gradient bits, as in :meth:`relative_cost`.
             against: The width of the static training, if it is not the largest one of the schedule.
 
         Returns:
@@ -293,7 +216,9 @@ class Schedule(ABC):
             >>> round(schedule("static:5").saving(64_000, backward_bits=8, against=8), 3)
             0.453
         """
-        return 1 - self.relative_cost(total, backward_bits, against)
+        from bitcycle.schedules.operands import OperandSchedules  # which itself consists of schedules
+
+        return OperandSchedules.of(self, backward_bits).saving(total, against)
 
     def group(self, total: int, backward_bits: Bits | str = "max") -> Group | None:
         """Return which third of the possible saving the schedule reaches.
@@ -302,7 +227,7 @@ class Schedule(ABC):
 
         Args:
             total: Total number of training steps.
-            backward_bits: Gradient bits, as in :meth:`relative_cost`.
+            backward_bits: Gradient bits, as in :meth:`saving`.
 
         Returns:
             The group, or ``None`` if the schedule saves nothing.
@@ -312,18 +237,6 @@ class Schedule(ABC):
             >>> schedule("RTH:3-8").group(64_000) == "large"
             True
         """
-        return self._for_both_operands(backward_bits).group(total)
+        from bitcycle.schedules.operands import OperandSchedules
 
-    def _for_both_operands(self, backward_bits: Bits | str) -> OperandSchedules:
-        from bitcycle.schedules.operands import OperandSchedules  # which itself consists of schedules
-
-        return OperandSchedules.of(self, backward_bits)
-
-
-def validate_extent(combined: Schedule) -> None:
-    """Raise a ValueError if a combinator is nested too deep, or if its spec is longer than one that can be read."""
-    if combined.depth > MAX_DEPTH:
-        raise ValueError(f"a schedule may be nested {MAX_DEPTH} deep at most, got {combined.depth}")
-    characters = len(str(combined))
-    if characters > MAX_CHARACTERS:
-        raise ValueError(f"a spec may have {MAX_CHARACTERS:,} characters at most, this schedule needs {characters:,}")
+        return OperandSchedules.of(self, backward_bits).group(total)

@@ -7,18 +7,17 @@ full precision is the largest; costs are compared with static training at the la
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
 from bitcycle._support.text import short_repr
 from bitcycle.schedules.base import (
-    FULL,
     FULL_WIDTH,
+    MAX_BITS,
     Bits,
     Integers,
     blocks_of_steps,
@@ -29,15 +28,18 @@ from bitcycle.schedules.base import (
 from bitcycle.schedules.constant import Constant
 from bitcycle.schedules.custom import Function, StrengthFunction
 from bitcycle.schedules.interface import Group, Schedule
+from bitcycle.schedules.spec import FULL_STRENGTH
 from bitcycle.schedules.spec import schedule as as_schedule
-from bitcycle.schedules.strengths import FULL_STRENGTH, StrengthSchedule
-from bitcycle.schedules.strengths import strength as as_strength
+from bitcycle.schedules.spec import strength as as_strength
 
 MAX = "max"
 AnySchedule = Schedule | str | Function
 BackwardBits = AnySchedule | int | None
 """Bits of gradients: ``"max"``, an integer, ``None`` for full precision, a schedule or its spec."""
-AnyStrength = StrengthSchedule | StrengthFunction | str | float
+AnyStrength = Schedule | StrengthFunction | str | float
+
+EARLY = 0.1
+"""The first part of training, in which low precision may do lasting damage."""
 
 Widths = tuple[int, int, int]
 """The widths of weights, activations and gradients as numbers to count with: full precision is 32."""
@@ -93,7 +95,7 @@ backward=None, strength=1.0))
     weights: Schedule
     activations: Schedule
     backward: Schedule | None = None
-    strength: StrengthSchedule = FULL_STRENGTH
+    strength: Schedule = FULL_STRENGTH
 
     @classmethod
     def of(
@@ -103,7 +105,6 @@ backward=None, strength=1.0))
         weights: AnySchedule | int | None = None,
         activations: AnySchedule | int | None = None,
         strength: AnyStrength | None = None,
-        max_backward: int = FULL_WIDTH,
     ) -> OperandSchedules:
         """Return the schedules that arguments describe, as :class:`bitcycle.PrecisionScheduler` takes them.
 
@@ -113,7 +114,6 @@ backward=None, strength=1.0))
             weights: The schedule of weights in place of ``schedule``, or a width.
             activations: The schedule of activations in place of ``schedule``, or a width.
             strength: The strength; full by default.
-            max_backward: The largest fixed width of gradients.
 
         Raises:
             ValueError: An argument is invalid.
@@ -122,7 +122,7 @@ backward=None, strength=1.0))
             raise ValueError("give a schedule, or a schedule for weights and one for activations")
         both = None if schedule is None else as_schedule(schedule)
         w, a = (_operand(own, both, name) for own, name in ((weights, "weights"), (activations, "activations")))
-        return cls(w, a, _backward(backward_bits, max_backward), as_strength(strength))
+        return cls(w, a, _backward(backward_bits), as_strength(strength))
 
     @property
     def is_plain(self) -> bool:
@@ -139,10 +139,7 @@ backward=None, strength=1.0))
         """Return the bits of a step. Past the end they keep their last values."""
         weights = self.weights(step, total)
         activations = weights if self.activations is self.weights else self.activations(step, total)
-        strength = 1.0 if self.strength is FULL_STRENGTH else self.strength(step, total)
-        return self._with_backward(weights, activations, strength, step, total)
-
-    def _with_backward(self, weights: Bits, activations: Bits, strength: float, step: int, total: int) -> StepBits:
+        strength = self.strength(step, total)
         if self.backward is not None:
             return StepBits(weights, activations, self.backward(step, total), strength)
         is_full = strength == 0 or (weights is None and activations is None)
@@ -150,9 +147,10 @@ backward=None, strength=1.0))
 
     def widths(self, steps: Integers, total: int) -> tuple[Integers, Integers, Integers]:
         """Return the widths of weights, activations and gradients at the given steps; full precision is 32."""
-        w, a = (_width_of_each(own.values(steps, total)) for own in (self.weights, self.activations))
+        w = self.weights.values(steps, total)
+        a = w if self.activations is self.weights else self.activations.values(steps, total)
         if self.backward is not None:
-            return w, a, _width_of_each(self.backward.values(steps, total))
+            return w, a, self.backward.values(steps, total)
         is_full = (self.strength.values(steps, total) == 0) | ((w == FULL_WIDTH) & (a == FULL_WIDTH))
         return w, a, np.where(is_full, FULL_WIDTH, width_of(self.largest(total)))
 
@@ -180,29 +178,23 @@ backward=None, strength=1.0))
 
     def mean_strength(self, total: int) -> float:
         """Return the mean strength over training."""
-        if self.strength.is_constant:
-            return self.strength(0, total)
-        return sum(float(self.strength.values(steps, total).sum()) for steps in blocks_of_steps(0, total)) / total
+        if self.strength.is_static:
+            strength: float = self.strength(0, total)
+            return strength
+        return sum(float(self.strength.values(steps, total).sum()) for steps in blocks_of_steps(total)) / total
 
     def histogram(self, total: int) -> dict[Widths, int]:
         """Count the steps at each combination of widths of weights, activations and gradients."""
         total = validate_positive(total, "steps")
-        counts: Counter[Widths] = Counter()
-        gradients_are_fixed = self.backward is None or isinstance(self.backward, Constant)
-        if self.weights == self.activations and self.strength.is_constant and gradients_are_fixed:
-            strength = self.strength(0, total)
-            for bits, n in self.weights.histogram(total).items():
-                counts[self._with_backward(bits, bits, strength, 0, total).counted()] += n
-            return dict(counts)
-        base = FULL_WIDTH + 1
-        numbers = np.zeros(base**3, dtype=np.int64)
-        for steps in blocks_of_steps(0, total):
+        shape = (FULL_WIDTH + 1,) * 3
+        counts = np.zeros(np.prod(shape), dtype=np.int64)
+        for steps in blocks_of_steps(total):
             w, a, g = self.widths(steps, total)
             w, a = (np.where(self.strength.values(steps, total) < 1, FULL_WIDTH, each) for each in (w, a))
-            numbers += np.bincount((w * base + a) * base + g, minlength=base**3)
-        for code in np.flatnonzero(numbers).tolist():
-            counts[code // base**2, code // base % base, code % base] = int(numbers[code])
-        return dict(counts)
+            counts += np.bincount(np.ravel_multi_index((w, a, g), shape), minlength=counts.size)
+        used = np.flatnonzero(counts)
+        widths = zip(*(axis.tolist() for axis in np.unravel_index(used, shape)), strict=True)
+        return dict(zip(widths, counts[used].tolist(), strict=True))
 
     def cost(self, total: int) -> int:
         """Return the BitOps of a multiply-accumulate over the whole training; see :func:`step_cost`."""
@@ -218,24 +210,20 @@ backward=None, strength=1.0))
             against: Another schedule of the operands, with the same gradients; in full precision they are full too.
         """
         largest = Constant(self.largest(total))
-        gradients = largest if self.backward is None else Constant(self.backward.baseline(total))
+        gradients = largest if self.backward is None else Constant(_largest(self.backward, self.backward, total))
         if against is None:
             return OperandSchedules(largest, largest, gradients)
         return OperandSchedules(against, against, against if against == Constant(None) else gradients)
 
-    def relative_cost(self, total: int, against: int | None = None) -> float:
-        """Return the cost relative to that of the :meth:`baseline`, or of static training at a given width."""
-        return self.cost(total) / self.baseline(total, None if against is None else Constant(against)).cost(total)
-
-    def saving(self, total: int) -> float:
-        """Return the share of the cost of the :meth:`baseline` that is saved.
+    def saving(self, total: int, against: int | None = None) -> float:
+        """Return the share of the cost of the :meth:`baseline`, or of static training at a given width, that is saved.
 
         Negative if steps in full precision cost more than others save.
 
         >>> OperandSchedules.of("static:4", 6, activations=8).saving(10) == 1 - (32 + 24 + 48) / (64 + 48 + 48)
         True
         """
-        return 1 - self.relative_cost(total)
+        return 1 - self.cost(total) / self.baseline(total, None if against is None else Constant(against)).cost(total)
 
     def group(self, total: int) -> Group | None:
         """Return which third of the possible saving is reached: that of static training at the smallest width.
@@ -243,13 +231,34 @@ backward=None, strength=1.0))
         ``None`` if nothing is saved.
         """
         lowest = Constant(min((own.limits(total)[0] for own in (self.weights, self.activations)), key=width_of))
-        gradients = self.baseline(total).backward
-        saving, possible = self.saving(total), OperandSchedules(lowest, lowest, gradients)
-        most = 1 - possible.cost(total) / self.baseline(total).cost(total)
-        if saving <= 0 or most <= 0:
+        baseline = self.baseline(total)
+        possible = 1 - OperandSchedules(lowest, lowest, baseline.backward).cost(total) / baseline.cost(total)
+        saving = self.saving(total)
+        if saving <= 0 or possible <= 0:
             return None
-        share = saving / most
+        share = saving / possible
         return Group.LARGE if share > 2 / 3 else Group.MEDIUM if share > 1 / 3 else Group.SMALL
+
+    def summary(self, total: int) -> dict[str, Any]:
+        """Return the numbers that distinguish schedules over a whole training; full precision counts as 32 bits.
+
+        >>> summary = OperandSchedules.of("RR:3-8").summary(64_000)
+        >>> round(100 * summary["saving"], 1), summary["mean_bits_gradients"], str(summary["group"])
+        (60.1, 8.0, 'large')
+        """
+        w, a = self.weights.mean_bits(total), self.activations.mean_bits(total)
+        early = [each.mean_bits(total, EARLY) for each in (self.weights, self.activations)]
+        return {
+            "schedule": self.label,
+            "mean_bits": (w + a) / 2,
+            "saving": self.saving(total),
+            "mean_bits_first_tenth": sum(early) / 2,
+            "group": self.group(total),
+            "mean_bits_weights": w,
+            "mean_bits_activations": a,
+            "mean_bits_gradients": sum(g * n for (_, _, g), n in self.histogram(total).items()) / total,
+            "mean_strength": self.mean_strength(total),
+        }
 
 
 def _operand(own: AnySchedule | int | None, both: Schedule | None, name: str) -> Schedule:
@@ -259,24 +268,22 @@ def _operand(own: AnySchedule | int | None, both: Schedule | None, name: str) ->
     return Constant(validate_bits(own, name)) if isinstance(own, SupportsIndex) else as_schedule(own)
 
 
-def _backward(bits: BackwardBits, maximum: int) -> Schedule | None:
+def _backward(bits: BackwardBits) -> Schedule | None:
     if isinstance(bits, str) and bits == MAX:
         return None
     try:
         if bits is None or isinstance(bits, SupportsIndex):
-            width = validate_bits(bits, "backward_bits", maximum)
-            return Constant(None if width == FULL_WIDTH else width)
+            return Constant(validate_bits(bits, "backward_bits"))
         return as_schedule(bits)
     except ValueError as error:
-        expected = f"backward_bits must be an integer from 1 to {maximum}, None (full precision), 'max' or a schedule"
+        expected = f"backward_bits must be an integer from 1 to {MAX_BITS}, None (full precision), 'max' or a schedule"
         raise ValueError(f"{expected}, got {short_repr(bits)}: {error}") from None
 
 
 @lru_cache(maxsize=256)
 def _largest(weights: Schedule, activations: Schedule, total: int) -> Bits:
-    widths = [own.baseline(total) for own in (weights, activations)]
-    return max((width for width in widths if width is not None), default=None)
-
-
-def _width_of_each(widths: Integers) -> Integers:
-    return np.where(widths == FULL, FULL_WIDTH, widths)
+    widths: list[Bits] = []
+    for own in (weights, activations):
+        q_max = own.limits(total)[1]
+        widths += own.histogram(total) if q_max is None else [q_max]
+    return max((bits for bits in widths if bits is not None), default=None)

@@ -45,22 +45,19 @@ class Reader:
     Args:
         quantity: Bits or strength.
         bits: ``(q_min, q_max)`` for the parts of a spec that name no bits.
-        cycles: Number of cycles for the parts of a spec that name none.
+        cycles: Number of cycles for the parts of a spec that name none; 8 by default.
     """
 
     quantity: Quantity
     bits: tuple[int, int] | None = None
     cycles: int | None = None
-    used_bits: bool = False
-    used_cycles: bool = False
 
     def read(self, spec: str) -> Schedule:
         """Return the schedule of a spec."""
         return self.schedule(tree(spec))
 
-    def schedule(self, argument: str | Node) -> Schedule:
-        """Return the schedule of an argument of a spec."""
-        node = Node.of(argument)
+    def schedule(self, node: Node) -> Schedule:
+        """Return the schedule of a part of a spec."""
         kinds = [kind for kind in KINDS if kind.is_combinator == node.is_call and self.quantity in kind.quantities]
         for kind in kinds:
             if kind.reads(node.name, self.quantity):
@@ -82,7 +79,6 @@ class Reader:
         """Return the limits of a curve whose spec names none."""
         if self.quantity is Quantity.STRENGTH:
             return 0.0, 1.0
-        self.used_bits = True
         if self.bits is None:
             raise ValueError(f"{name} needs bits: write '{name}:3-8' or give bits=(3, 8)")
         try:
@@ -92,8 +88,3 @@ class Reader:
                 f"bits must be a pair (q_min, q_max) such as (3, 8), got {short_repr(self.bits)}"
             ) from None
         return low, high
-
-    def open_cycles(self) -> int:
-        """Return the cycles of a curve whose spec names none."""
-        self.used_cycles = True
-        return DEFAULT_CYCLES if self.cycles is None else self.cycles

@@ -22,6 +22,17 @@
 A spec may omit bits and cycles; the arguments ``bits`` and ``cycles`` then apply to every part that does.
 ``str(schedule)`` writes the canonical spec, and parsing it gives an equal schedule.
 
+A strength, from 0 (full precision) to 1 (on the grid), is written in the same way, with other numbers:
+
+| spec of a strength                         | strength                                                               |
+|--------------------------------------------|------------------------------------------------------------------------|
+| ``0.5``                                    | the same throughout                                                    |
+| ``linear-rise``                            | a rise from 0 to 1 over the whole run, along any registered profile    |
+| ``cosine-fall:0.2-1.0``                    | a fall from 1 to 0.2; the shapes are those of bits                     |
+| ``linear-repeated:0.0-1.0:cycles=4``       | four rises                                                             |
+| ``join(0, 0.25, linear-rise, 0.75, 1)``    | one after the other, with the moments between them                     |
+| ``call:warming``                           | a function, after ``bc.schedules.strength(warming)`` has registered it |
+
 Numbers are written in the digits 0 to 9. Bits are from 1 to 16, cycles from 1 to a million, steps up to 10^8. A spec
 has at most 10,000 characters, and its combinators are nested at most 50 deep. Reading it takes time linear in its
 length.
@@ -31,9 +42,12 @@ from __future__ import annotations
 
 from bitcycle._support.text import short_repr
 from bitcycle.schedules.base import Quantity
-from bitcycle.schedules.custom import Custom, Function
+from bitcycle.schedules.constant import Constant
+from bitcycle.schedules.custom import Custom, Function, StrengthFunction
 from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.registry import Reader
+
+FULL_STRENGTH = Constant(1.0, Quantity.STRENGTH)
 
 
 def schedule(
@@ -55,8 +69,7 @@ def schedule(
         The schedule: a function ``(step, total) -> bits``.
 
     Raises:
-        ValueError: If the spec is not valid or incomplete, if it leaves no bits or cycles open but they are given, or
-            if a function has no name or that of another function.
+        ValueError: If the spec is not valid or incomplete, or if a function has no name or that of another function.
 
     Example:
         >>> schedule("RTH", bits=(3, 8), cycles=8) == schedule("RTH:3-8:cycles=8")
@@ -67,44 +80,48 @@ def schedule(
         >>> s(0, 100), str(s)
         (4, 'call:four_then_eight')
     """
-    if name is not None and (isinstance(spec, (str, Schedule)) or not callable(spec)):
-        raise ValueError("name is for functions: a spec or a schedule has its own")
-    if not isinstance(spec, str):
-        if bits is not None or cycles is not None:
-            raise ValueError("bits and cycles complete a spec; a schedule or a function takes neither")
-        if isinstance(spec, Schedule):
-            return spec
-        if callable(spec):
-            return Custom.of(spec, name)
-        raise ValueError(
-            f"a schedule must be a spec such as 'CR:3-8' or a function (step, total) -> bits, got {short_repr(spec)}"
-        )
-    reader = Reader(Quantity.BITS, bits, cycles)
-    parsed = reader.read(spec)
-    if bits is not None and not reader.used_bits:
-        raise ValueError(
-            f"{short_repr(spec)} leaves no bits open: drop the argument bits, or remove the bits from the spec"
-        )
-    if cycles is not None and not reader.used_cycles:
-        raise ValueError(
-            f"{short_repr(spec)} leaves no cycles open: drop the argument cycles, or remove the cycles from the spec"
-        )
-    return parsed
+    if not isinstance(spec, str) and (bits is not None or cycles is not None):
+        raise ValueError("bits and cycles complete a spec; a schedule or a function takes neither")
+    return _schedule_of(spec, Reader(Quantity.BITS, bits, cycles), name)
 
 
-def complete(spec: str, bits: tuple[int, int], cycles: int) -> Schedule:
-    """Make a schedule like :func:`schedule`, but accept bits and cycles that the spec does not need.
+def strength(spec: str | float | StrengthFunction | Schedule | None, name: str | None = None) -> Schedule:
+    """Make a schedule of strength.
 
     Args:
-        spec: A spec; in a list of specs, only some may leave bits or cycles open.
-        bits: ``(q_min, q_max)`` for the parts of the spec that name no bits.
-        cycles: Number of cycles for the parts of the spec that name none.
+        spec: A spec such as ``"join(linear-rise, 0.5, 1)"`` (the grammar is in :mod:`bitcycle.schedules.spec`), a
+            number, or a function ``(step, total) -> strength``. ``None`` is full strength throughout.
+        name: The name of a function in specs; by default its own name.
 
     Returns:
-        The schedule.
+        The schedule: a function ``(step, total) -> strength``.
+
+    Raises:
+        ValueError: The spec is not valid, a number is not from 0 to 1, or a function has no name.
 
     Example:
-        >>> [str(complete(spec, (3, 8), 2)) for spec in ("CR", "static:8")]
-        ['CR:3-8:cycles=2', 'static:8']
+        >>> s = strength("join(linear-rise, 0.5, 1)")
+        >>> [s(step, 8) for step in range(6)], str(s)
+        ([0.0, 0.25, 0.5, 0.75, 1.0, 1.0], 'join(linear-rise, 0.5, 1)')
     """
-    return Reader(Quantity.BITS, bits, cycles).read(spec)
+    if spec is None:
+        return FULL_STRENGTH
+    if isinstance(spec, str) or callable(spec):
+        return _schedule_of(spec, Reader(Quantity.STRENGTH), name)
+    return Constant(spec, Quantity.STRENGTH)
+
+
+def _schedule_of(spec: object, reader: Reader, name: str | None) -> Schedule:
+    if callable(spec) and not isinstance(spec, Schedule):
+        return Custom.of(spec, name, reader.quantity)
+    if name is not None:
+        raise ValueError("name is for functions: a spec or a schedule has its own")
+    if isinstance(spec, str):
+        return reader.read(spec)
+    if isinstance(spec, Schedule) and spec.quantity is reader.quantity:
+        return spec
+    what = short_repr(str(spec)) if isinstance(spec, Schedule) else short_repr(spec)
+    form = "such as 'CR:3-8'" if reader.quantity is Quantity.BITS else "such as 'linear-rise'"
+    raise ValueError(
+        f"a schedule must be a spec {form} or a function (step, total) -> {reader.quantity.value}, got {what}"
+    )

@@ -51,7 +51,7 @@ def test_an_analysis_describes_every_setting():
     assert cr.qualities == dict(enumerate(own))
     assert cr.quality.mean == pytest.approx(np.mean(own))
     assert cr.early_bits == schedule("CR:3-8").mean_bits(160, 0.1)
-    assert cr.relative_cost == pytest.approx(schedule("CR:3-8").relative_cost(160))
+    assert cr.relative_cost == pytest.approx(1 - schedule("CR:3-8").saving(160))
     assert (cr.group, cr.baseline, cr.seconds) == ("medium", False, 2.0)
     static = setting(found, "static 3")
     assert (static.group, static.baseline, static.mean_bits) == (None, True, 3)

@@ -21,12 +21,12 @@ from bitcycle.lab.report.cost_plot import cost_plot
 from bitcycle.lab.report.curves import VALIDATION, Curves
 from bitcycle.lab.report.figure import Figure, panel_file
 from bitcycle.lab.report.line_plot import Line, diagnostic_plots, line_plot, settled_axis
+from bitcycle.lab.report.schedule_panels import Panel, Track, panels, tracks
 from bitcycle.lab.report.section import MAX_ROWS, Section
 from bitcycle.lab.report.style import FULL, GROUPS, Kind, by_kind, kind_of
 from bitcycle.lab.report.tables import RowStyle, html_table, markdown_table, plain, reach_of
 from bitcycle.lab.report.wording import recommendations
 from bitcycle.lab.statistics.analysis import Analysis, Setting
-from bitcycle.schedules.plot import Panel, Track, panels, tracks
 
 MARKDOWN_COLUMNS = 11
 """The summary shows the first columns of the table, and those of operands; the CSV file has all of them."""

@@ -16,7 +16,7 @@ from bitcycle.lab.statistics.bootstrap import estimate
 from bitcycle.lab.statistics.comparisons import compare, corrected
 from bitcycle.lab.statistics.labels import gradient_bits, labels, schedule_of, schedules_of
 from bitcycle.schedules import Constant, Mixed
-from bitcycle.schedules.comparison import EARLY
+from bitcycle.schedules.operands import EARLY
 
 Records = dict[int, RunResult]
 """The records of one setting, by seed."""

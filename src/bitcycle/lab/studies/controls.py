@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from bitcycle._support.text import short_repr
 from bitcycle.schedules import Bits, Control, Schedule, match
-from bitcycle.schedules.spec import complete
+from bitcycle.schedules import schedule as parse_schedule
 
 _START, _END = "match(", ")"
 _CONTROL = re.compile(r"[a-z-]+")
@@ -66,7 +66,7 @@ def with_solved_controls(
             solved.append(name)
             continue
         named, wanted = _read(name)
-        reference = complete(named, bits, cycles)
+        reference = parse_schedule(named, bits, cycles)
         for control in [wanted] if wanted else Control:
             found = match(reference, control, steps, backward, lambda s: cost(s, backward))
             solved.append(str(found))

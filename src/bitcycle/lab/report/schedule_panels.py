@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,8 @@ from numpy.typing import NDArray
 from bitcycle._support import figures
 from bitcycle._support.figures import COLOURS, TIP, Spec, exact, layer, number, shortened
 from bitcycle.schedules.base import FULL_WIDTH
-from bitcycle.schedules.comparison import ScheduleSummary
 from bitcycle.schedules.operands import OperandSchedules
-from bitcycle.schedules.strengths import FULL_STRENGTH
+from bitcycle.schedules.spec import FULL_STRENGTH
 
 COLUMNS = 4
 MAX_POINTS = 2000  # a schedule is sampled at no more steps than this
@@ -62,7 +62,7 @@ def tracks(operands: OperandSchedules, total: int) -> list[Track]:
     """
     steps = np.unique(np.linspace(0, total - 1, min(total, MAX_POINTS)).astype(np.int64))
 
-    def stretches(values: NDArray[np.int64] | NDArray[np.float64]) -> list[Stretch]:
+    def stretches(values: NDArray[Any]) -> list[Stretch]:
         starts = np.flatnonzero(np.diff(values, prepend=-1))
         edges = [float(steps[i]) / total for i in starts] + [1.0]
         return [(edges[i], edges[i + 1], values[start].item()) for i, start in enumerate(starts)]
@@ -151,8 +151,8 @@ def _panels(drawn: Sequence[Panel], columns: int, width: int) -> Spec:
     }
 
 
-def draw_schedules(rows: Sequence[ScheduleSummary], total: int, path: Path) -> None:
-    """Draw the bits over training for each schedule, and save the figure as PNG or SVG.
+def draw_schedules(schedules: Sequence[OperandSchedules], total: int, path: Path) -> None:
+    """Draw the bits over training for each schedule, by group, and save the figure as PNG or SVG.
 
     A combination of several schedules has a panel for each of them.
 
@@ -160,13 +160,15 @@ def draw_schedules(rows: Sequence[ScheduleSummary], total: int, path: Path) -> N
         ValueError: If the path ends in neither ``.png`` nor ``.svg``.
     """
     figures.check_suffix(path)
+    order = list(GROUPS)
     drawn = []
-    for group, (words, colour) in GROUPS.items():
-        for row in (row for row in rows if row.group == group):
-            saving = f"{words}: {100 * row.saving:.1f} %" if group else words
-            known = tracks(row.operands, total)
-            for each in known:
-                title = f"{each.name}: {each.spec}" if len(known) > 1 else row.operands.label
-                drawn.append(Panel(title, saving, each, COLOURS[colour]))
+    for operands in sorted(schedules, key=lambda each: order.index(each.group(total))):
+        group = operands.group(total)
+        words, colour = GROUPS[group]
+        note = f"{words}: {100 * operands.saving(total):.1f} %" if group else words
+        known = tracks(operands, total)
+        for each in known:
+            title = f"{each.name}: {each.spec}" if len(known) > 1 else operands.label
+            drawn.append(Panel(title, note, each, COLOURS[colour]))
     title = f"Precision schedules over {total:,} steps, by saving against static q_max"
     figures.save({**panels(drawn), "title": title}, path)
