@@ -35,31 +35,21 @@ Moment = int | float
 """A step, or a fraction of training."""
 
 
-class Piece(NamedTuple):
-    """A part of training that follows one schedule."""
-
-    schedule: Schedule
-    start: int
-    """The first step."""
-    stop: int
-    """The first step after it."""
-    offset: int
-    """The step that is step 0 of the schedule."""
-    total: int
-    """The number of steps that the schedule is stretched over."""
-
-
 class Combinator(Schedule):
-    """Schedules in consecutive pieces of training. Subclasses implement :meth:`pieces`."""
+    """A schedule made of others."""
 
     is_combinator = True
 
     def __post_init__(self) -> None:
         tree(str(self))  # raises if it is nested too deep, or if its spec is longer than one that can be read
 
+
+class Sequence(Combinator):
+    """Schedules one after the other, each stretched over its own part of training."""
+
     @abstractmethod
-    def pieces(self, total: int) -> list[Piece]:
-        """Return the pieces that training consists of. Some may be empty.
+    def pieces(self, total: int) -> list[tuple[Schedule, int, int]]:
+        """Return the schedules, each with its first step and the first step after it. Some may have no steps.
 
         Args:
             total: Total number of training steps.
@@ -67,19 +57,18 @@ class Combinator(Schedule):
 
     def values(self, steps: Integers, total: int) -> Values:
         values = np.empty(steps.shape, self.quantity.dtype)
-        for piece in self.pieces(total):
-            inside = (steps >= piece.start) & (steps < piece.stop)
+        for schedule, start, stop in self.pieces(total):
+            inside = (steps >= start) & (steps < stop)
             if inside.any():
-                values[inside] = piece.schedule.values(steps[inside] - piece.offset, piece.total)
+                values[inside] = schedule.values(steps[inside] - start, stop - start)
         return values
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        followed = [piece for piece in self.pieces(total) if piece.start < piece.stop]
-        return _range_of(*(bits for piece in followed for bits in piece.schedule.limits(piece.total)))
+        limits = [schedule.limits(stop - start) for schedule, start, stop in self.pieces(total) if start < stop]
+        return _range_of(*(bits for pair in limits for bits in pair))
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """A part of training that is held at given bits.
 
     Args:
@@ -87,38 +76,14 @@ class Window:
         stop: Where it ends, in the same unit; the step itself is not part of the window.
         bits: The width, or ``None`` for full precision.
 
-    Raises:
-        ValueError: If the window is empty, or mixes steps and fractions.
-
     Example:
-        >>> str(Window(0.0, 0.25, 3)), Window(0.0, 0.25, 3).steps(1000)
-        ('3@0.0..0.25', (0, 250))
+        >>> str(Window(0.0, 0.25, 3))
+        '3@0.0..0.25'
     """
 
     start: Moment
     stop: Moment
     bits: Bits
-
-    def __post_init__(self) -> None:
-        start, stop = _validate_moments((self.start, self.stop), "the two ends of a window")
-        object.__setattr__(self, "start", start)
-        object.__setattr__(self, "stop", stop)
-        object.__setattr__(self, "bits", validate_bits(self.bits))
-        if start >= stop:
-            raise ValueError(f"the window {self.span} is empty: its end must be after its start")
-
-    @classmethod
-    def parse(cls, argument: Node) -> Window:
-        """Return the window of an argument of a spec."""
-        text = argument.plain_text()
-        width, at, span = (part.strip() for part in text.partition("@"))
-        start, dots, stop = (part.strip() for part in span.partition(".."))
-        if not (at and dots and width and start and stop):
-            raise ValueError(
-                f"a window is written bits@start..stop, as in 3@0.0..0.25 or 3@0..16000, got {short_repr(text)}"
-            )
-        bits = None if width == FULL_SPEC else parse_int(width, "bits")
-        return cls(parse_moment(start), parse_moment(stop), bits)
 
     @property
     def span(self) -> str:
@@ -127,17 +92,6 @@ class Window:
 
     def __str__(self) -> str:
         return f"{write_bits(self.bits)}@{self.span}"
-
-    def steps(self, total: int) -> tuple[int, int]:
-        """Return the first step, and the first one after the window.
-
-        Raises:
-            ValueError: If the window ends after step ``total``.
-        """
-        start, stop = (_step_of(moment, total) for moment in (self.start, self.stop))
-        if stop > total:
-            raise ValueError(f"the window {self.span} is outside a run of {total} steps")
-        return start, stop
 
 
 @register
@@ -150,7 +104,7 @@ class Deficit(Combinator):
         rest: The schedule outside of the windows.
 
     Raises:
-        ValueError: If there is no window, if windows overlap, or if they mix steps and fractions.
+        ValueError: If there is no window, if a window is empty, if windows overlap, or if they mix steps and fractions.
 
     Example:
         >>> s = Deficit((Window(0.0, 0.25, 3),), Constant(8))
@@ -164,13 +118,20 @@ class Deficit(Combinator):
     def __post_init__(self) -> None:
         if not self.windows:
             raise ValueError("a deficit needs at least one window, as in deficit(3@0.0..0.25, static:8)")
-        if len({type(window.start) for window in self.windows}) > 1:
+        windows = []
+        for start, stop, bits in self.windows:
+            first, last = _validate_moments((start, stop), "the two ends of a window")
+            window = Window(first, last, validate_bits(bits))
+            if window.start >= window.stop:
+                raise ValueError(f"the window {window.span} is empty: its end must be after its start")
+            windows.append(window)
+        if len({type(window.start) for window in windows}) > 1:
             raise ValueError("the windows of a deficit must be all in steps or all in fractions, got a mixture")
-        ordered = tuple(sorted(self.windows, key=lambda window: window.start))
-        for earlier, later in pairwise(ordered):
+        windows.sort(key=lambda window: window.start)
+        for earlier, later in pairwise(windows):
             if later.start < earlier.stop:
                 raise ValueError(f"the windows {earlier.span} and {later.span} overlap")
-        object.__setattr__(self, "windows", ordered)
+        object.__setattr__(self, "windows", tuple(windows))
         super().__post_init__()
 
     @classmethod
@@ -182,21 +143,24 @@ class Deficit(Combinator):
         if len(node.arguments) < 2:
             raise ValueError("a deficit takes windows and a schedule, as in deficit(3@0.0..0.25, static:8)")
         *windows, rest = node.arguments
-        return cls(tuple(Window.parse(window) for window in windows), reader.schedule(rest))
+        return cls(tuple(_parse_window(window.plain_text()) for window in windows), reader.schedule(rest))
 
-    def pieces(self, total: int) -> list[Piece]:
-        pieces, position = [], 0
-        for window in self.windows:
-            start, stop = window.steps(total)
-            pieces.append(Piece(self.rest, position, start, 0, total))
-            pieces.append(Piece(Constant(window.bits), start, stop, 0, total))
-            position = stop
-        return [*pieces, Piece(self.rest, position, total, 0, total)]
+    def values(self, steps: Integers, total: int) -> Values:
+        values = self.rest.values(steps, total)
+        for window in self._fitting(total):
+            start, stop = (_step_of(moment, total) for moment in (window.start, window.stop))
+            values[(steps >= start) & (steps < stop)] = width_of(window.bits)
+        return values
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
+        return _range_of(*self.rest.limits(total), *(window.bits for window in self._fitting(total)))
+
+    def _fitting(self, total: int) -> tuple[Window, ...]:
+        """Return the windows, or raise a ValueError if one is outside of training."""
         for window in self.windows:
-            window.steps(total)  # raises if it is outside of training, before training gets there
-        return _range_of(*self.rest.limits(total), *(window.bits for window in self.windows))
+            if _step_of(window.stop, total) > total:
+                raise ValueError(f"the window {window.span} is outside a run of {total} steps")
+        return self.windows
 
     def __str__(self) -> str:
         return f"deficit({', '.join(map(str, self.windows))}, {self.rest})"
@@ -204,7 +168,7 @@ class Deficit(Combinator):
 
 @register
 @dataclass(frozen=True)
-class Delay(Combinator):
+class Delay(Sequence):
     """The q_max of a schedule for the first part of training, then the schedule over the rest.
 
     Args:
@@ -238,12 +202,9 @@ class Delay(Combinator):
         hold, then = node.arguments
         return cls(parse_moment(hold.plain_text()), reader.schedule(then))
 
-    def pieces(self, total: int) -> list[Piece]:
+    def pieces(self, total: int) -> list[tuple[Schedule, int, int]]:
         held = self._held(total)
-        return [
-            Piece(Constant(self.limits(total)[1]), 0, held, 0, total),
-            Piece(self.then, held, total, held, total - held),
-        ]
+        return [(Constant(self.limits(total)[1]), 0, held), (self.then, held, total)]
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.then.limits(total - self._held(total))
@@ -260,7 +221,7 @@ class Delay(Combinator):
 
 @register
 @dataclass(frozen=True)
-class Join(Combinator):
+class Join(Sequence):
     """Schedules one after the other, each stretched over its own part of training.
 
     Args:
@@ -307,16 +268,25 @@ class Join(Combinator):
     def quantity(self) -> Quantity:
         return self.parts[0].quantity
 
-    def pieces(self, total: int) -> list[Piece]:
+    def pieces(self, total: int) -> list[tuple[Schedule, int, int]]:
         inner = [_step_of(moment, total) for moment in self.at]
         if inner[-1] > total:
             raise ValueError(f"the boundary {inner[-1]} of a join is outside a run of {total} steps")
-        ends = zip(self.parts, [0, *inner], [*inner, total], strict=True)
-        return [Piece(part, start, stop, start, stop - start) for part, start, stop in ends]
+        return list(zip(self.parts, [0, *inner], [*inner, total], strict=True))
 
     def __str__(self) -> str:
         rest = "".join(f", {moment!r}, {part}" for moment, part in zip(self.at, self.parts[1:], strict=True))
         return f"join({self.parts[0]}{rest})"
+
+
+def _parse_window(text: str) -> Window:
+    width, at, span = (part.strip() for part in text.partition("@"))
+    start, dots, stop = (part.strip() for part in span.partition(".."))
+    if not (at and dots and width and start and stop):
+        raise ValueError(
+            f"a window is written bits@start..stop, as in 3@0.0..0.25 or 3@0..16000, got {short_repr(text)}"
+        )
+    return Window(parse_moment(start), parse_moment(stop), None if width == FULL_SPEC else parse_int(width, "bits"))
 
 
 def _validate_moment(value: object) -> Moment:
