@@ -78,37 +78,22 @@ __all__ = [
 __version__ = "0.2.0"
 
 # What needs torch is imported on first use, so that schedules and the command line's help work without loading it.
-_MODULES = {
-    "Advice": "lab.advice",
-    "Agreement": "_export",
-    "Attention": "nn.products",
-    "Cost": "_cost",
-    "Einsum": "nn.products",
-    "Matmul": "nn.products",
-    "Meter": "_cost",
-    "PrecisionScheduler": "scheduler",
-    "RangeTestResult": "_range_test",
-    "Recipe": "arithmetic.recipe",
-    "StudyResult": "lab.studies.study_result",
-    "StudyRow": "lab.studies.study_result",
-    "Summary": "conversion.model_summary",
-    "TorchaoModel": "_export",
-    "advise": "lab.advice",
-    "check_causality": "conversion.sequence_models",
-    "check_onnx": "_export",
-    "check_weights": "_export",
-    "cost": "_cost",
-    "decay_begins": "decay",
-    "export": "_export",
-    "export_onnx": "_export",
-    "export_torchao": "_export",
-    "quantize": "conversion.convert",
-    "range_test": "_range_test",
-    "restore": "conversion.convert",
-    "set_bits": "conversion.convert",
-    "study": "lab.studies.from_python",
-    "summary": "conversion.model_summary",
+_NAMES = {
+    "_cost": ("Cost", "Meter", "cost"),
+    "_export": ("Agreement", "TorchaoModel", "check_onnx", "check_weights", "export", "export_onnx", "export_torchao"),
+    "_range_test": ("RangeTestResult", "range_test"),
+    "arithmetic.recipe": ("Recipe",),
+    "conversion.convert": ("quantize", "restore", "set_bits"),
+    "conversion.model_summary": ("Summary", "summary"),
+    "conversion.sequence_models": ("check_causality",),
+    "decay": ("decay_begins",),
+    "lab.advice": ("Advice", "advise"),
+    "lab.studies.from_python": ("study",),
+    "lab.studies.study_result": ("StudyResult", "StudyRow"),
+    "nn.products": ("Attention", "Einsum", "Matmul"),
+    "scheduler": ("PrecisionScheduler",),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -62,17 +62,13 @@ def decay_begins(lr_scheduler: LRScheduler | Callable[[int], float], total_steps
 
 def _rates(lr_scheduler: LRScheduler) -> Iterator[list[float]]:
     """Yield the learning rates of all groups from the current step on, by a copy of the scheduler."""
-    groups = [_settings(group) for group in lr_scheduler.optimizer.param_groups]
+    groups = lr_scheduler.optimizer.param_groups
     stand_in = torch.optim.SGD([{"params": [torch.zeros(1)]} for _ in groups], lr=0.0)
-    for group, settings in zip(stand_in.param_groups, groups, strict=True):
-        group.update(settings)
+    for group, own_group in zip(stand_in.param_groups, groups, strict=True):
+        group.update({name: copy.deepcopy(value) for name, value in own_group.items() if name != "params"})
     own: Any = copy.deepcopy(lr_scheduler, {id(lr_scheduler.optimizer): stand_in})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the optimiser of the copy never steps
         while True:
             yield [float(group["lr"]) for group in stand_in.param_groups]
             own.step()
-
-
-def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: copy.deepcopy(value) for name, value in group.items() if name != "params"}

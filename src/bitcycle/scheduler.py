@@ -169,7 +169,7 @@ class PrecisionScheduler:
         that a resumed run can be extended. A warning says which of them differ.
 
         Args:
-            state: What :meth:`state_dict` returned.
+            state: What :meth:`state_dict` returned, or its ``"step"`` alone.
 
         Raises:
             ValueError: ``state`` has no valid ``"step"``.
@@ -178,12 +178,10 @@ class PrecisionScheduler:
             raise ValueError("this is not the state of a PrecisionScheduler: it has no 'step'")
         step = validate_step(state["step"], "the step of a checkpoint")
         own = self.state_dict()
-        compared: list[str] = [name for name in ("schedule", "total_steps", "backward_bits") if name in state]
-        compared += [name for name in ("weights", "activations", "strength") if name in state or name in own]
         different = [
             f"{name} is {own.get(name, 'not given')!r} here and {state.get(name, 'not given')!r} in the checkpoint"
-            for name in compared
-            if state.get(name) != own.get(name)
+            for name in {**own, **state}
+            if "schedule" in state and name != "step" and state.get(name) != own.get(name)
         ]
         if different:
             warnings.warn(
