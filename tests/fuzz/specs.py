@@ -1,11 +1,19 @@
-"""Random specs: most follow the grammar, the others are damaged ones; and the laws that hold for all of them."""
+"""Random specs of bits, of strength, and of controls at equal cost: most follow the grammar, the others are damaged.
+
+And the laws that hold for all of them.
+"""
 
 from collections import Counter
 
 import bitcycle as bc
 from bitcycle import schedules as sc
-from bitcycle.schedules.base import MAX_BITS
+from bitcycle._cost import Cost, Row
+from bitcycle.lab.studies.controls import with_solved_controls
+from bitcycle.schedules.base import MAX_BITS, Quantity
 from tests.schedules.strategies import random_spec
+
+COST = Cost((Row("fc", "Linear", "Linear", 10, 0, 10, quantized=True),))
+STEPS = 200
 
 _NUMBERS = (
     "0 1 2 16 17 -1 +3 007 1_0 ٣ \N{BENGALI DIGIT FOUR} ² Ⅷ 1e1 0x8 8.0 .5 5. 1e-400 1e999 -0.0 nan inf -inf NaN "
@@ -37,28 +45,83 @@ def draw_spec(random):
 
 def check_spec(drawn):
     """Check the laws for one spec. Return whether it is valid."""
-    text, bits, cycles = drawn
     try:
-        s = bc.schedule(text, bits, cycles)
+        s = bc.schedule(*drawn)
     except ValueError as error:
         check_message(error)
         return False
-    again = bc.schedule(str(s))
+
+    def check(found, total):
+        low, high = (32 if each is None else each for each in s.limits(total))
+        for each in found:
+            assert each is None or (type(each) is int and 1 <= each <= MAX_BITS)
+            assert low <= (32 if each is None else each) <= high
+        assert s.histogram(total) == Counter(found)
+
+    return _check(s, bc.schedule, check)
+
+
+def draw_strength(random):
+    """Return a spec of strength, valid or not."""
+    text = random_spec(random, Quantity.STRENGTH, depth=random.choice((0, 0, 1, 2)))
+    return damaged(random, text) if random.random() < 0.4 else text
+
+
+def check_strength(text):
+    """Check the laws for one spec of strength. Return whether it is valid."""
+    try:
+        s = sc.strength(text)
+    except ValueError as error:
+        check_message(error)
+        return False
+
+    def check(found, total):
+        assert all(0 <= each <= 1 for each in found)
+        assert [s(step, total) for step in (0, total - 1, total + 5)] == [found[0], found[-1], found[-1]]
+
+    return _check(s, sc.strength, check)
+
+
+def _check(s, read, check):
+    """Check that a schedule has a spec, and check its values in short runs."""
+    again = read(str(s))
     assert again == s
     assert hash(again) == hash(s)
     assert str(again) == str(s)
     for total in (1, 7, 40):
         try:
             found = s.over(total).tolist()
-            limits = s.limits(total)
         except ValueError as error:  # a window or a boundary in steps may lie outside of a short run
             check_message(error)
             continue
-        low, high = (32 if each is None else each for each in limits)
-        for each in found:
-            assert each is None or (type(each) is int and 1 <= each <= MAX_BITS)
-            assert low <= (32 if each is None else each) <= high
-        assert s.histogram(total) == Counter(found)
+        assert len(found) == total
+        check(found, total)
+    return True
+
+
+def draw_control(random):
+    """Return a control of a plan, valid or not."""
+    reference = random.choice((*sc.TEN, "linear-rise", draw_spec(random)[0]))
+    control = random.choice(
+        ("", *(", mixed", " , mixed ", ", low-high", ",high-low", ", dip") * 2, ", wave", ",", ", 3")
+    )
+    text = f"match({reference}{control})"
+    if random.random() < 0.2:
+        text = "match(" + damaged(random, text.removeprefix("match("))
+    return text
+
+
+def check_control(text):
+    """Check that a control is refused with one line, or gives specs. Return whether it is valid."""
+    try:
+        solved = with_solved_controls(
+            [text], (3, 8), 4, STEPS, "max", lambda s, backward: COST.training(s, STEPS, backward)
+        )
+    except ValueError as error:
+        check_message(error)
+        return False
+    assert solved
+    assert [str(sc.schedule(spec)) for spec in solved] == list(solved)
     return True
 
 

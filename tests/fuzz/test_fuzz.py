@@ -6,8 +6,7 @@ import time
 import pytest
 
 from tests.fuzz.plans import check_plan, draw_plan
-from tests.fuzz.specs import check_spec, draw_spec
-from tests.fuzz.strengths import check_control, check_strength, draw_control, draw_strength
+from tests.fuzz.specs import check_control, check_spec, check_strength, draw_control, draw_spec, draw_strength
 
 LONGEST = 2.0
 """Seconds of processor time that one input may take: far above what any takes, far below a minute."""

@@ -12,6 +12,7 @@ import bitcycle as bc
 from bitcycle import schedules as sc
 from bitcycle.schedules import custom
 from bitcycle.schedules import spec as grammar
+from bitcycle.schedules.base import MAX_STEPS
 
 
 def dip(step, total):
@@ -220,13 +221,50 @@ MISUSE = {
     "deficit(3@0.2..100, full)": "all steps or all fractions",
     "deficit(3@0.0..0.5, 3@100..200, full)": "all in steps or all in fractions",
     "deficit(0@0.0..0.5, full)": "bits must be 1 or more",
+    # Beyond the limits.
+    "RR:3-8:name=1": "profile rex has no parameter 'name'",
+    "RR:3-8:cls=1": "no parameter 'cls'",
+    "RR:3-8:constant=0.5:constant=0.5": "sets constant twice",
+    "static:17": "bits must be from 1 to 16, got 17",
+    f"static:{2**64 + 8}": "bits must be from 1 to 16, got 18446744073709551624",
+    "static:" + "9" * 5000: "bits must be an integer, got '999",
+    "CR:3-17": "q_max must be from 1 to 16, got 17",
+    "deficit(17@0..5, full)": "bits must be from 1 to 16, got 17",
+    "CR:3-8:cycles=1000001": "cycles must be from 1 to 1000000, got 1000001",
+    f"LR:3-8:cycles={2**63}": "cycles must be from 1 to 1000000",
+    f"delay({MAX_STEPS + 1}, full)": "a step of training must be 100000000 or less",
+    "static:\N{ARABIC-INDIC DIGIT THREE}": "bits must be an integer",
+    "static:1_0": "bits must be an integer",
+    "CR:3-8:cycles=1_0": "cycles must be an integer",
+    "ER:3-8:rate=nan": "rate must be a number, got 'nan'",
+    "ER:3-8:rate=inf": "rate must be a number, got 'inf'",
+    "ER:3-8:rate=1e999": "rate of profile exponential must be a finite number, got inf",
+    "delay(nan, full)": "a moment of training must be",
+    "delay(1e999, full)": "from 0.0 to 1.0, got inf",
+    "delay(0.5_0, full)": "a moment of training must be",
+    "deficit(1@" + " " * 4000: "unbalanced parentheses",
+    "deficit(1@" + " " * 9000 + "x, full)": "a window is written",
+    "delay(0.1, " * 1000 + "full" + ")" * 1000: "characters at most",
+    "delay(0.1," * 51 + "full" + ")" * 51: "nested 50 deep at most",
+    "join(" * 1999: "nested 50 deep at most",
+    "f" * 10_001: "a spec may have 10,000 characters at most, got 10,001",
+    "join(full)(full)": "may follow a closing parenthesis",
+    "full, static:8": "commas separate the arguments",
+    "delay(0.5, full))": "unbalanced parentheses",
+    "delay(delay(0.5, full), full)": "where a window or a moment of training should be",
+    "(full)": "unknown combinator ''",
+    "join(full,,full)": "a moment of training must be",
+    "a\nb": "unknown schedule 'a\\nb'",
 }
 
 
-@pytest.mark.parametrize("spec", MISUSE)
-def test_misuse_says_what_would_be_right(spec):
-    with pytest.raises(ValueError, match=re.escape(MISUSE[spec])):
+@pytest.mark.parametrize("spec", MISUSE, ids=lambda spec: spec[:30])
+def test_misuse_says_what_would_be_right_in_one_line(spec):
+    with pytest.raises(ValueError, match=re.escape(MISUSE[spec])) as refused:
         bc.schedule(spec)
+    message = str(refused.value)
+    assert len(message) < 400
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
