@@ -239,11 +239,6 @@ def test_a_truth_value_is_no_width(name):
             bc.PrecisionScheduler(bc.quantize(nn.Linear(4, 4)), "CR:3-8", total_steps=10, **{name: value})
 
 
-def test_existing_names_of_runs_do_not_change():
-    assert RunConfig("graph", "CR:3-8:cycles=8", 150).name == "7428ed7057a34981"
-    assert RunConfig("graph", "static:4", 150, activations="static:8").name != RunConfig("graph", "static:4", 150).name
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("grid", ["integer", "nvfp4"])
 def test_a_run_with_everything_on_resumes_bit_for_bit(tmp_path, grid):

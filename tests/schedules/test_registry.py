@@ -8,8 +8,7 @@ import pytest
 import bitcycle as bc
 from bitcycle.schedules import Schedule, register
 from bitcycle.schedules.base import Quantity
-from bitcycle.schedules.grammar import parse_int
-from bitcycle.schedules.registry import KINDS
+from bitcycle.schedules.grammar import KINDS, parse_int
 from tests.schedules.strategies import drawn_kinds
 
 

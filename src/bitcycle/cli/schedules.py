@@ -15,8 +15,8 @@ from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
 from bitcycle.schedules import schedule as parse_schedule
+from bitcycle.schedules.base import DEFAULT_CYCLES
 from bitcycle.schedules.operands import OperandSchedules
-from bitcycle.schedules.registry import DEFAULT_CYCLES
 
 
 @with_run_options(fields=("backward_bits", *OPERAND_OVERRIDES))

@@ -26,10 +26,10 @@ from bitcycle.schedules.base import Bits
 from bitcycle.schedules.combinators import Deficit, Delay, Join, Window
 from bitcycle.schedules.constant import Constant, Mixed
 from bitcycle.schedules.cyclic import TEN, Cyclic
+from bitcycle.schedules.grammar import register
 from bitcycle.schedules.interface import Group, Schedule
 from bitcycle.schedules.matching import Control, match
 from bitcycle.schedules.profiles import PROFILES, profile
-from bitcycle.schedules.registry import register
 from bitcycle.schedules.spec import schedule, strength
 
 __all__ = [

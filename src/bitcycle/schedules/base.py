@@ -46,6 +46,9 @@ MAX_STEPS = 10**8
 MAX_CYCLES = 10**6
 """The largest number of cycles. ``steps * cycles`` then fits into 64 bits."""
 
+DEFAULT_CYCLES = 8
+"""The number of cycles of a spec that names none."""
+
 MAX_DEPTH = 50
 """How deep combinators may be nested."""
 

@@ -27,9 +27,8 @@ from bitcycle.schedules.base import (
     write_bits,
 )
 from bitcycle.schedules.constant import Constant
-from bitcycle.schedules.grammar import Node, parse_int, parse_moment, tree
+from bitcycle.schedules.grammar import Node, Reader, parse_int, parse_moment, register, tree
 from bitcycle.schedules.interface import Schedule
-from bitcycle.schedules.registry import Reader, register
 
 Moment = int | float
 """A step, or a fraction of training."""

@@ -9,9 +9,8 @@ import numpy as np
 
 from bitcycle._support.text import short_repr
 from bitcycle.schedules.base import FULL_SPEC, FULL_WIDTH, MAX_BITS, Bits, Integers, Quantity, Values
-from bitcycle.schedules.grammar import Node, is_number, parse_float, parse_int
+from bitcycle.schedules.grammar import Node, Reader, is_number, parse_float, parse_int, register
 from bitcycle.schedules.interface import Schedule
-from bitcycle.schedules.registry import Reader, register
 
 STATIC = "static"
 

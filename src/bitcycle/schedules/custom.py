@@ -12,9 +12,8 @@ import numpy as np
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
 from bitcycle.schedules.base import Bits, Integers, Quantity, Values, width_of
-from bitcycle.schedules.grammar import Node
+from bitcycle.schedules.grammar import Node, Reader, register
 from bitcycle.schedules.interface import Schedule
-from bitcycle.schedules.registry import Reader, register
 
 Function = Callable[[int, int], Bits]
 StrengthFunction = Callable[[int, int], float]

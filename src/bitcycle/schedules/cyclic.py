@@ -18,11 +18,19 @@ import numpy as np
 
 from bitcycle._support.names import validate_name
 from bitcycle._support.text import short_repr
-from bitcycle.schedules.base import MAX_CYCLES, Bits, Floats, Integers, Quantity, Values, validate_positive
-from bitcycle.schedules.grammar import Node, parse_float, parse_int, parse_range, parse_settings
+from bitcycle.schedules.base import (
+    DEFAULT_CYCLES,
+    MAX_CYCLES,
+    Bits,
+    Floats,
+    Integers,
+    Quantity,
+    Values,
+    validate_positive,
+)
+from bitcycle.schedules.grammar import Node, Reader, parse_float, parse_int, parse_range, parse_settings, register
 from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.profiles import PROFILES, Profile
-from bitcycle.schedules.registry import DEFAULT_CYCLES, Reader, register
 
 
 class Rising(Enum):

@@ -22,8 +22,7 @@ from bitcycle.schedules.base import (
 )
 
 if TYPE_CHECKING:
-    from bitcycle.schedules.grammar import Node
-    from bitcycle.schedules.registry import Reader
+    from bitcycle.schedules.grammar import Node, Reader
 
 
 class Group(StrEnum):
@@ -44,7 +43,7 @@ class Schedule(ABC):
     your own are functions or registered profiles, see :mod:`bitcycle.schedules`; specs know them by name.
 
     A new kind of schedule is a frozen dataclass that implements :meth:`values`, :meth:`limits`, ``__str__``,
-    :meth:`names` and :meth:`parse`, and is registered by :func:`~bitcycle.schedules.registry.register`.
+    :meth:`names` and :meth:`parse`, and is registered by :func:`~bitcycle.schedules.grammar.register`.
 
     Example:
         >>> from bitcycle.schedules import schedule

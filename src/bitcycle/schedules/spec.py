@@ -44,8 +44,8 @@ from bitcycle._support.text import short_repr
 from bitcycle.schedules.base import Quantity
 from bitcycle.schedules.constant import Constant
 from bitcycle.schedules.custom import Custom, Function, StrengthFunction
+from bitcycle.schedules.grammar import Reader
 from bitcycle.schedules.interface import Schedule
-from bitcycle.schedules.registry import Reader
 
 FULL_STRENGTH = Constant(1.0, Quantity.STRENGTH)
 

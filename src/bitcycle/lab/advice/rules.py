@@ -15,8 +15,8 @@ from bitcycle.lab.advice.verdicts import verdict
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.format import percent
 from bitcycle.schedules import Constant, Schedule, schedule
+from bitcycle.schedules.base import DEFAULT_CYCLES
 from bitcycle.schedules.operands import EARLY
-from bitcycle.schedules.registry import DEFAULT_CYCLES
 
 DOMAINS = {name: (task.paper_q_min, task.paper_setting) for name, task in BUILT_IN.items()}
 """q_min that the paper used in each domain, and where."""
