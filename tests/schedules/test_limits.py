@@ -63,11 +63,6 @@ def test_layers_and_schedules_have_the_same_largest_width():
     assert max(INTEGERS.widths) == base.MAX_BITS
 
 
-def test_a_function_that_gives_a_width_beyond_the_limit():
-    with pytest.raises(ValueError, match="at step 0 of 5 must be from 1 to 16, got 2000"):
-        bc.schedule(lambda step, total: 2000, name="too_many")(0, 5)
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, 10**400, -(10**400), np.float64("nan"), "1", True, None])
 def test_parameters_are_finite_numbers(value):
     with pytest.raises(ValueError, match="rate of profile exponential must be a finite number"):

@@ -62,7 +62,7 @@ class Profile:
             >>> Profile.of("exponential", rate=5).parameters
             (('rate', 5.0),)
         """
-        known = defaults(validate_name(name, PROFILES, "profile"))
+        known = defaults(name, PROFILES[validate_name(name, PROFILES, "profile")])
         for key, value in parameters.items():
             if key not in known:
                 hint = nearest(key, ("cycles", *known))  # which a spec sets in the same way
@@ -71,9 +71,8 @@ class Profile:
                 raise ValueError(f"{key} of profile {name} must be a finite number, got {short_repr(value)}")
         # -0.0 becomes 0.0, so that equal profiles have equal specs
         complete = {key: float(parameters.get(key, default)) + 0.0 for key, default in known.items()}
-        profile = cls(name, tuple(complete.items()))
-        _check_curve(profile)
-        return profile
+        _check_curve(name, PROFILES[name], complete)
+        return cls(name, tuple(complete.items()))
 
     def __call__(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return g(z), element by element."""
@@ -81,7 +80,7 @@ class Profile:
 
     def changed(self) -> dict[str, float]:
         """Return the parameters that differ from their defaults, which a spec has to name."""
-        known = defaults(self.name)
+        known = defaults(self.name, PROFILES[self.name])
         return {key: value for key, value in self.parameters if value != known[key]}
 
 
@@ -114,22 +113,16 @@ def profile(name: str) -> Callable[[F], F]:
         raise ValueError(f"the name of a profile must be one word of letters, digits and _, got {short_repr(name)}")
 
     def register(curve: F) -> F:
-        before = dict(PROFILES)
+        _check_curve(name, curve, defaults(name, curve))
         PROFILES[name] = curve  # type: ignore[assignment]
-        try:
-            Profile.of(name)
-        except Exception:
-            PROFILES.clear()
-            PROFILES.update(before)
-            raise
         return curve
 
     return register
 
 
-def defaults(name: str) -> dict[str, float]:
-    """Return the parameters of a registered profile with their default values."""
-    arguments = list(inspect.signature(PROFILES[name]).parameters.values())[1:]
+def defaults(name: str, curve: Callable[..., object]) -> dict[str, float]:
+    """Return the parameters of a profile with their default values."""
+    arguments = list(inspect.signature(curve).parameters.values())[1:]
     for argument in arguments:
         if isinstance(argument.default, bool) or not isinstance(argument.default, (int, float)):
             raise ValueError(f"the parameter {argument} of profile {name} must have a number as its default")
@@ -138,13 +131,13 @@ def defaults(name: str) -> dict[str, float]:
     return {argument.name: float(argument.default) for argument in arguments}
 
 
-def _check_curve(profile: Profile) -> None:
+def _check_curve(name: str, curve: Callable[..., object], parameters: dict[str, float]) -> None:
     """Raise a ValueError if the profile is not a growth curve."""
     z = np.linspace(0.0, 1.0, 257)
     with np.errstate(all="ignore"):
-        values = np.asarray(profile(z))
-    settings = ", ".join(f"{key}={value:g}" for key, value in profile.parameters)
-    label = f"profile {profile.name}" + (f" with {settings}" if settings else "")
+        values = np.asarray(curve(z, **parameters))
+    settings = ", ".join(f"{key}={value:g}" for key, value in parameters.items())
+    label = f"profile {name}" + (f" with {settings}" if settings else "")
     if values.shape != z.shape:
         raise ValueError(f"{label} must return one value for each input: expected shape {z.shape}, got {values.shape}")
     if not (np.isfinite(values).all() and values.min() >= -_TOLERANCE and values.max() <= 1 + _TOLERANCE):
