@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Container, Iterable
 from typing import Any, TypeVar
 
@@ -13,7 +12,7 @@ from bitcycle.arithmetic import Observer, observing
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
-from bitcycle.arithmetic.skip import forget_skips, record_skips
+from bitcycle.arithmetic.skip import SkipKind, forget_skips, record_skips
 from bitcycle.conversion.modules import (
     convert_module,
     hide_kept_layers,
@@ -26,7 +25,7 @@ from bitcycle.conversion.sequence_models import ActivationChoice, choose_activat
 from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import mixin_for
 from bitcycle.nn.families import load_families
-from bitcycle.nn.functional_ops import name_unknown_products, search_run
+from bitcycle.nn.functional_ops import search_run, warn_of_skips
 from bitcycle.nn.interception import hide_products
 from bitcycle.nn.layer import conversion_of
 from bitcycle.nn.registry import owner_of
@@ -119,11 +118,7 @@ def quantize(
     except BaseException:  # such as example inputs that do not fit
         restore(model)
         raise
-    unknown = name_unknown_products(model, found_by_run=False)
-    if unknown:
-        warnings.warn(
-            f"bc.quantize does not know these products, which stay in full precision: {unknown}", stacklevel=2
-        )
+    warn_of_skips(model, {SkipKind.PATCHED_METHOD}, "products of these modules stay in full precision")
     return model
 
 
