@@ -19,7 +19,7 @@ from bitcycle.conversion.modules import (
     refuse_what_cannot_be_restored,
     restore_layer,
 )
-from bitcycle.conversion.rules import Rules, as_rules, excluded_layers, ruled_out_modules
+from bitcycle.conversion.rules import Rules, as_rules, excluded_layers
 from bitcycle.conversion.running import copy_inputs, preserve_state, run_model
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
@@ -97,8 +97,7 @@ def quantize(
     execution = resolve(execute)
     load_families()
     keep_rules = as_rules(keep)
-    ruled_out = ruled_out_modules(model, keep_rules, as_rules(where))
-    excluded = excluded_layers(model, ruled_out, policy)
+    excluded = excluded_layers(model, keep_rules, as_rules(where), policy)
     _refuse_what_makes_no_sense(model, recipe, excluded)
     choice = choose_activations(model, recipe, policy)
     vars(model)[_CHOICE] = choice
@@ -110,7 +109,10 @@ def quantize(
                 record_skips(module, skips)
         hide_kept_layers(model)
         set_execution(model, execution)
-        _join_sites(model)
+        group = SiteGroup()
+        for _, conversion in conversions(model):
+            for site in conversion.all_sites():
+                site.join(group)
         if example_inputs is not None:
             inputs = copy_inputs(model, example_inputs)
             with hide_products(), search_run(model), preserve_state(model), observing(Observer()), torch.no_grad():
@@ -225,14 +227,6 @@ def set_execution(model: nn.Module, execution: Execution) -> None:
     for _, conversion in conversions(model):
         for site in conversion.all_sites():
             site.execution = execution
-
-
-def _join_sites(model: nn.Module) -> None:
-    """Make the sites of a model one group, also those that are yet to be discovered."""
-    group = SiteGroup()
-    for _, conversion in conversions(model):
-        for site in conversion.all_sites():
-            site.join(group)
 
 
 def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:

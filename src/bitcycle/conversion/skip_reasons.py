@@ -6,7 +6,6 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from bitcycle.arithmetic.skip import Skip, SkipKind, recorded_skips
-from bitcycle.nn.families import load_families
 from bitcycle.nn.functional_ops import FunctionalOps
 from bitcycle.nn.layer import Conversion, conversion_of
 from bitcycle.nn.registry import LAYERS, Match, find, owner_of, target_class
@@ -28,19 +27,18 @@ def mixin_for(module: nn.Module) -> Match:
     return Match(FunctionalOps)
 
 
-def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
-    """Return why each module that is skipped, wholly or in part, is skipped, by name."""
-    load_families()
-    skipped = {}
-    for name, module in model.named_modules():
-        skips, conversion = recorded_skips(module), conversion_of(module)
-        if conversion is not None and conversion.template is not None:
-            skips = (*(skips or ()), *_discovery_so_far(module, conversion, bool(skips)))
-        if skips is None:
-            skips = () if conversion is not None or owner_of(name, model) is not None else _why_float(module)
-        if skips:
-            skipped[name] = skips
-    return skipped
+def why_skipped(model: nn.Module, name: str, module: nn.Module) -> tuple[Skip, ...]:
+    """Return why a module of a model stays in full precision, wholly or in part; nothing if it does not."""
+    skips, conversion = recorded_skips(module), conversion_of(module)
+    if conversion is not None and conversion.template is not None:
+        return (*(skips or ()), *_discovery_so_far(module, conversion, bool(skips)))
+    if skips is not None or conversion is not None or owner_of(name, model) is not None:
+        return skips or ()
+    mixin, skip = mixin_for(module)  # conversion has not visited the module
+    if mixin is not None:
+        has_layers = mixin is FunctionalOps and next(module.children(), None) is not None
+        return () if has_layers else (Skip(SkipKind.NOT_CONVERTED),)
+    return () if skip is None else (skip,)
 
 
 def _discovery_so_far(module: nn.Module, conversion: Conversion, is_explained: bool) -> tuple[Skip, ...]:
@@ -52,24 +50,16 @@ def _discovery_so_far(module: nn.Module, conversion: Conversion, is_explained: b
         return ()
     if not conversion.has_run:
         return (Skip(SkipKind.NOT_RUN_YET),)
-    weights = conversion.mixin.uncounted_weights(module)
+    weights = mixin.uncounted_weights(module)
     if weights:
         return (Skip(SkipKind.MESSAGE_WEIGHTS, weights),)
     if is_explained or conversion.sites:
         return ()
-    matrices = [name for name, parameter in module.named_parameters(recurse=False) if _is_matrix(parameter)]
+    named = module.named_parameters(recurse=False)
+    matrices = [name for name, x in named if not is_lazy(x) and sum(size > 1 for size in x.shape) > 1]
     if matrices:
         return (Skip(SkipKind.UNUSED_MATRICES, tuple(matrices)),)
     return () if next(module.children(), None) is not None else (Skip(SkipKind.NO_PRODUCT),)
-
-
-def _why_float(module: nn.Module) -> tuple[Skip, ...]:
-    """Return why a module that conversion has not visited is a float module."""
-    mixin, skip = mixin_for(module)
-    if mixin is not None:
-        has_layers = mixin is FunctionalOps and next(module.children(), None) is not None
-        return () if has_layers else (Skip(SkipKind.NOT_CONVERTED),)
-    return () if skip is None else (skip,)
 
 
 def _known_skip(module: nn.Module) -> Skip | None:
@@ -83,7 +73,3 @@ def _known_skip(module: nn.Module) -> Skip | None:
         return Skip(SkipKind.NORMALISATION)
     is_container = isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
     return None if is_container or next(module.children(), None) is not None else Skip(SkipKind.NO_PRODUCT)
-
-
-def _is_matrix(parameter: nn.Parameter) -> bool:
-    return not is_lazy(parameter) and sum(size > 1 for size in parameter.shape) > 1

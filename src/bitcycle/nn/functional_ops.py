@@ -69,7 +69,7 @@ class FunctionalOps(QuantizedLayer):
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return []
+        return list(next((product.sites for product in PRODUCTS.values() if product.name == cls.own_product), ()))
 
     @classmethod
     def skips(cls, module: nn.Module, recipe: Recipe) -> tuple[Skip, ...]:

@@ -47,4 +47,4 @@ class AttentionOfTransformers(FunctionalOps):
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
         implementation = getattr(module.config, "_attn_implementation", None)
-        return ["scores", "context"] if implementation == "sdpa" else []
+        return super().site_names(module, recipe) if implementation == "sdpa" else []

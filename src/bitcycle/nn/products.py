@@ -134,10 +134,6 @@ class QuantizedMatmul(FunctionalOps):
 
     own_product = "matmul"
 
-    @classmethod
-    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return [""]
-
 
 @register(Attention)
 class QuantizedScaledDotProduct(FunctionalOps):
@@ -145,20 +141,12 @@ class QuantizedScaledDotProduct(FunctionalOps):
 
     own_product = "sdpa"
 
-    @classmethod
-    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return ["scores", "context"]
-
 
 @register(Einsum)
 class QuantizedEinsum(FunctionalOps):
     """A sum of products at one site."""
 
     own_product = "einsum"
-
-    @classmethod
-    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return [""]
 
     @classmethod
     def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
