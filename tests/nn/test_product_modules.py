@@ -110,25 +110,6 @@ def test_sites_have_the_names_of_the_modules():
     assert list(model.state_dict()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_compiled_once_for_all_bits():
-    torch._dynamo.reset()
-    graphs = []
-
-    def backend(graph, inputs):
-        graphs.append(graph)
-        return graph
-
-    model = bc.quantize(Block())
-    compiled = torch.compile(model, fullgraph=True, backend=backend)
-    x = torch.randn(2, 3, 5)
-    for bits in (2, 5, 8, None):
-        bc.set_bits(model, forward=bits)
-        torch.testing.assert_close(compiled(x), model(x))
-    assert len(graphs) == 1
-
-
 def test_an_equation_is_a_string():
     with pytest.raises(TypeError, match=r"equation must be a string such as 'bij,bjk->bik', got \[0, 1\]"):
         bc.Einsum([0, 1])

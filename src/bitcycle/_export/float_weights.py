@@ -107,7 +107,7 @@ def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[
             if bits is not None:
                 values = round_to_grid(tensor.detach(), bits, dims, symmetric=is_symmetric(site))
                 yield RoundedWeight(site, tensor.detach(), values)
-        if conversion.discovery is None:
+        if conversion.template is None:
             continue
         if recording is None and _may_multiply_weights(module, conversion):
             raise ValueError(
@@ -121,9 +121,8 @@ def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[
 
 def _may_multiply_weights(module: nn.Module, conversion: Conversion) -> bool:
     """Return whether functional calls of a module multiply parameters; if it has not run, whether it has any."""
-    assert conversion.discovery is not None
-    if conversion.has_run or conversion.discovery.multiplies_weights:
-        return conversion.discovery.multiplies_weights
+    if conversion.has_run or conversion.multiplies_weights:
+        return conversion.multiplies_weights
     embeddings = any(isinstance(child, nn.Embedding) for child in module.children())
     return embeddings or any(parameter.dim() > 0 for parameter in module.parameters(recurse=False))
 

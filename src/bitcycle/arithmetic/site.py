@@ -147,7 +147,7 @@ class Site:
         self.baseline: StepBits | None = None
         """The static training that its cost is compared with; None: its evaluation bits. A scheduler sets it."""
         self.followers: list[Site] = []
-        """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.discovery`."""
+        """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.layer`."""
         with torch.inference_mode(False):  # a site that is discovered in inference mode changes its bits outside it too
             self.control = torch.zeros(KEY + 1, dtype=torch.int64, device="cpu")
         self.control[ORIGIN] = Origin.NEVER_SET

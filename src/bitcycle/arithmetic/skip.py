@@ -22,10 +22,8 @@ class SkipKind(Enum):
     NO_PRODUCT = auto()
     UNUSED_MATRICES = auto()  # the parameters that are matrices
     PARAMETRISATION = auto()
-    POSITION_ANGLES = auto()
     FULL_PRECISION_AGGREGATION = auto()
     MESSAGE_WEIGHTS = auto()  # the parameters
-    OWN_METHOD = auto()  # the class, the registered base class, and the methods that differ
     PATCHED_METHOD = auto()  # the methods
     RAN_OUTSIDE_SITES = auto()  # the operations that ran
     NO_GRID = auto()  # the functions that multiply
@@ -40,25 +38,15 @@ class SkipKind(Enum):
         return self in _CHOSEN
 
     @property
-    def is_unknown(self) -> bool:
-        """Whether products stay in full precision only because bitcycle does not know them."""
-        return self in _UNKNOWN
-
-    @property
-    def is_found_by_run(self) -> bool:
-        """Whether only a run shows that products stay in full precision."""
-        return self in _FOUND_BY_RUN
-
-    @property
     def denies_products(self) -> bool:
         """Whether the kind says that nothing multiplies, which a run can disprove."""
         return self in _DENIES_PRODUCTS
 
 
 _CHOSEN = {SkipKind.KEPT_BY_RULE, SkipKind.OUTSIDE_WHERE, SkipKind.KEPT_BY_POLICY}
-_FOUND_BY_RUN = {SkipKind.RAN_OUTSIDE_SITES, SkipKind.CHECKPOINT, SkipKind.AUTOGRAD_FUNCTION}
-_UNKNOWN = {SkipKind.OWN_METHOD, SkipKind.PATCHED_METHOD, *_FOUND_BY_RUN}
 _DENIES_PRODUCTS = {SkipKind.NO_PRODUCT, SkipKind.UNUSED_MATRICES}
+FOUND_BY_RUN = {SkipKind.RAN_OUTSIDE_SITES, SkipKind.CHECKPOINT, SkipKind.AUTOGRAD_FUNCTION}
+"""The reasons that only a run shows. A warning names them."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +110,10 @@ def _explain(skip: Skip) -> str:
             return f"owns {names}, but ran no product"
         case SkipKind.PARAMETRISATION:
             return "computes a weight from parameters: no activation is multiplied"
-        case SkipKind.POSITION_ANGLES:
-            return "computes position angles: no activation is multiplied"
         case SkipKind.FULL_PRECISION_AGGREGATION:
             return "aggregation in full precision (FP-Agg) unless Recipe(aggregation='quantized')"
         case SkipKind.MESSAGE_WEIGHTS:
             return f"message weights {names} in full precision"
-        case SkipKind.OWN_METHOD:
-            kind, base, *methods = skip.detail
-            return f"{kind} overrides {' and '.join(methods)} of {base}: not converted"
         case SkipKind.PATCHED_METHOD:
             return f"its {' and '.join(skip.detail)} was replaced on the module itself: not converted"
         case SkipKind.RAN_OUTSIDE_SITES:

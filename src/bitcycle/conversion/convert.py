@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Container, Iterable
 from typing import Any, TypeVar
 
@@ -13,20 +12,20 @@ from bitcycle.arithmetic import Observer, observing
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
-from bitcycle.arithmetic.skip import forget_skips, record_skips
+from bitcycle.arithmetic.skip import SkipKind, forget_skips, record_skips
 from bitcycle.conversion.modules import (
     convert_module,
     hide_kept_layers,
     refuse_what_cannot_be_restored,
     restore_layer,
 )
-from bitcycle.conversion.rules import Rules, as_rules, excluded_layers, ruled_out_modules
+from bitcycle.conversion.rules import Rules, as_rules, excluded_layers
 from bitcycle.conversion.running import copy_inputs, preserve_state, run_model
 from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import mixin_for
 from bitcycle.nn.families import load_families
-from bitcycle.nn.functional_ops import name_unknown_products, search_run
+from bitcycle.nn.functional_ops import search_run, warn_of_skips
 from bitcycle.nn.interception import hide_products
 from bitcycle.nn.layer import conversion_of
 from bitcycle.nn.registry import owner_of
@@ -98,8 +97,7 @@ def quantize(
     execution = resolve(execute)
     load_families()
     keep_rules = as_rules(keep)
-    ruled_out = ruled_out_modules(model, keep_rules, as_rules(where))
-    excluded = excluded_layers(model, ruled_out, policy)
+    excluded = excluded_layers(model, keep_rules, as_rules(where), policy)
     _refuse_what_makes_no_sense(model, recipe, excluded)
     choice = choose_activations(model, recipe, policy)
     vars(model)[_CHOICE] = choice
@@ -111,7 +109,10 @@ def quantize(
                 record_skips(module, skips)
         hide_kept_layers(model)
         set_execution(model, execution)
-        _join_sites(model)
+        group = SiteGroup()
+        for _, conversion in conversions(model):
+            for site in conversion.all_sites():
+                site.join(group)
         if example_inputs is not None:
             inputs = copy_inputs(model, example_inputs)
             with hide_products(), search_run(model), preserve_state(model), observing(Observer()), torch.no_grad():
@@ -119,11 +120,7 @@ def quantize(
     except BaseException:  # such as example inputs that do not fit
         restore(model)
         raise
-    unknown = name_unknown_products(model, found_by_run=False)
-    if unknown:
-        warnings.warn(
-            f"bc.quantize does not know these products, which stay in full precision: {unknown}", stacklevel=2
-        )
+    warn_of_skips(model, {SkipKind.PATCHED_METHOD}, "products of these modules stay in full precision")
     return model
 
 
@@ -230,14 +227,6 @@ def set_execution(model: nn.Module, execution: Execution) -> None:
     for _, conversion in conversions(model):
         for site in conversion.all_sites():
             site.execution = execution
-
-
-def _join_sites(model: nn.Module) -> None:
-    """Make the sites of a model one group, also those that are yet to be discovered."""
-    group = SiteGroup()
-    for _, conversion in conversions(model):
-        for site in conversion.all_sites():
-            site.join(group)
 
 
 def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:

@@ -18,11 +18,12 @@ from bitcycle.conversion.convert import activation_choice
 from bitcycle.conversion.running import preserve_state, run_on_copies
 from bitcycle.conversion.sequence_models import ActivationChoice
 from bitcycle.conversion.sites import conversions
-from bitcycle.conversion.skip_reasons import skips_of
+from bitcycle.conversion.skip_reasons import why_skipped
 from bitcycle.grids import INTEGERS, GridFamily
+from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import original_class, show_forward, show_width
 from bitcycle.nn.site_names import join_names
-from bitcycle.nn.tracing import ProductTracer
+from bitcycle.nn.tracing import ProductsOutside, ProductTracer
 
 Bits = int | None
 
@@ -151,9 +152,11 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         <BLANKLINE>
         activations: one grid per tensor (no sequence was recognised in the model)
     """
-    power, outside = _PowerMeter(), dict[str, list[str]]()
+    load_families()
+    power, outside = _PowerMeter(), ProductsOutside()
     if inputs is not None:
-        _measure(model, inputs, power, outside)
+        with preserve_state(model), observing(power), torch.no_grad(), ProductTracer(model, outside):
+            run_on_copies(model, inputs)
     rows = [
         SiteRow(
             join_names(name, local),
@@ -170,34 +173,16 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         for name, conversion in conversions(model)
         for local, site in conversion.sites.items()
     ]
-    modules = dict(model.named_modules())
-    skips = skips_of(model)
-    for name, operations in outside.items():
-        _add_run(skips, name, operations)
-    skipped = [SkippedRow(name, original_class(modules[name]).__name__, reasons) for name, reasons in skips.items()]
+    skipped = []
+    for name, module in model.named_modules():
+        skips = why_skipped(model, name, module)
+        if module in outside and not any(skip.kind.is_chosen for skip in skips):
+            skips = tuple(s for s in skips if not s.kind.denies_products and s.kind is not SkipKind.RAN_OUTSIDE_SITES)
+            skips += (Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(outside[module])),)
+        if skips:
+            skipped.append(SkippedRow(name, original_class(module).__name__, skips))
     grid = next((conversion.recipe.family for _, conversion in conversions(model)), INTEGERS)
     return Summary(rows, skipped, inputs is not None, activation_choice(model), grid)
-
-
-def _add_run(skips: dict[str, tuple[Skip, ...]], name: str, operations: list[str]) -> None:
-    """Add the operations that a module ran outside any site to the reasons why it is skipped."""
-    known = skips.get(name, ())
-    if any(skip.kind.is_chosen for skip in known):
-        return
-    others = (s for s in known if not s.kind.denies_products and s.kind is not SkipKind.RAN_OUTSIDE_SITES)
-    skips[name] = (*others, Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)))
-
-
-def _measure(model: nn.Module, inputs: Any, power: _PowerMeter, outside: dict[str, list[str]]) -> None:
-    """Run the model once, and collect the power of operands and the operations outside any site, by module."""
-
-    def ran_outside(name: str, module: nn.Module, operation: str, *_: Any) -> None:
-        operations = outside.setdefault(name, [])
-        if operation not in operations:
-            operations.append(operation)
-
-    with preserve_state(model), observing(power), torch.no_grad(), ProductTracer(model, ran_outside):
-        run_on_copies(model, inputs)
 
 
 class _PowerMeter(Observer):

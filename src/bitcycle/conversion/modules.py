@@ -10,9 +10,8 @@ from bitcycle.arithmetic.skip import Skip, recorded_skips
 from bitcycle.conversion.rules import Rule
 from bitcycle.conversion.skip_reasons import mixin_for
 from bitcycle.nn.activation import LightReLU
-from bitcycle.nn.discovery import Discovery
-from bitcycle.nn.functional_ops import KeptLayer, SearchedContainer, public_methods
-from bitcycle.nn.layer import Conversion, QuantizedLayer, conversion_of, quantized_class
+from bitcycle.nn.functional_ops import FunctionalOps, KeptLayer, public_methods
+from bitcycle.nn.layer import Conversion, conversion_of, quantized_class
 from bitcycle.nn.registry import target_class
 from bitcycle.nn.site_names import join_names, skip_site
 from bitcycle.nn.transformer import FusedContainer
@@ -20,12 +19,12 @@ from bitcycle.nn.transformer import FusedContainer
 
 def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rule, ...] = ()) -> tuple[Skip, ...]:
     """Convert a module if it multiplies, or if its code may. Return what of it stays in full precision."""
-    mixin, skip, _ = mixin_for(module)
+    mixin, skip = mixin_for(module)
     if mixin is None:
         if LightReLU.supports(module):
-            convert_layer(module, LightReLU, recipe, {})
-        elif skip is None and not name:
-            convert_layer(module, SearchedContainer, recipe, {})
+            apply_conversion(module, Conversion(LightReLU, target_class(module), recipe, {}))
+        elif skip is None and not name:  # a container that is the whole model: its first run is searched
+            apply_conversion(module, Conversion(FunctionalOps, target_class(module), recipe, {}))
         return () if skip is None else (skip,)
     local_names = mixin.site_names(module, recipe)
     has_calls = mixin.is_intercepted or bool(public_methods(target_class(module)))
@@ -33,20 +32,9 @@ def convert_module(name: str, module: nn.Module, recipe: Recipe, keep: tuple[Rul
         full_names = {local: join_names(name, local) for local in local_names}
         layer_sites = {local: Site(full, recipe, skip_site(full, keep)) for local, full in full_names.items()}
         rules = tuple(rule for rule in keep if isinstance(rule, str))
-        discovery = Discovery(Site(name, recipe), rules) if has_calls else None
-        convert_layer(module, mixin, recipe, layer_sites, discovery)
+        template = Site(name, recipe) if has_calls else None
+        apply_conversion(module, Conversion(mixin, target_class(module), recipe, layer_sites, template, rules))
     return mixin.skips(module, recipe)
-
-
-def convert_layer(
-    module: nn.Module,
-    mixin: type[QuantizedLayer],
-    recipe: Recipe,
-    sites: dict[str, Site],
-    discovery: Discovery | None = None,
-) -> None:
-    """Put a mixin in front of a layer's class, with sites by their local names."""
-    apply_conversion(module, Conversion(mixin, target_class(module), recipe, sites, discovery))
 
 
 def apply_conversion(module: nn.Module, conversion: Conversion) -> None:
@@ -92,11 +80,11 @@ def hide_kept_layers(model: nn.Module) -> list[nn.Module]:
     kept = []
     for outer in model.modules():
         conversion = conversion_of(outer)
-        if conversion is None or conversion.discovery is None:
+        if conversion is None or conversion.template is None:
             continue
         for module in outer.modules():
             is_chosen = any(skip.kind.is_chosen for skip in recorded_skips(module) or ())
             if is_chosen and conversion_of(module) is None:
-                convert_layer(module, KeptLayer, conversion.recipe, {})
+                apply_conversion(module, Conversion(KeptLayer, target_class(module), conversion.recipe, {}))
                 kept.append(module)
     return kept

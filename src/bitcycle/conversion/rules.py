@@ -41,33 +41,33 @@ def as_rules(rules: Rules) -> tuple[Rule, ...]:
     return listed
 
 
-def ruled_out_modules(model: nn.Module, keep: tuple[Rule, ...], where: tuple[Rule, ...]) -> dict[nn.Module, Skip]:
-    """Return the modules that rules exclude from conversion, whether they multiply or not.
-
-    Warn about rules that match nothing.
-    """
-    ruled_out: dict[nn.Module, Skip] = {}
+def excluded_layers(
+    model: nn.Module, keep: tuple[Rule, ...], where: tuple[Rule, ...], policy: str | None
+) -> dict[nn.Module, Skip]:
+    """Return the layers that rules and a policy exclude from conversion. Warn about rules that match nothing."""
+    names: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        names.setdefault(module, []).append(name)
+    excluded: dict[nn.Module, Skip] = {}
     unmatched = {*keep, *where} - _rules_for_sites(model, keep)
-    for module, names in _all_names(model).items():
-        kept_by = [rule for rule in keep if any(_applies(rule, name, module, model) for name in names)]
-        chosen_by = [rule for rule in where if any(_applies(rule, name, module, model) for name in names)]
+    for module in names:
+        kept_by, chosen_by = (
+            [rule for rule in rules if any(_applies(rule, name, module, model) for name in names[module])]
+            for rules in (keep, where)
+        )
         unmatched -= {*kept_by, *chosen_by}
+        if not _is_layer(module):
+            continue
         if kept_by:
-            ruled_out[module] = Skip(SkipKind.KEPT_BY_RULE, (_name_of(kept_by[0]),))
+            excluded[module] = Skip(SkipKind.KEPT_BY_RULE, (_name_of(kept_by[0]),))
         elif where and not chosen_by:
-            ruled_out[module] = Skip(SkipKind.OUTSIDE_WHERE, tuple(map(_name_of, where)))
+            excluded[module] = Skip(SkipKind.OUTSIDE_WHERE, tuple(map(_name_of, where)))
     if unmatched:
         known = [name for name, _ in model.named_modules() if name]
         hints = sorted(
             f"{_name_of(rule)!r} ({nearest(_name_of(rule), known, 'no similar name')})" for rule in unmatched
         )
         warnings.warn(f"bc.quantize: rules that matched nothing: {', '.join(hints)}", stacklevel=3)
-    return ruled_out
-
-
-def excluded_layers(model: nn.Module, ruled_out: dict[nn.Module, Skip], policy: str | None) -> dict[nn.Module, Skip]:
-    """Return the layers that rules and a policy exclude from conversion."""
-    excluded = {module: skip for module, skip in ruled_out.items() if _is_layer(module)}
     if policy is not None:
         excluded.update(_kept_by_policy(model, policy, excluded))
     return excluded
@@ -77,14 +77,6 @@ def _is_layer(module: nn.Module) -> bool:
     """Return whether a module multiplies, or has code that may."""
     mixin = mixin_for(module).mixin
     return mixin is not None and not issubclass(mixin, FusedContainer)
-
-
-def _all_names(model: nn.Module) -> dict[nn.Module, list[str]]:
-    """Return every module with all its names."""
-    names: dict[nn.Module, list[str]] = {}
-    for name, module in model.named_modules(remove_duplicate=False):
-        names.setdefault(module, []).append(name)
-    return names
 
 
 def _applies(rule: Rule, name: str, module: nn.Module, model: nn.Module) -> bool:

@@ -42,8 +42,8 @@ def sites(model: nn.Module, where: str | Iterable[str] | None = None) -> dict[st
     """Return the sites whose bits can be set, or those of them whose names match one of the patterns."""
     settable = {name: site for name, site in named_sites(model).items() if site.skip is None}
     for name, conversion in conversions(model):  # bits of sites that are yet to be discovered
-        if conversion.discovery is not None:
-            settable[join_names(name, ":")] = conversion.discovery.template
+        if conversion.template is not None:
+            settable[join_names(name, ":")] = conversion.template
     if not settable:
         raise ValueError("the model has no quantised layer: convert it first with bc.quantize(model)")
     if where is None:
@@ -59,7 +59,7 @@ def sites(model: nn.Module, where: str | Iterable[str] | None = None) -> dict[st
 
 def _hint(model: nn.Module, pattern: str, names: Iterable[str]) -> str:
     """Return what to do about a pattern that matches no name."""
-    undiscovered = any(c.discovery is not None and not c.has_run for _, c in conversions(model))
+    undiscovered = any(c.template is not None and not c.has_run for _, c in conversions(model))
     if ":" in pattern and undiscovered:
         return (
             "products in the code of a module become sites when the model first runs: run it once, or call "

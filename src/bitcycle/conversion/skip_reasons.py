@@ -6,10 +6,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from bitcycle.arithmetic.skip import Skip, SkipKind, recorded_skips
-from bitcycle.nn.families import load_families
 from bitcycle.nn.functional_ops import FunctionalOps
 from bitcycle.nn.layer import Conversion, conversion_of
-from bitcycle.nn.registry import SKIPPED, Match, find, owner_of, target_class
+from bitcycle.nn.registry import LAYERS, Match, find, owner_of, target_class
 
 
 def mixin_for(module: nn.Module) -> Match:
@@ -18,81 +17,59 @@ def mixin_for(module: nn.Module) -> Match:
     Functional calls in user code become sites when they run, so that any module of user code is converted.
     """
     match = find(module)
-    if match.mixin is not None:
+    if match.mixin is not None or match.skip is not None:
         return match
-    differs = match.skip is not None and match.skip.kind is SkipKind.OWN_METHOD and not match.is_fused
-    if match.skip is not None and not differs:
-        return match
-    skip = _known_skip(module)
-    if not differs and (skip is not None or _is_of_torch(module)):
-        return Match(None, skip)
+    kind = target_class(module)
+    if kind.__module__.startswith(("torch.nn.modules", "torch.nn.utils")) and LAYERS.keys().isdisjoint(kind.__mro__):
+        return Match(None, _known_skip(module))
     if "forward" in vars(module):
         return Match(None, Skip(SkipKind.PATCHED_METHOD, ("forward",)))
     return Match(FunctionalOps)
 
 
-def skips_of(model: nn.Module) -> dict[str, tuple[Skip, ...]]:
-    """Return why each module that is skipped, wholly or in part, is skipped, by name."""
-    load_families()
-    skipped = {}
-    for name, module in model.named_modules():
-        skips, conversion = recorded_skips(module), conversion_of(module)
-        if conversion is not None and conversion.discovery is not None:
-            skips = (*(skips or ()), *_discovery_so_far(module, conversion, bool(skips)))
-        if skips is None:
-            skips = () if conversion is not None or owner_of(name, model) is not None else _why_float(module)
-        if skips:
-            skipped[name] = skips
-    return skipped
-
-
-def _discovery_so_far(module: nn.Module, conversion: Conversion, is_explained: bool) -> tuple[Skip, ...]:
-    """Return why functional calls of a module are not sites, or why it has no sites."""
-    assert conversion.discovery is not None
-    calls = conversion.discovery.skips()
-    if calls or not conversion.mixin.is_intercepted or any(local.startswith(":") for local in conversion.sites):
-        return calls
-    if not conversion.has_run:
-        return (Skip(SkipKind.NOT_RUN_YET),)
-    weights = conversion.mixin.uncounted_weights(module)
-    if weights:
-        return (Skip(SkipKind.MESSAGE_WEIGHTS, weights),)
-    if is_explained or conversion.sites:
-        return ()
-    matrices = [name for name, parameter in module.named_parameters(recurse=False) if _is_matrix(parameter)]
-    if matrices:
-        return (Skip(SkipKind.UNUSED_MATRICES, tuple(matrices)),)
-    return () if next(module.children(), None) is not None else (Skip(SkipKind.NO_PRODUCT),)
-
-
-def _why_float(module: nn.Module) -> tuple[Skip, ...]:
-    """Return why a module that conversion has not visited is a float module."""
-    mixin, skip, _ = mixin_for(module)
+def why_skipped(model: nn.Module, name: str, module: nn.Module) -> tuple[Skip, ...]:
+    """Return why a module of a model stays in full precision, wholly or in part; nothing if it does not."""
+    skips, conversion = recorded_skips(module), conversion_of(module)
+    if conversion is not None and conversion.template is not None:
+        return (*(skips or ()), *_discovery_so_far(module, conversion, bool(skips)))
+    if skips is not None or conversion is not None or owner_of(name, model) is not None:
+        return skips or ()
+    mixin, skip = mixin_for(module)  # conversion has not visited the module
     if mixin is not None:
         has_layers = mixin is FunctionalOps and next(module.children(), None) is not None
         return () if has_layers else (Skip(SkipKind.NOT_CONVERTED),)
     return () if skip is None else (skip,)
 
 
+def _discovery_so_far(module: nn.Module, conversion: Conversion, is_explained: bool) -> tuple[Skip, ...]:
+    """Return why functional calls of a module are not sites, or why it has no sites."""
+    calls, mixin = conversion.skips(), conversion.mixin
+    if calls or not mixin.is_intercepted or any(local.startswith(":") for local in conversion.sites):
+        return calls
+    if mixin.own_product and conversion.sites:
+        return ()
+    if not conversion.has_run:
+        return (Skip(SkipKind.NOT_RUN_YET),)
+    weights = mixin.uncounted_weights(module)
+    if weights:
+        return (Skip(SkipKind.MESSAGE_WEIGHTS, weights),)
+    if is_explained or conversion.sites:
+        return ()
+    named = module.named_parameters(recurse=False)
+    matrices = [name for name, x in named if not is_lazy(x) and sum(size > 1 for size in x.shape) > 1]
+    if matrices:
+        return (Skip(SkipKind.UNUSED_MATRICES, tuple(matrices)),)
+    return () if next(module.children(), None) is not None else (Skip(SkipKind.NO_PRODUCT),)
+
+
 def _known_skip(module: nn.Module) -> Skip | None:
-    """Return why a module of a known class has no sites; None for user code and for mere containers."""
+    """Return why a module of torch has no sites; None for a mere container."""
     kind = target_class(module)
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
         return Skip(SkipKind.EMBEDDING)
     if kind.__module__.startswith("torch.nn.utils"):
         return Skip(SkipKind.PARAMETRISATION)
-    if kind.__module__.startswith("torch.nn.modules"):
-        if "Norm" in kind.__name__:
-            return Skip(SkipKind.NORMALISATION)
-        is_container = isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
-        has_children = next(module.children(), None) is not None
-        return None if is_container or has_children else Skip(SkipKind.NO_PRODUCT)
-    return next((skip for condition, skip in SKIPPED if condition(kind)), None)
-
-
-def _is_of_torch(module: nn.Module) -> bool:
-    return target_class(module).__module__.startswith(("torch.nn.modules", "torch.nn.utils"))
-
-
-def _is_matrix(parameter: nn.Parameter) -> bool:
-    return not is_lazy(parameter) and sum(size > 1 for size in parameter.shape) > 1
+    if "Norm" in kind.__name__:
+        return Skip(SkipKind.NORMALISATION)
+    is_container = isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
+    return None if is_container or next(module.children(), None) is not None else Skip(SkipKind.NO_PRODUCT)

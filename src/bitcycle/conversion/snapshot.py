@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import random
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from bitcycle.conversion.sites import conversions
 _OF_TORCH = vars(nn.Module()).keys()
 """The attributes in which torch keeps parameters, buffers, modules and hooks."""
 _CONTAINERS = (list, dict, set, deque, OrderedDict, defaultdict)
+
+Restore = Callable[[], object]
 
 
 class Snapshot:
@@ -48,16 +51,16 @@ class Snapshot:
 
     def __init__(self, model: nn.Module, others: Iterable[Any] = (), parameters: bool = True) -> None:
         tensors = [*model.buffers(), *(model.parameters() if parameters else ())]
-        self._parts: list[Any] = [_Attributes(model)]
-        self._parts += [_Tensor(tensor) for tensor in tensors if not (tensor.is_meta or is_lazy(tensor))]
-        self._parts += [_Site(site) for _, conversion in conversions(model) for site in conversion.all_sites()]
-        self._parts += [_Optimizer(other) if isinstance(other, Optimizer) else _Stateful(other) for other in others]
-        self._parts.append(_RandomState())
+        self._parts: list[Restore] = [_Attributes(model).restore]
+        self._parts += [_save_tensor(tensor) for tensor in tensors if not (tensor.is_meta or is_lazy(tensor))]
+        self._parts += [_save_site(site) for _, conversion in conversions(model) for site in conversion.all_sites()]
+        self._parts += [_save_optimizer(x) if isinstance(x, Optimizer) else _save_object(x) for x in others]
+        self._parts.append(_save_random_state())
 
     def restore(self) -> None:
         """Restore everything."""
-        for part in self._parts:
-            part.restore()
+        for restore in self._parts:
+            restore()
 
 
 class _Attributes:
@@ -107,106 +110,91 @@ class _Attributes:
 
 
 def _structure(model: nn.Module) -> list[object]:
-    """Return the classes of all modules, and which parameters and modules each has or is yet to create."""
-    return [
-        (
-            type(module),
-            [(name, parameter is None or is_lazy(parameter)) for name, parameter in module._parameters.items()],
-            [(name, child is None) for name, child in module._modules.items()],
-        )
-        for module in model.modules()
-    ]
+    """Return the classes of all modules, and which parameters and modules each has already created."""
+    created = lambda named: [name for name, x in named.items() if x is not None and not is_lazy(x)]  # noqa: E731
+    return [(type(module), created(module._parameters), created(module._modules)) for module in model.modules()]
 
 
-class _Tensor:
-    """A tensor with its content and its gradient."""
+def _save_tensor(tensor: Tensor) -> Restore:
+    """Save the content and the gradient of a tensor."""
+    content = tensor.detach().clone()
+    gradient = tensor.grad if tensor.is_leaf else None
+    restore_gradient = None if gradient is None else _save_tensor(gradient)
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor, self.content = tensor, tensor.detach().clone()
-        self.gradient = _Tensor(tensor.grad) if tensor.is_leaf and tensor.grad is not None else None
-
-    def restore(self) -> None:
+    def restore() -> None:
         with torch.no_grad():
-            self.tensor.copy_(self.content)
-        if self.gradient is not None:
-            self.gradient.restore()
-        if self.tensor.is_leaf:
-            self.tensor.grad = None if self.gradient is None else self.gradient.tensor
+            tensor.copy_(content)
+        if restore_gradient is not None:
+            restore_gradient()
+        if tensor.is_leaf:
+            tensor.grad = gradient
+
+    return restore
 
 
-class _Site:
-    """The numbers of a site. Sites that are discovered later start with those of their template."""
+def _save_site(site: Site) -> Restore:
+    """Save the numbers of a site. Sites that are discovered later start with those of their template."""
+    numbers, baseline, followers = site.control.clone(), site.baseline, len(site.followers)
 
-    def __init__(self, site: Site) -> None:
-        self.site, self.numbers, self.baseline = site, site.control.clone(), site.baseline
-        self.followers = len(site.followers)
-
-    def restore(self) -> None:
-        self.site.control.copy_(self.numbers)
-        self.site.baseline = self.baseline
-        for discovered in self.site.followers[self.followers :]:
-            discovered.control[:KEY] = self.numbers[:KEY]
+    def restore() -> None:
+        site.control.copy_(numbers)
+        site.baseline = baseline
+        for discovered in site.followers[followers:]:
+            discovered.control[:KEY] = numbers[:KEY]
             discovered.rename(discovered.name)  # with the noise of this name
-            discovered.baseline = self.baseline
+            discovered.baseline = baseline
+
+    return restore
 
 
-class _Optimizer:
-    """The state and the parameter groups of an optimiser, whose ``load_state_dict`` would replace tensors by copies."""
+def _save_optimizer(optimizer: Optimizer) -> Restore:
+    """Save the state and the groups of an optimiser, whose ``load_state_dict`` would replace tensors by copies."""
+    groups = list(optimizer.param_groups)
+    leaves, structure = tree_flatten((dict(optimizer.state), groups))
+    own = (leaf for leaf in leaves if isinstance(leaf, Tensor) and not isinstance(leaf, nn.Parameter))
+    tensors = [_save_tensor(tensor) for tensor in own]
 
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer, self.groups = optimizer, list(optimizer.param_groups)
-        self.leaves, self.structure = tree_flatten((dict(optimizer.state), self.groups))
-        own = (leaf for leaf in self.leaves if isinstance(leaf, Tensor) and not isinstance(leaf, nn.Parameter))
-        self.tensors = [_Tensor(tensor) for tensor in own]
-
-    def restore(self) -> None:
-        for tensor in self.tensors:
-            tensor.restore()
-        state, groups = tree_unflatten(self.leaves, self.structure)
-        self.optimizer.state.clear()
-        self.optimizer.state.update(state)
-        for group, values in zip(self.groups, groups, strict=True):
+    def restore() -> None:
+        for restore_tensor in tensors:
+            restore_tensor()
+        state, values = tree_unflatten(leaves, structure)
+        optimizer.state.clear()
+        optimizer.state.update(state)
+        for group, before in zip(groups, values, strict=True):
             group.clear()
-            group.update(values)
-        self.optimizer.param_groups[:] = self.groups
+            group.update(before)
+        optimizer.param_groups[:] = groups
+
+    return restore
 
 
-class _Stateful:
-    """An object with ``state_dict`` and ``load_state_dict``, or a random generator."""
-
-    def __init__(self, other: Any) -> None:
-        self.other = other
-        if isinstance(other, torch.Generator):
-            self.state: Any = other.get_state()
-        elif hasattr(other, "state_dict") and hasattr(other, "load_state_dict"):
-            self.state = copy.deepcopy(other.state_dict())
-        else:
-            raise ValueError(
-                "also must contain objects with state_dict and load_state_dict, such as a learning-rate scheduler, "
-                f"got {type(other).__name__}"
-            )
-
-    def restore(self) -> None:
-        if isinstance(self.other, torch.Generator):
-            self.other.set_state(self.state)
-        else:
-            self.other.load_state_dict(copy.deepcopy(self.state))
+def _save_object(other: Any) -> Restore:
+    """Save a random generator, or an object with ``state_dict`` and ``load_state_dict``."""
+    if isinstance(other, torch.Generator):
+        return partial(other.set_state, other.get_state())
+    if not (hasattr(other, "state_dict") and hasattr(other, "load_state_dict")):
+        raise ValueError(
+            "also must contain objects with state_dict and load_state_dict, such as a learning-rate scheduler, "
+            f"got {type(other).__name__}"
+        )
+    state = copy.deepcopy(other.state_dict())
+    return lambda: other.load_state_dict(copy.deepcopy(state))
 
 
-class _RandomState:
-    """The random states of Python, numpy and torch, on every device that is in use."""
+def _save_random_state() -> Restore:
+    """Save the random states of Python, numpy and torch, on every device that is in use."""
+    parts: list[Restore] = [
+        partial(random.setstate, random.getstate()),
+        partial(np.random.set_state, np.random.get_state()),  # noqa: NPY002 - the user's code may draw from it
+        partial(torch.set_rng_state, torch.get_rng_state()),
+    ]
+    if torch.cuda.is_initialized():
+        parts.append(partial(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
+    if torch.backends.mps.is_available():
+        parts.append(partial(torch.mps.set_rng_state, torch.mps.get_rng_state()))
 
-    def __init__(self) -> None:
-        self.python, self.torch = random.getstate(), torch.get_rng_state()
-        self.numpy = np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
-        self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        self.mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
+    def restore() -> None:
+        for part in parts:
+            part()
 
-    def restore(self) -> None:
-        random.setstate(self.python)
-        np.random.set_state(self.numpy)  # noqa: NPY002
-        torch.set_rng_state(self.torch)
-        if self.cuda:
-            torch.cuda.set_rng_state_all(self.cuda)
-        if self.mps is not None:
-            torch.mps.set_rng_state(self.mps)
+    return restore

@@ -77,7 +77,6 @@ class AttentionLayer(QuantizedLayer):
 class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
     """``softmax(Q K^T / sqrt(d)) V`` per head, with its four projections."""
 
-    is_fused = True
     owns = ("out_proj",)  # its forward is never called: the layer uses its weight directly
     num_heads: int
     head_dim: int

@@ -9,7 +9,6 @@ from bitcycle.nn import attention, convolution, embedding, linear, losses, produ
 
 OPTIONAL = {
     "torch_geometric": "bitcycle.nn.graph",
-    "transformers.modeling_utils": "bitcycle.nn.hugging_face",
     "transformers.pytorch_utils": "bitcycle.nn.hugging_face",
 }
 """Modules of optional libraries that define layers, and the family that registers them."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from types import FunctionType
@@ -29,14 +29,13 @@ from torch.overrides import _get_current_function_mode_stack
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.precision import Role, role_of
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.arithmetic.skip import Skip, SkipKind, explain, record_skips, recorded_skips
-from bitcycle.nn.discovery import Discovery, note_float_call
-from bitcycle.nn.functions.sites import DiscoveredSites
+from bitcycle.arithmetic.skip import FOUND_BY_RUN, Skip, SkipKind, explain, record_skips, recorded_skips
+from bitcycle.nn.functions.sites import DiscoveredSites, ProductFunction, note_float_call
 from bitcycle.nn.functions.table import PRODUCTS
 from bitcycle.nn.interception import HiddenFromInterceptors, Interceptor, hide_products
 from bitcycle.nn.layer import ConvertedModule, QuantizedLayer, conversion_of, original_class
 from bitcycle.nn.registry import LAYERS
-from bitcycle.nn.tracing import FirstRunSearch, current_search
+from bitcycle.nn.tracing import FirstRunSearch, ProductsOutside, current_search
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
@@ -50,8 +49,8 @@ COLUMN_MAJOR = {
 """Functions whose results lie in memory like a transposed view, although nothing was transposed."""
 
 
-class InterceptedForward(ConvertedModule):
-    """A module whose ``forward`` computes its products at sites."""
+class UserModule(ConvertedModule):
+    """A module of user code, see :func:`run_at_sites`."""
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         return run_at_sites(self, super().forward, arguments, keywords)  # type: ignore[misc]
@@ -66,36 +65,21 @@ class FunctionalOps(QuantizedLayer):
 
     prefix = ""
     is_intercepted = True
-    front = InterceptedForward
+    front = UserModule
 
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return []
+        return list(next((product.sites for product in PRODUCTS.values() if product.name == cls.own_product), ()))
 
     @classmethod
     def skips(cls, module: nn.Module, recipe: Recipe) -> tuple[Skip, ...]:
         return (Skip(SkipKind.EMBEDDING),) if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) else ()
 
 
-class SearchedForward(ConvertedModule):
-    """A container of torch that is the whole model: only its first run is searched for products."""
+class KeptLayer(FunctionalOps):
+    """A layer in full precision inside the ``forward`` of another module, from which it hides its products."""
 
-    def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return super().forward(*arguments, **keywords)  # type: ignore[misc]
-        with _searched(self):
-            return super().forward(*arguments, **keywords)  # type: ignore[misc]
-
-
-class SearchedContainer(QuantizedLayer):
-    """A model that is a container of torch, whose ``forward`` multiplies nothing. It keeps the name of its class."""
-
-    prefix = ""
-    front = SearchedForward
-
-    @classmethod
-    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return []
+    prefix = "Kept"
 
 
 def run_at_sites(
@@ -108,15 +92,19 @@ def run_at_sites(
     """Run float code of a module with each of its products computed at a site.
 
     The names of sites start with that of the method, if it is not ``forward``. Enclosing modules do not see the
-    products, not even in full precision: they number their own in the order of calls.
+    products, not even in full precision: they number their own in the order of calls. A module without a template for
+    new sites runs unchanged: a kept layer, or a container that is the whole model, whose first run is searched.
     """
     conversion = module.bitcycle
-    if torch.compiler.is_compiling():
-        with HiddenFromInterceptors(), _Interceptor(module, method):
+    if conversion.mixin is KeptLayer:
+        with hide_products():
+            return function(*arguments, **keywords)
+    if conversion.template is None:
+        with _searched(module):
             return function(*arguments, **keywords)
     with _searched(module), HiddenFromInterceptors():
-        is_full = bool(conversion.sites) and current_search() is None
-        if is_full and all(site.in_full_precision(module.training) for site in conversion.all_sites()):
+        may_skip = not torch.compiler.is_compiling() and current_search() is None and bool(conversion.sites)
+        if may_skip and all(site.in_full_precision(module.training) for site in conversion.all_sites()):
             return function(*arguments, **keywords)
         with _Interceptor(module, method):
             return function(*arguments, **keywords)
@@ -160,11 +148,10 @@ def _searched(module: ConvertedModule) -> AbstractContextManager[None]:
 
     Runs for a count or a summary are not searched.
     """
-    conversion = module.bitcycle
-    if conversion.has_run:
+    if torch.compiler.is_compiling() or module.bitcycle.has_run:
         return _NOTHING
     if current_search() is not None:
-        conversion.has_run = True
+        module.bitcycle.has_run = True
         return _NOTHING
     if current_observers() or torch._C._get_tracing_state() is not None:
         return _NOTHING
@@ -175,82 +162,30 @@ def _searched(module: ConvertedModule) -> AbstractContextManager[None]:
 @contextmanager
 def search_run(model: nn.Module) -> Iterator[None]:
     """Search a run of a converted model for products that no site computes, record them, and name them in a warning."""
-    outside: dict[nn.Module, list[str]] = {}
+    outside = ProductsOutside()
     lazy = [module for module in model.modules() if isinstance(module, LazyModuleMixin)]  # they run as float once
-
-    def ran_outside(name: str, module: nn.Module, operation: str, *_: Any) -> None:
-        if module not in lazy and all(skip.kind.denies_products for skip in recorded_skips(module) or ()):
-            operations = outside.setdefault(module, [])
-            operations += [operation] if operation not in operations else []
-
-    with FirstRunSearch(model, ran_outside):
+    with FirstRunSearch(model, outside):
         yield
     conversion = conversion_of(model)
     if conversion is not None:
         conversion.has_run = True
     for module, operations in outside.items():
-        record_skips(module, (Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)),))
-    unknown = name_unknown_products(model, found_by_run=True)
-    if unknown:
-        warnings.warn(f"these products stay in full precision: {unknown}", stacklevel=2)
+        if module not in lazy and all(skip.kind.denies_products for skip in recorded_skips(module) or ()):
+            record_skips(module, (Skip(SkipKind.RAN_OUTSIDE_SITES, tuple(operations)),))
+    warn_of_skips(model, FOUND_BY_RUN, "these products stay in full precision")
 
 
-def name_unknown_products(model: nn.Module, found_by_run: bool) -> str:
-    """Name the products that stay in full precision because bitcycle does not know them: those of a run, or others."""
-    unknown = []
+def warn_of_skips(model: nn.Module, kinds: Collection[SkipKind], message: str) -> None:
+    """Warn if products stay in full precision for one of these reasons, and name them."""
+    named = []
     for name, module in model.named_modules():
         conversion = conversion_of(module)
-        calls = () if conversion is None or conversion.discovery is None else conversion.discovery.skips()
-        skips = [
-            skip
-            for skip in (*(recorded_skips(module) or ()), *calls)
-            if skip.kind.is_unknown and skip.kind.is_found_by_run == found_by_run
-        ]
+        skips = [*(recorded_skips(module) or ()), *(() if conversion is None else conversion.skips())]
+        skips = [skip for skip in skips if skip.kind in kinds]
         if skips:
-            unknown.append(f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(skips)})")
-    return "; ".join(unknown)
-
-
-class HiddenForward(ConvertedModule):
-    """A module whose ``forward`` hides its products from the code that calls it."""
-
-    def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        with hide_products():
-            return super().forward(*arguments, **keywords)  # type: ignore[misc]
-
-
-class KeptLayer(QuantizedLayer):
-    """A layer in full precision inside the ``forward`` of another module, from which it hides its products."""
-
-    prefix = "Kept"
-    front = HiddenForward
-
-    @classmethod
-    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return []
-
-    @classmethod
-    def wrapped_methods(cls, original: type[nn.Module]) -> dict[str, Callable[..., Any]]:
-        return {name: _hidden(getattr(original, name)) for name in public_methods(original)}
-
-
-def _hidden(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that hides its products from the code that calls it."""
-
-    @wraps(method)
-    def run(self: ConvertedModule, *arguments: Any, **keywords: Any) -> Any:
-        with hide_products():
-            return method(self, *arguments, **keywords)
-
-    return run
-
-
-class _Products(DiscoveredSites):
-    """Computes products at the sites of a module, which has none of the methods for that itself."""
-
-    def __init__(self, module: ConvertedModule) -> None:
-        self.bitcycle = module.bitcycle
-        self.training = module.training
+            named.append(f"{name or 'the model itself'} ({original_class(module).__name__}: {explain(skips)})")
+    if named:
+        warnings.warn(f"{message}: {'; '.join(named)}", stacklevel=3)
 
 
 class _Interceptor(Interceptor):
@@ -258,11 +193,7 @@ class _Interceptor(Interceptor):
 
     def __init__(self, module: ConvertedModule, method: str) -> None:
         super().__init__()
-        assert module.bitcycle.discovery is not None
-        self.module = module
-        self.discovery: Discovery = module.bitcycle.discovery
-        self.products = _Products(module)
-        self.prefix = f":{method}." if method else ":"
+        self.module, self.method = module, method
         self.calls: dict[str, int] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -273,33 +204,43 @@ class _Interceptor(Interceptor):
             func = torch.unflatten if func is torch.Tensor.unflatten else func
             out = func(*args, **kwargs)
             return out.contiguous() if func in COLUMN_MAJOR else out
-        name, compute = product
-        count = self.calls.get(name, 0) + 1
-        self.calls[name] = count
-        local = f"{self.prefix}{name}" if count == 1 else f"{self.prefix}{name}#{count}"
-        if any(isinstance(x, Tensor) and _has_no_grid(x) for x in (*args, *kwargs.values())):
-            note_float_call(self.discovery, SkipKind.NO_GRID, name)
-            compute, local = _run_unchanged, ""
-        elif not torch.compiler.is_compiling() and not self.discovery.multiplies_weights:
-            self.discovery.multiplies_weights = any(map(_has_weight, (*args, *kwargs.values())))
         search = current_search()
         if search is not None:
             with search.at_site(torch._C.DisableTorchFunction()):
-                return compute(self.products, local, func, *args, **kwargs)
+                return self._compute(product, func, args, kwargs)
         with torch._C.DisableTorchFunction():  # other interceptors must not see what a product is made of
-            return compute(self.products, local, func, *args, **kwargs)
+            return self._compute(product, func, args, kwargs)
 
+    def _compute(self, product: ProductFunction, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute a product at its sites, or run the function unchanged."""
+        conversion, local = self.module.bitcycle, self._next_name(product.name)
+        operands = [
+            x
+            for argument in (*args, *kwargs.values())
+            for x in (argument if isinstance(argument, (list, tuple)) else (argument,))
+            if isinstance(x, Tensor)
+        ]
+        if any(x.layout is not torch.strided or x.is_complex() for x in operands):
+            note_float_call(conversion, SkipKind.NO_GRID, product.name)
+            return func(*args, **kwargs)
+        if kwargs.get("out") is not None or kwargs.get("out_dtype") is not None:
+            note_float_call(conversion, SkipKind.OUTPUT_OPTIONS, product.name)
+            return func(*args, **kwargs)
+        if not operands or not operands[0].is_floating_point():
+            return func(*args, **kwargs)
+        if not torch.compiler.is_compiling() and not conversion.multiplies_weights:
+            conversion.multiplies_weights = any(role_of(x) is Role.WEIGHT for x in operands)
+        if product.counted_as is not None and current_observers():
+            func = product.counted_as
+        call = DiscoveredSites(self.module, local, product, func)
+        out = NotImplemented if call.is_float else product.compute(call, *args, **kwargs)
+        return func(*args, **kwargs) if out is NotImplemented else out
 
-def _run_unchanged(products: DiscoveredSites, local: str, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    return func(*args, **kwargs)
-
-
-def _has_weight(argument: Any) -> bool:
-    """Return whether an argument of a function is, or contains, a parameter or a view of one."""
-    parts = argument if isinstance(argument, (list, tuple)) else (argument,)
-    return any(isinstance(x, Tensor) and role_of(x) is Role.WEIGHT for x in parts)
-
-
-def _has_no_grid(x: Tensor) -> bool:
-    """Return whether a tensor is never quantised."""
-    return x.layout is not torch.strided or x.is_complex()
+    def _next_name(self, function: str) -> str:
+        """Return the local name of the next call of a function."""
+        count = self.calls.get(function, 0) + 1
+        self.calls[function] = count
+        if count == 1 and not self.method and function == self.module.bitcycle.mixin.own_product:
+            return ""
+        name = f":{self.method}.{function}" if self.method else f":{function}"
+        return name if count == 1 else f"{name}#{count}"

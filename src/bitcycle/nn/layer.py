@@ -6,19 +6,21 @@ import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from bitcycle.arithmetic import OperandSpec, Product, Role, Site, multiply, round_operand
+from bitcycle.arithmetic.control import KEY
 from bitcycle.arithmetic.recipe import ActivationGranularity, Granularity, Recipe
 from bitcycle.arithmetic.site import Evaluation
-from bitcycle.arithmetic.skip import Skip
+from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.discovery import Discovery
 from bitcycle.nn.interception import hide_products
+from bitcycle.nn.site_names import join_names, skip_site
 
 METADATA = "bitcycle"
 """The entry of a module's metadata in a ``state_dict`` that holds the evaluation bits of its sites."""
@@ -35,30 +37,54 @@ class Conversion:
     original: type[nn.Module]
     recipe: Recipe
     sites: dict[str, Site]
-    discovery: Discovery | None = None
-    """For modules whose functional calls become sites when they run."""
+    template: Site | None = None
+    """The bits that new sites start with, in a module whose functional calls become sites when they run."""
+    keep: tuple[str, ...] = ()
+    """Rules that name new sites to keep in full precision."""
     has_run: bool = False
     """Whether a run of the module was searched for products that stay in full precision."""
+    float_calls: dict[SkipKind, set[str]] = field(default_factory=dict)
+    """The functions that were called, wholly or in part, in full precision, by the reason."""
+    multiplies_weights: bool = False
+    """Whether an operand of a discovered site is a parameter or a view of one."""
+    discovered: SimpleNamespace = field(default_factory=SimpleNamespace)
+    """The discovered sites as attributes: a compiler that is tracing sees a new attribute, but no new key of a dict."""
 
     def site(self, local: str) -> Site:
         """Return a site by its local name."""
         if not local.startswith(":"):
             return self.sites[local]
-        assert self.discovery is not None
-        return self.discovery.site(local)
+        site: Site = getattr(self.discovered, local.replace(".", " "))  # a compiler allows no dot in an attribute
+        return site
 
     def all_sites(self) -> list[Site]:
         """Return the sites, and the template of those that are yet to be discovered."""
-        return [*self.sites.values(), *([] if self.discovery is None else [self.discovery.template])]
+        return [*self.sites.values(), *([] if self.template is None else [self.template])]
 
     def discover(self, local: str) -> None:
         """Create the site of a product that is computed for the first time, with the bits of the template."""
-        assert self.discovery is not None
-        self.sites[local] = self.discovery.create_site(local)
+        template = self.template
+        assert template is not None
+        name = join_names(template.name, local)
+        site = Site(name, template.recipe, skip_site(name, self.keep))
+        site.execution = template.execution
+        if site.skip is None:
+            key = site.key
+            site.control.copy_(template.control)
+            site.control[KEY] = key
+            site.baseline = template.baseline
+            site.join(template.group)
+            template.followers.append(site)
+        self.sites[local] = site
+        setattr(self.discovered, local.replace(".", " "), site)
+
+    def skips(self) -> tuple[Skip, ...]:
+        """Return which calls were left in full precision, and why."""
+        return tuple(Skip(kind, tuple(sorted(names))) for kind, names in self.float_calls.items())
 
     def evaluation_bits(self) -> dict[str, Any]:
         """Return the evaluation bits that were set, by local names, for the metadata of a checkpoint."""
-        named = self.sites if self.discovery is None else {TEMPLATE: self.discovery.template, **self.sites}
+        named = self.sites if self.template is None else {TEMPLATE: self.template, **self.sites}
         return {
             local: site.evaluation.saved()
             for local, site in named.items()
@@ -67,14 +93,14 @@ class Conversion:
 
     def load_evaluation_bits(self, saved: dict[str, Any]) -> None:
         """Take the evaluation bits of a checkpoint, by local names, unless bits of the model were set."""
-        if self.discovery is not None:
+        named = dict(self.sites)
+        if self.template is not None:
             for local, bits in saved.items():
-                is_new = local.startswith(":") and local not in self.sites
-                if is_new and local != TEMPLATE and bits != saved.get(TEMPLATE):
+                is_new = local.startswith(":") and local != TEMPLATE and local not in self.sites
+                if is_new and bits != saved.get(TEMPLATE):
                     self.discover(local)  # a product that was not computed yet
-            if TEMPLATE in saved:
-                self.discovery.template.load_evaluation(Evaluation.loaded(saved[TEMPLATE]))
-        for local, site in self.sites.items():
+            named = {TEMPLATE: self.template, **self.sites}
+        for local, site in named.items():
             if local in saved and site.skip is None:
                 site.load_evaluation(Evaluation.loaded(saved[local]))
 
@@ -141,17 +167,17 @@ class QuantizedLayer(ConvertedModule):
     """
 
     replaces: tuple[str, ...] = ("forward",)
-    """The methods that the mixin replaces. A subclass of the layer that overrides one of them is not converted."""
+    """The methods that the mixin replaces. A subclass of the layer that overrides one of them is user code."""
     prefix: ClassVar[str] = "Quantized"
     """What the name of the converted class starts with."""
-    is_fused: ClassVar[bool] = False
-    """Whether the float layer computes its products inside one function, in which they cannot be seen."""
     owns: tuple[str, ...] = ()
     """Names of child modules whose parameters the layer multiplies itself, without calling the child."""
     elementwise_methods: ClassVar[tuple[str, ...]] = ()
     """Methods in which the layer may multiply activations elementwise and sum, which no count of products includes."""
     is_intercepted: ClassVar[bool] = False
     """Whether products among the functional calls in ``forward`` become sites when they run."""
+    own_product: ClassVar[str] = ""
+    """A function whose first call in ``forward`` has the name of the module alone."""
     front: ClassVar[type[ConvertedModule] | None] = None
     """What is put in front of a module's class; None for the mixin itself."""
 
@@ -177,16 +203,6 @@ class QuantizedLayer(ConvertedModule):
     def uncounted_weights(cls, module: nn.Module) -> tuple[str, ...]:
         """Return the names of parameters that multiply activations elementwise, which no count of products includes."""
         return ()
-
-    @classmethod
-    def wrapped_methods(cls, original: type[nn.Module]) -> dict[str, Callable[..., Any]]:
-        """Return further methods of the converted class, by name, which run methods of the layer's class.
-
-        By default these are the public methods that a subclass adds to a registered layer: products in them are sites.
-        """
-        from bitcycle.nn.functional_ops import intercepted_methods  # it needs the layers
-
-        return intercepted_methods(original)
 
     @classmethod
     def attach(cls, module: nn.Module) -> None:
@@ -268,9 +284,11 @@ def quantized_class(mixin: type[QuantizedLayer], original: type[nn.Module]) -> t
     """Return the class of a quantised layer: the mixin in front of the layer's own class, created once."""
     known = _CLASSES.get((mixin, original))
     if known is None:
+        from bitcycle.nn.functional_ops import intercepted_methods  # it needs the layers
+
         front = mixin.front or mixin
         forward = _forward_like(original, front)
-        members = {"__module__": original.__module__, "forward": forward, **mixin.wrapped_methods(original)}
+        members = {"__module__": original.__module__, "forward": forward, **intercepted_methods(original)}
         if issubclass(original, GraphModule):  # its own deep copy has a new class without the conversion
             members["__deepcopy__"] = _copy_attributes
         created = type(mixin.prefix + original.__name__, (front, original), members)

@@ -5,17 +5,12 @@ They compute what torch's functions compute. Once converted, their product is a 
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.nn.functions.attention import compute_attention
-from bitcycle.nn.functions.matrices import compute_matmul
-from bitcycle.nn.functions.sites import DiscoveredSites
-from bitcycle.nn.functions.sums import compute_einsum
+from bitcycle.nn.functional_ops import FunctionalOps
 from bitcycle.nn.registry import register
 
 
@@ -127,42 +122,32 @@ class Einsum(nn.Module):
         Args:
             operands: One tensor per operand of the equation.
         """
-        out: Tensor = torch.einsum(self.equation, *operands)
-        return out
+        return torch.einsum(self.equation, *operands)
 
     def extra_repr(self) -> str:
         return repr(self.equation)
 
 
 @register(Matmul)
-class QuantizedMatmul(DiscoveredSites):
+class QuantizedMatmul(FunctionalOps):
     """``a b`` at one site."""
 
-    def quantized_forward(self, a: Tensor, b: Tensor) -> Tensor:
-        return compute_matmul(self, "", torch.matmul, a, b)
+    own_product = "matmul"
 
 
 @register(Attention)
-class QuantizedScaledDotProduct(DiscoveredSites):
+class QuantizedScaledDotProduct(FunctionalOps):
     """The scores QK^T and the context PV; softmax is in full precision."""
 
-    @classmethod
-    def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
-        return ["scores", "context"]
-
-    def quantized_forward(self, *arguments: Any, **keywords: Any) -> Tensor:
-        return compute_attention(self, "", F.scaled_dot_product_attention, *arguments, **keywords)
+    own_product = "sdpa"
 
 
 @register(Einsum)
-class QuantizedEinsum(DiscoveredSites):
+class QuantizedEinsum(FunctionalOps):
     """A sum of products at one site."""
 
-    equation: str
+    own_product = "einsum"
 
     @classmethod
     def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
         return None if recipe.family.block is None else "blocks run along one summed dimension: use bc.Matmul"
-
-    def quantized_forward(self, *operands: Tensor) -> Any:
-        return compute_einsum(self, "", torch.einsum, self.equation, *operands)

@@ -57,7 +57,6 @@ CELLS: dict[str, Callable[[Tensor, Tensor, State], State]] = {
 class QuantizedRecurrentCell(LinearLayer):
     """A single time step. Its sites are ``weight_ih`` and ``weight_hh``."""
 
-    is_fused = True
     bias: bool
     hidden_size: int
 
@@ -90,7 +89,6 @@ class QuantizedRecurrentCell(LinearLayer):
 class QuantizedRecurrent(LinearLayer):
     """A recurrent network. Each ``weight_*`` parameter is a site of that name."""
 
-    is_fused = True
     mode: str
     num_layers: int
     hidden_size: int

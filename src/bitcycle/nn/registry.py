@@ -15,18 +15,15 @@ LAYERS: dict[type[nn.Module], type[QuantizedLayer]] = {}
 
 Condition = Callable[[type[nn.Module]], bool]
 CONDITIONS: list[tuple[Condition, type[QuantizedLayer]]] = []
-SKIPPED: list[tuple[Condition, Skip]] = []
 
 Q = TypeVar("Q", bound=type[QuantizedLayer])
 
 
 class Match(NamedTuple):
-    """The mixin that quantises a module, and the reason why a part of it, or an almost matching class, is skipped."""
+    """The mixin that quantises a module, or why none does."""
 
     mixin: type[QuantizedLayer] | None
     skip: Skip | None = None
-    is_fused: bool = False
-    """Whether the almost matching layer is fused."""
 
 
 def register(*layers: type[nn.Module]) -> Callable[[Q], Q]:
@@ -92,27 +89,18 @@ def register_where(condition: Condition) -> Callable[[Q], Q]:
     return add
 
 
-def skip_where(condition: Condition, skip: Skip) -> None:
-    """Leave classes that satisfy a condition in full precision although their code multiplies."""
-    SKIPPED.append((condition, skip))
-
-
 def find(module: nn.Module) -> Match:
-    """Find the mixin for a module."""
+    """Find the mixin for a module. User code may override what the mixin of a base class replaces: it has none."""
     kind = target_class(module)
     for base in kind.__mro__:
         mixin = LAYERS.get(base)
         if mixin is None:
             continue
-        overridden = [name for name in mixin.replaces if getattr(kind, name) is not getattr(base, name)]
-        hidden = _names(mixin.front or mixin, base)  # type: ignore[arg-type] # mypy takes no class for hashable
-        overridden += [name for name in hidden if hasattr(module, name)]
+        is_overridden = any(getattr(kind, name) is not getattr(base, name) for name in mixin.replaces)
+        if is_overridden or any(hasattr(module, name) for name in _names(mixin.front or mixin, base)):  # type: ignore[arg-type] # mypy takes no class for hashable
+            return Match(None)
         patched = [name for name in mixin.replaces if name in vars(module)]
-        if overridden:
-            return Match(None, Skip(SkipKind.OWN_METHOD, (kind.__name__, base.__name__, *overridden)), mixin.is_fused)
-        if patched:
-            return Match(None, Skip(SkipKind.PATCHED_METHOD, tuple(patched)))
-        return Match(mixin)
+        return Match(None, Skip(SkipKind.PATCHED_METHOD, tuple(patched))) if patched else Match(mixin)
     return Match(next((mixin for condition, mixin in CONDITIONS if condition(kind)), None))
 
 

@@ -24,12 +24,38 @@ ProductCallback = Callable[[str, nn.Module, str, tuple[Any, ...], Any], None]
 """Takes the name of the innermost running module, the module, the operation, its arguments and its result."""
 
 
-class ProductTracer(TorchDispatchMode, Observer):
-    """Calls a function for each product that runs outside any site while it is entered."""
+class OperationTracer(TorchDispatchMode):
+    """Sees the operations of torch that multiply, also inside of other operations in inference mode."""
 
     supports_higher_order_operators = True
     splits_operations = True
     """Whether to run the parts of an operation in inference mode, which does not show them by itself."""
+
+    def saw(self, operation: str, args: tuple[Any, ...], out: Any) -> None:
+        """Receive an operation that multiplies, by name, with its arguments and its result."""
+        raise NotImplementedError
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            operation = func.name()
+        else:
+            operation = func._schema.name.partition("::")[2].removesuffix("_")  # addmm_ multiplies like addmm
+            if self.splits_operations and torch.is_inference_mode_enabled() and not multiplies(operation):
+                TorchDispatchMode.__enter__(self)
+                try:
+                    parts = func.decompose(*args, **kwargs)
+                finally:
+                    TorchDispatchMode.__exit__(self, None, None, None)
+                return func(*args, **kwargs) if parts is NotImplemented else parts
+        out = func(*args, **kwargs)
+        if multiplies(operation):
+            self.saw(operation, args, out)
+        return out
+
+
+class ProductTracer(OperationTracer, Observer):
+    """Calls a function for each product that runs outside any site while it is entered."""
 
     def __init__(self, model: nn.Module, callback: ProductCallback) -> None:
         super().__init__()
@@ -37,28 +63,25 @@ class ProductTracer(TorchDispatchMode, Observer):
         self._modules = list(model.modules())
         self._running: list[nn.Module] = [model]
         self._sites_deep = 0
-        self._handles: list[Any] = []
         self._contexts = ExitStack()
         self._callback = callback
 
     def __enter__(self) -> Any:
         for module in self._modules:
-            self._handles.append(module.register_forward_pre_hook(self._enter_module))
-            self._handles.append(module.register_forward_hook(self._exit_module, always_call=True))
+            self._contexts.callback(module.register_forward_pre_hook(self._enter_module).remove)
+            self._contexts.callback(module.register_forward_hook(self._exit_module, always_call=True).remove)
         self._contexts.enter_context(_without_compiling())
+        self._contexts.enter_context(_EagerBranches())
         self.observe(self._contexts)
         return super().__enter__()
 
     def observe(self, contexts: ExitStack) -> None:
-        """Make layers in full precision compute on their sites too, and run branches of ``torch.cond`` in Python."""
+        """Make layers in full precision compute on their sites too."""
         contexts.enter_context(observing(self))
-        contexts.enter_context(_EagerBranches())
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         self._contexts.close()
-        for handle in self._handles:
-            handle.remove()
 
     def around(self, site: Site) -> AbstractContextManager[None]:
         return self.at_site()
@@ -81,28 +104,18 @@ class ProductTracer(TorchDispatchMode, Observer):
     def _exit_module(self, module: nn.Module, arguments: Any, result: Any) -> None:
         self._running.pop()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if isinstance(func, HigherOrderOperator):
-            operation = func.name()
-        else:
-            operation = func._schema.name.partition("::")[2].removesuffix("_")  # addmm_ multiplies like addmm
-            if self.splits_operations and torch.is_inference_mode_enabled() and not multiplies(operation):
-                return self._in_parts(func, args, kwargs)
-        out = func(*args, **kwargs)
-        if multiplies(operation) and not self._sites_deep:
+    def saw(self, operation: str, args: tuple[Any, ...], out: Any) -> None:
+        if not self._sites_deep:
             module = self._running[-1]
             self._callback(self._names.get(id(module), "?"), module, operation, args, out)
-        return out
 
-    def _in_parts(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run an operation and see the operations inside it, which inference mode does not show."""
-        super().__enter__()
-        try:
-            out = func.decompose(*args, **kwargs)
-        finally:
-            super().__exit__(None, None, None)
-        return func(*args, **kwargs) if out is NotImplemented else out
+
+class ProductsOutside(dict[nn.Module, list[str]]):
+    """A callback of :class:`ProductTracer` that collects the operations outside any site, by module."""
+
+    def __call__(self, name: str, module: nn.Module, operation: str, *_: Any) -> None:
+        operations = self.setdefault(module, [])
+        operations += [operation] if operation not in operations else []
 
 
 class FirstRunSearch(ProductTracer):
@@ -111,9 +124,7 @@ class FirstRunSearch(ProductTracer):
     splits_operations = False
 
     def observe(self, contexts: ExitStack) -> None:
-        token = _SEARCH.set(self)
-        contexts.callback(_SEARCH.reset, token)
-        contexts.enter_context(_EagerBranches())
+        contexts.callback(_SEARCH.reset, _SEARCH.set(self))
 
 
 _SEARCH: ContextVar[FirstRunSearch | None] = ContextVar("bitcycle_first_run", default=None)

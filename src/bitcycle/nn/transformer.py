@@ -23,8 +23,6 @@ from bitcycle.nn.registry import register
 class FusedContainer(QuantizedLayer):
     """A container without a product of its own, whose float ``forward`` may bypass its children."""
 
-    is_fused = True
-
     @classmethod
     def site_names(cls, module: nn.Module, recipe: Recipe) -> list[str]:
         return []

@@ -7,15 +7,12 @@ import math
 import torch
 from torch import Tensor
 
-from bitcycle.nn.functions.composed import Function, dense
 from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.site_names import join_names
 
 
 def compute_attention(
-    module: DiscoveredSites,
-    local: str,
-    func: Function,
+    call: DiscoveredSites,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -25,10 +22,7 @@ def compute_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Compute scaled dot-product attention at the sites ``scores`` and ``context`` of a module."""
-    names = join_names(local, "scores"), join_names(local, "context")
-    if not dense(query, key, value) or module.is_float(*map(module.site, names)):
-        return func(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    """Compute scaled dot-product attention at the sites ``scores`` and ``context``."""
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value))
     if attn_mask is not None and attn_mask.dtype is torch.bool:
@@ -38,4 +32,5 @@ def compute_attention(
         attn_mask = query.new_zeros(()) if attn_mask is None else attn_mask  # fused kernels take both
         attn_mask = attn_mask.masked_fill(~allowed, -math.inf)
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return module.attend(query, key, value, attn_mask, factor, dropout_p, fused=True, sites=names)[0]
+    names = join_names(call.local, "scores"), join_names(call.local, "context")
+    return call.attend(query, key, value, attn_mask, factor, dropout_p, fused=True, sites=names)[0]

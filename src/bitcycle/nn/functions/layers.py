@@ -5,40 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Role, round_operand
-from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.convolution import activation_dims, transposed_weight_on_grid
-from bitcycle.nn.functions.composed import Function, compute_composed, dense, keeps_zeros, masked_operand
+from bitcycle.nn.functions.composed import compute_composed, keeps_zeros, masked_operand
 from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
 from bitcycle.nn.losses import cross_entropy
 
 
-def compute_linear(
-    module: DiscoveredSites, local: str, func: Function, input: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> Tensor:
-    """Compute ``F.linear`` at a site of a module."""
-    site = module.site(local)
-    if not dense(input, weight) or module.is_float(site):
-        return func(input, weight, bias)
-    recipe = module.bitcycle.recipe
-    bias = module.round_bias(local, bias)
+def compute_linear(call: DiscoveredSites, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Compute ``F.linear``."""
+    bias = call.round_bias(call.local, bias)
     if weight.dim() == 1:  # one output, without a dimension for it
-        out = compute_linear(module, local, func, input, weight.unsqueeze(0)).squeeze(-1)
+        out = compute_linear(call, input, weight.unsqueeze(0)).squeeze(-1)
         return out if bias is None else out + bias
-    a_spec = OperandSpec(feature_dims(recipe.activations, input), role=Role.ACTIVATION)
-    dims = weight_dims(recipe.weights, weight)
-    weight, b_spec = masked_operand(module, site, weight, OperandSpec(dims, role=Role.WEIGHT), "b", input)
-    return module.multiply(local, LinearProduct(), input, weight, bias, a_spec=a_spec, b_spec=b_spec)
+    x_spec = OperandSpec(feature_dims(call.recipe.activations, input), role=Role.ACTIVATION)
+    weight_spec = OperandSpec(weight_dims(call.recipe.weights, weight), role=Role.WEIGHT)
+    weight, weight_spec = masked_operand(call, weight, weight_spec, "b", input)
+    return call.multiply(call.local, LinearProduct(), input, weight, bias, a_spec=x_spec, b_spec=weight_spec)
 
 
 def compute_linear_cross_entropy(
-    module: DiscoveredSites,
-    local: str,
-    func: Function,
+    call: DiscoveredSites,
     input: Tensor,
     linear_weight: Tensor,
     target: Tensor,
@@ -48,19 +38,14 @@ def compute_linear_cross_entropy(
     options: Any = None,
     **others: Any,
 ) -> Tensor:
-    """Compute the linear map of ``F.linear_cross_entropy`` at a site of a module, with all logits in memory at once."""
-    if not dense(input, linear_weight) or module.is_float(module.site(local)):
-        others |= {"linear_bias": linear_bias, "ignore_index": ignore_index, "options": options}
-        return func(input, linear_weight, target, **others)
+    """Compute the linear map of ``F.linear_cross_entropy`` at its site, with all logits in memory at once."""
     bias = None if linear_bias is None else linear_bias.flatten()
-    logits = compute_linear(module, local, F.linear, input, linear_weight.flatten(0, -2), bias)
+    logits = compute_linear(call, input, linear_weight.flatten(0, -2), bias)
     return cross_entropy(logits.unflatten(-1, linear_weight.shape[:-1]), target, ignore_index=ignore_index, **others)
 
 
 def compute_convolution(
-    module: DiscoveredSites,
-    local: str,
-    func: Function,
+    call: DiscoveredSites,
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -68,31 +53,37 @@ def compute_convolution(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-) -> Tensor:
-    """Compute a convolution at a site of a module."""
-    site = module.site(local)
-    if not dense(input, weight) or module.is_float(site):
-        return func(input, weight, bias, stride, padding, dilation, groups)
+    output_padding: Any = None,
+) -> Any:
+    """Compute a convolution, with ``output_padding`` a transposed one."""
     if input.dim() != weight.dim():  # an input without a batch
-        geometry = (stride, padding, dilation, groups)
-        return compute_convolution(module, local, func, input.unsqueeze(0), weight, bias, *geometry).squeeze(0)
-    recipe = module.bitcycle.recipe
-    bias = module.round_bias(local, bias)
-    dims = activation_dims(recipe.activations, input), weight_dims(recipe.weights, weight)
+        geometry = (stride, padding, dilation, groups, output_padding)
+        return compute_convolution(call, input.unsqueeze(0), weight, bias, *geometry).squeeze(0)
+    bias = call.round_bias(call.local, bias)
+    x_spec = OperandSpec(activation_dims(call.recipe.activations, input), role=Role.ACTIVATION)
     if isinstance(padding, str):  # torch works out what the padding is, which can differ from side to side
-        after = (bias, stride, padding, dilation, groups)
-        return compute_composed(module, site, func, (), (input, weight), after, {}, _layer_specs(*dims))
+        specs = x_spec, OperandSpec(weight_dims(call.recipe.weights, weight), role=Role.WEIGHT)
+        function = lambda x, w: call.func(x, w, bias, stride, padding, dilation, groups)  # noqa: E731
+        return compute_composed(call, function, (input, weight), specs)
     stride, padding, dilation = (_per_dimension(value, weight.dim() - 2) for value in (stride, padding, dilation))
-    product = ConvolutionProduct(stride, padding, dilation, groups)
-    a_spec, weight_spec = _layer_specs(*dims)
-    weight, b_spec = masked_operand(module, site, weight, weight_spec, "b", input)
-    return module.multiply(local, product, input, weight, bias, a_spec=a_spec, b_spec=b_spec)
+    if output_padding is None:
+        product = ConvolutionProduct(stride, padding, dilation, groups)
+        on_grid, dims = weight, weight_dims(call.recipe.weights, weight)
+    else:
+        added = _per_dimension(output_padding, weight.dim() - 2)
+        product = ConvolutionProduct(stride, padding, dilation, groups, True, added)
+        on_grid, dims = transposed_weight_on_grid(call.site(), weight, groups)
+    if on_grid.dim() == weight.dim():
+        weight, weight_spec = masked_operand(call, weight, OperandSpec(dims, role=Role.WEIGHT), "b", input)
+    else:
+        rounded = round_operand(call.site(), on_grid, dims, call.training, "b", Role.WEIGHT).flatten(0, 1)
+        weight = torch.where(weight == 0, weight, rounded) if keeps_zeros(call, weight, input) else rounded
+        weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
+    return call.multiply(call.local, product, input, weight, bias, a_spec=x_spec, b_spec=weight_spec)
 
 
 def compute_transposed_convolution(
-    module: DiscoveredSites,
-    local: str,
-    func: Function,
+    call: DiscoveredSites,
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -102,40 +93,19 @@ def compute_transposed_convolution(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Any:
-    """Compute a transposed convolution at a site of a module."""
-    site = module.site(local)
-    after = (stride, padding, output_padding, groups, dilation)
-    if not dense(input, weight) or module.is_float(site):
-        return func(input, weight, bias, *after)
-    if input.dim() != weight.dim():  # an input without a batch
-        return compute_transposed_convolution(module, local, func, input.unsqueeze(0), weight, bias, *after).squeeze(0)
-    bias = module.round_bias(local, bias)
-    on_grid, dims = transposed_weight_on_grid(site, weight, groups)
-    input_spec, weight_spec = _layer_specs(activation_dims(site.recipe.activations, input), dims)
-    if on_grid.dim() != weight.dim():
-        rounded = round_operand(site, on_grid, dims, module.training, "b", Role.WEIGHT).flatten(0, 1)
-        weight = torch.where(weight == 0, weight, rounded) if keeps_zeros(site, weight, input) else rounded
-        weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
-    specs = input_spec, weight_spec
-    return compute_composed(module, site, func, (), (input, weight), (bias, *after), {}, specs)
+    """Compute a transposed convolution, whose function has its arguments in another order."""
+    return compute_convolution(call, input, weight, bias, stride, padding, dilation, groups, output_padding)
 
 
 def compute_time_first_convolution(
-    module: DiscoveredSites, local: str, func: Function, input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0
+    call: DiscoveredSites, input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0
 ) -> Any:
-    """Compute ``F.conv_tbc``, with input (time, batch, features) and weight (time, in, out), at a site of a module."""
-    site = module.site(local)
-    if not dense(input, weight) or module.is_float(site):
-        return func(input, weight, bias, pad)
-    recipe = module.bitcycle.recipe
-    specs = _layer_specs(feature_dims(recipe.activations, input), weight_dims(recipe.weights, weight, 2))
-    bias_on_grid = module.round_bias(local, bias)
-    return compute_composed(module, site, func, (), (input, weight), (bias_on_grid, pad), {}, specs)
-
-
-def _layer_specs(input_dims: Dims, dims_of_weight: Dims) -> tuple[OperandSpec, OperandSpec]:
-    """Return how the operands of a function are put on their grids whose second argument is a weight by definition."""
-    return OperandSpec(input_dims, role=Role.ACTIVATION), OperandSpec(dims_of_weight, role=Role.WEIGHT)
+    """Compute ``F.conv_tbc``, with input (time, batch, features) and weight (time, in, out)."""
+    x_spec = OperandSpec(feature_dims(call.recipe.activations, input), role=Role.ACTIVATION)
+    weight_spec = OperandSpec(weight_dims(call.recipe.weights, weight, 2), role=Role.WEIGHT)
+    bias_on_grid = call.round_bias(call.local, bias)
+    function = lambda x, w: call.func(x, w, bias_on_grid, pad)  # noqa: E731
+    return compute_composed(call, function, (input, weight), (x_spec, weight_spec))
 
 
 def _per_dimension(value: Any, dimensions: int) -> tuple[int, ...]:

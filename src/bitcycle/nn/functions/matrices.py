@@ -10,41 +10,28 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic import MatmulProduct
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.functions.composed import (
-    Function,
-    composed_dims,
-    compute_composed,
-    dense,
-    in_order,
-    masked_operand,
-    operand_specs,
-)
+from bitcycle.nn.functions.composed import composed_dims, compute_composed, in_order, masked_operand, operand_specs
 from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
 
 
-def compute_matmul(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Tensor:
-    """Compute a matrix product at a site of a module."""
+def compute_matmul(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
+    """Compute a matrix product."""
     operands, others = in_order(args, kwargs)
     if len(operands) != 2 or others:
-        return module.run_with_output_options(local, func, args, kwargs)
-    site = module.site(local)
-    if not dense(*operands) or module.is_float(site):
-        return func(*args, **kwargs)
+        return NotImplemented
     a, b = operands
     if min(a.dim(), b.dim()) < 2:
-        return compute_composed(module, site, func, (), (a, b), (), {})
-    a_spec, b_spec = operand_specs((a, b), _matmul_dims(module, a, b))
-    (a, a_spec), (b, b_spec) = (
-        masked_operand(module, site, a, a_spec, "a", b),
-        masked_operand(module, site, b, b_spec, "b", a),
-    )
-    return module.multiply(local, MatmulProduct(), a, b, a_spec=a_spec, b_spec=b_spec)
+        specs = operand_specs(operands, [composed_dims(call, x, operands) for x in operands])
+        return compute_composed(call, torch.matmul, operands, specs)
+    a_spec, b_spec = operand_specs((a, b), _matmul_dims(call, a, b))
+    (a, a_spec), (b, b_spec) = (masked_operand(call, a, a_spec, "a", b), masked_operand(call, b, b_spec, "b", a))
+    return call.multiply(call.local, MatmulProduct(), a, b, a_spec=a_spec, b_spec=b_spec)
 
 
-def _matmul_dims(module: DiscoveredSites, a: Tensor, b: Tensor) -> tuple[Dims, Dims]:
+def _matmul_dims(call: DiscoveredSites, a: Tensor, b: Tensor) -> tuple[Dims, Dims]:
     """Return the dimensions that share a grid. A matrix that multiplies a batch, or a parameter, is a weight."""
-    recipe = module.bitcycle.recipe
+    recipe = call.recipe
     if isinstance(b, nn.Parameter) or b.dim() == 2:
         return feature_dims(recipe.activations, a), weight_dims(recipe.weights, b, b.dim() - 1)
     if isinstance(a, nn.Parameter) or a.dim() == 2:
@@ -68,71 +55,52 @@ def _vector_dim(x: Tensor) -> int:
     return -2 if x.stride(-2) < x.stride(-1) else -1
 
 
-def compute_reflected_matmul(
-    module: DiscoveredSites, local: str, func: Function, input: Tensor, other: Tensor
-) -> Tensor:
-    """Compute ``other @ input`` at a site of a module."""
-    return compute_matmul(module, local, torch.matmul, other, input)
+def compute_reflected_matmul(call: DiscoveredSites, input: Tensor, other: Tensor) -> Any:
+    """Compute ``other @ input``."""
+    return compute_matmul(call, other, input)
 
 
-def adding(multiply: Callable[..., Any], product_function: Function, in_place: bool) -> Callable[..., Any]:
+def adding(multiply: Callable[..., Any], in_place: bool) -> Callable[..., Any]:
     """Compute ``beta * input + alpha * product`` with its product at a site, and write it to the input if in place."""
 
-    def compute(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
+    def compute(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
         operands, others = in_order(args, kwargs)
-        if len(operands) != 3 or others.keys() - {"alpha", "beta"}:
-            return module.run_with_output_options(local, func, args, kwargs)
-        site = module.site(local)
-        if not dense(*operands) or module.is_float(site):
-            return func(*args, **kwargs)
+        if len(operands) != 3:
+            return NotImplemented
         added, alpha, beta = operands[0], others.get("alpha", 1), others.get("beta", 1)
-        product = multiply(module, local, product_function, *operands[1:])
+        product = multiply(call, *operands[1:])
         product = product if alpha == 1 else alpha * product
         if not in_place:
             added = added.to(product.dtype)  # autocast converts all operands of the function
             return product if beta == 0 else product + (added if beta == 1 else beta * added)
         if product.shape != added.shape:
-            return func(*args, **kwargs)  # it raises torch's error
+            return call.func(*args, **kwargs)  # it raises torch's error
         return added.copy_(product) if beta == 0 else (added if beta == 1 else added.mul_(beta)).add_(product)
 
     return compute
 
 
-def compute_summed_matmul(module: DiscoveredSites, local: str, func: Function, a: Tensor, b: Tensor) -> Any:
-    """Compute the sum over a batch of matrix products at a site of a module."""
-    specs = operand_specs((a, b), _matmul_dims(module, a, b))
-    return compute_composed(module, module.site(local), func, (), (a, b), (), {}, specs)
+def compute_summed_matmul(call: DiscoveredSites, a: Tensor, b: Tensor) -> Any:
+    """Compute the sum over a batch of matrix products."""
+    specs = operand_specs((a, b), _matmul_dims(call, a, b))
+    return compute_composed(call, lambda a, b: torch.bmm(a, b).sum(0), (a, b), specs)
 
 
-def sum_of_bmm(batch1: Tensor, batch2: Tensor) -> Tensor:
-    """Return the sum of the matrix products of two batches."""
-    return torch.bmm(batch1, batch2).sum(0)
-
-
-def compute_grouped_matmul(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
+def compute_grouped_matmul(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
     """Compute a product per group. Groups of a batch ``b`` are weights, one for each group of rows of ``a``."""
-    site = module.site(local)
-    operands, others = in_order(args, kwargs)
-    if not dense(*operands[:2]) or module.is_float(site):
-        return func(*args, **kwargs)
-    recipe, (a, b) = module.bitcycle.recipe, operands[:2]
-    b_dims = (1,) if b.dim() == 3 and recipe.weights == "channel" else weight_dims(recipe.weights, b, b.dim() - 1)
-    dims = feature_dims(recipe.activations, a), b_dims
-    return compute_composed(module, site, func, (), (a, b), operands[2:], others, operand_specs((a, b), dims))
+    (a, b, *rest), others = in_order(args, kwargs)
+    weights = call.recipe.weights
+    b_dims = (1,) if b.dim() == 3 and weights == "channel" else weight_dims(weights, b, b.dim() - 1)
+    specs = operand_specs((a, b), (feature_dims(call.recipe.activations, a), b_dims))
+    return compute_composed(call, lambda a, b: call.func(a, b, *rest, **others), (a, b), specs)
 
 
-def compute_chain(module: DiscoveredSites, local: str, func: Function, *args: Any, **kwargs: Any) -> Any:
+def compute_chain(call: DiscoveredSites, *args: Any, tensors: Any = None, out: None = None) -> Any:
     """Compute a chain of matrix products at one site. All matrices but the first are rounded like weights."""
-    if kwargs.get("out") is not None:
-        return module.run_with_output_options(local, func, args, kwargs)
-    site = module.site(local)
-    tensors = kwargs.get("tensors", args[0] if args and isinstance(args[0], (list, tuple)) else args)
-    if len(tensors) < 2 or not dense(*tensors) or module.is_float(site):
-        return func(*args, **kwargs)
-    dims = [composed_dims(module, tensors[0], tensors)]
-    dims += [weight_dims(module.bitcycle.recipe.weights, x, 1) if x.dim() > 1 else None for x in tensors[1:]]
-    return compute_composed(module, site, _multiply_chain, (), tuple(tensors), (), {}, operand_specs(tensors, dims))
-
-
-def _multiply_chain(*matrices: Tensor) -> Tensor:
-    return torch.linalg.multi_dot(matrices)
+    given: tuple[Tensor, ...] = tuple(tensors or (args[0] if isinstance(args[0], (list, tuple)) else args))
+    if len(given) < 2:
+        return NotImplemented
+    dims = [composed_dims(call, given[0], given)]
+    dims += [weight_dims(call.recipe.weights, x, 1) if x.dim() > 1 else None for x in given[1:]]
+    multiply = lambda *matrices: torch.linalg.multi_dot(matrices)  # noqa: E731
+    return compute_composed(call, multiply, given, operand_specs(given, dims))

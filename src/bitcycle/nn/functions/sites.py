@@ -1,4 +1,4 @@
-"""What computes the products of functional calls: sites that are created at the first call."""
+"""A call of a torch function in the code of a module, and the sites that the first such call creates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -15,31 +15,68 @@ from torch.utils.checkpoint import CheckpointFunction, checkpoint
 
 from bitcycle._support.compiling import constant_while_tracing
 from bitcycle.arithmetic import Site
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import SkipKind
 from bitcycle.nn.attention import AttentionLayer
-from bitcycle.nn.discovery import Discovery, note_float_call
-from bitcycle.nn.layer import Conversion
+from bitcycle.nn.layer import Conversion, ConvertedModule
+from bitcycle.nn.site_names import join_names
+
+Function = Callable[..., Any]
+
+
+class ProductFunction(NamedTuple):
+    """A torch function that multiplies."""
+
+    name: str
+    """The name of its site."""
+    compute: Callable[..., Any]
+    """Takes a :class:`DiscoveredSites` and the arguments of the function, and computes at the sites.
+
+    It returns ``NotImplemented`` for arguments with which it does not, such as several tensors in place of one.
+    """
+    sites: tuple[str, ...] = ("",)
+    """The parts of the name, if the function has several sites."""
+    counted_as: Function | None = None
+    """The same function of operations that can be counted, if its own cannot."""
 
 
 class DiscoveredSites(AttentionLayer):
-    """Computes products at sites that are created when they are first called."""
+    """A call of a torch function, which computes its products at sites of a module.
 
-    def site(self, local: str) -> Site:
-        """Return the site of a product, created at its first call."""
+    Args:
+        module: The module whose code calls the function.
+        local: The local name of the site, or what the names of its sites begin with.
+        product: The entry of the function.
+        func: The function.
+    """
+
+    def __init__(self, module: ConvertedModule, local: str, product: ProductFunction, func: Function) -> None:
+        self.bitcycle, self.training = module.bitcycle, module.training
+        self.local, self.product, self.func = local, product, func
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of the module."""
+        return self.bitcycle.recipe
+
+    def site(self, part: str = "") -> Site:
+        """Return the site of the call, or one of its sites. It is created at the first call."""
+        local = join_names(self.local, part)
         _ensure_site(self.bitcycle, local)
         return self.bitcycle.site(local)
 
-    def run_with_output_options(
-        self, local: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Run a function unchanged that was called with ``out`` or ``out_dtype``, and note that it is no site."""
-        if self.bitcycle.discovery is not None:
-            note_float_call(self.bitcycle.discovery, SkipKind.OUTPUT_OPTIONS, _function_of(local))
-        return func(*args, **kwargs)
-
-    def is_float(self, *sites: Site) -> bool:
-        """Return whether the sites compute in full precision, so that the float function can run unchanged."""
+    @property
+    def is_float(self) -> bool:
+        """Whether all sites of the call are in full precision, so that the float function can run unchanged."""
+        sites = [self.site(part) for part in self.product.sites]
         return all(site.skip is not None or site.in_full_precision(self.training) for site in sites)
+
+
+@constant_while_tracing
+def note_float_call(conversion: Conversion, kind: SkipKind, function: str) -> bool:
+    """Store that a function was called in full precision. A compiler runs this once, while it traces."""
+    conversion.float_calls.setdefault(kind, set()).add(function)
+    return True
 
 
 @constant_while_tracing
@@ -48,12 +85,11 @@ def _ensure_site(conversion: Conversion, local: str) -> bool:
     if local not in conversion.sites:
         with _disable_current_modes(), torch._C.DisableTorchFunction():  # an export must not trace what creates it
             conversion.discover(local)
-        if conversion.discovery is not None:
-            _note_float_gradients(conversion.discovery, local)
+        _note_float_gradients(conversion, local.partition("#")[0].removeprefix(":"))
     return True
 
 
-def _note_float_gradients(discovery: Discovery, local: str) -> None:
+def _note_float_gradients(conversion: Conversion, name: str) -> None:
     """Store if the gradients of a product that runs now will be computed without its site.
 
     What a checkpoint recomputes during the backward pass runs without the mode that computes products at sites, unless
@@ -62,9 +98,9 @@ def _note_float_gradients(discovery: Discovery, local: str) -> None:
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code is not _CALL:
         if frame.f_code is _CHECKPOINT:
-            note_float_call(discovery, SkipKind.CHECKPOINT, _function_of(local))
+            note_float_call(conversion, SkipKind.CHECKPOINT, name)
         elif frame.f_code is _APPLY and has_own_backward(frame.f_locals["cls"]):
-            note_float_call(discovery, SkipKind.AUTOGRAD_FUNCTION, frame.f_locals["cls"].__name__)
+            note_float_call(conversion, SkipKind.AUTOGRAD_FUNCTION, frame.f_locals["cls"].__name__)
         frame = frame.f_back
 
 
@@ -79,10 +115,6 @@ def running_autograd_function() -> Any:
 def has_own_backward(function: type[torch.autograd.Function]) -> bool:
     """Return whether an autograd function computes gradients itself. Reentrant checkpointing runs ``forward`` again."""
     return function is not CheckpointFunction and function.backward is not torch.autograd.Function.backward
-
-
-def _function_of(local: str) -> str:
-    return local.partition("#")[0].removeprefix(":")
 
 
 _CALL = nn.Module._call_impl.__code__
