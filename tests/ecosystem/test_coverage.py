@@ -358,7 +358,7 @@ def test_sums_along_edges_are_sites_if_the_recipe_says_so(name):
 NAMED = {
     "GCN": (),
     "GAT": ("message weights att_src, att_dst of the model (GATConv)",),
-    "TransformerConv": ("elementwise products in message of the model (TransformerConv)",),
+    "TransformerConv": ("elementwise products in the model (TransformerConv)",),
     "RGCN": (),
 }
 
