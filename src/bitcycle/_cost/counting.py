@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -82,12 +82,6 @@ class _Counts:
         self.input_gradient += macs if a.requires_grad else 0
         self.weight_gradient += macs if b is not None and b.requires_grad else 0
 
-    def row(self, name: str, layer: str, quantized: bool, roles: tuple[Role, Role] | None = None) -> Row:
-        weight_quantized = self.product != AggregationProduct.kind
-        counts = (self.macs, self.input_gradient, self.weight_gradient)
-        a, b = (Role.ACTIVATION, Role.WEIGHT) if roles is None else roles
-        return Row(name, layer, self.product, *counts, quantized, weight_quantized, (a.value, b.value))
-
 
 class _Counter(ProductTracer):
     """Adds up the products of sites and those that run outside of sites, and names what it cannot count."""
@@ -103,9 +97,8 @@ class _Counter(ProductTracer):
         self._sum_elementwise: set[nn.Module] = set()
 
     def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
-        shape_of_b = torch.Size() if b is None else b.shape
         counts = self.counts.setdefault(site, _Counts(product.kind))
-        macs = product.macs(a.shape, shape_of_b, out.shape)
+        macs = product.macs(a.shape, torch.Size() if b is None else b.shape, out.shape)
         function = None if torch.is_grad_enabled() else running_autograd_function()
         if function is not None and has_own_backward(function):  # the site does not compute its gradients
             counts.macs += macs
@@ -137,21 +130,21 @@ class _Counter(ProductTracer):
         if type(module).__name__ == "LayerNorm" and isinstance(result, Tensor):
             self.normalised += result.numel()
 
-    def rows(self, full_precision: set[nn.Module]) -> tuple[Row, ...]:
-        """Return a row per product; ``full_precision`` are the modules that count as such."""
+    def rows(self, full_precision: Container[str]) -> tuple[Row, ...]:
+        """Return a row per product, given the names of modules that are in full precision."""
         labels = {
-            site: (
-                join_names(name, local),
-                conversion.original.__name__,
-                site.skip is None and self.model.get_submodule(name) not in full_precision,
-            )
+            site: (join_names(name, local), conversion.original.__name__, not (site.skip or name in full_precision))
             for name, conversion in conversions(self.model)
             for local, site in conversion.sites.items()
         }
-        return tuple(
-            counts.row(*labels[key], key.roles) if isinstance(key, Site) else counts.row(*key[:2], quantized=False)
-            for key, counts in self.counts.items()
-        )
+        rows = []
+        for key, each in self.counts.items():
+            name, layer, quantized = labels[key] if isinstance(key, Site) else (*key[:2], False)
+            a, b = (isinstance(key, Site) and key.roles) or (Role.ACTIVATION, Role.WEIGHT)
+            counts = (each.macs, each.input_gradient, each.weight_gradient)
+            b_quantized = each.product != AggregationProduct.kind
+            rows.append(Row(name, layer, each.product, *counts, quantized, b_quantized, (a.value, b.value)))
+        return tuple(rows)
 
     def named_uncounted(self) -> tuple[str, ...]:
         """Name everything that multiplies and is not counted."""
@@ -171,30 +164,29 @@ _SUMS = {torch.ops.aten.sum.default, torch.ops.aten.sum.dim_IntList}
 
 
 @contextmanager
-def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
-    """Give every product of a layer a site for the time of a count, and yield the layers that are in full precision.
+def _everything_a_site(model: nn.Module) -> Iterator[list[str]]:
+    """Give every product of a layer a site for the time of a count, and name the modules that are in full precision.
 
-    A float model is counted as if it were converted, except for aggregation. In a converted one, layers that are not
-    converted, and aggregation without a site, are in full precision.
+    A float model is counted as if it were converted. In a converted one, other layers are in full precision.
+    Aggregation is in full precision unless it is a site already.
     """
     before = {module: conversion_of(module) for module in model.modules()}
     is_float = not any(before.values())
-    full_precision: set[nn.Module] = set()
+    full_precision: list[str] = []
     added: list[tuple[Conversion, str]] = []
     try:
         for name, module in list(model.named_modules()):
             known = before[module]
-            if known is not None and known.mixin is not KeptLayer:
-                for local in {*known.mixin.site_names(module, EVERYTHING)} - known.sites.keys():
-                    skip = Skip(SkipKind.FULL_PRECISION_AGGREGATION)
-                    known.sites[local] = Site(join_names(name, local), EVERYTHING, skip)
-                    added.append((known, local))
-            elif owner_of(name, model) is None:
+            if (known is None or known.mixin is KeptLayer) and owner_of(name, model) is None:
                 restore_layer(module)
-                convert_module(name, module, EVERYTHING)
-                converted = conversion_of(module)
-                if converted is not None and (not is_float or "aggregate" in converted.sites):
-                    full_precision.add(module)
+                convert_module(name, module, Recipe())
+                full_precision += [] if is_float else [name]
+            conversion = conversion_of(module)
+            if conversion is not None:
+                for local in {*conversion.mixin.site_names(module, EVERYTHING)} - conversion.sites.keys():
+                    skip = Skip(SkipKind.FULL_PRECISION_AGGREGATION)
+                    conversion.sites[local] = Site(join_names(name, local), EVERYTHING, skip)
+                    added.append((conversion, local))
         hide_kept_layers(model)
         yield full_precision
     finally:

@@ -64,7 +64,7 @@ class Meter:
         self.uncounted: set[str] = set()
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = named_sites(self._model)
-        self._costs: dict[bytes, Cost] = {}
+        self._costs: dict[bytes | None, Cost] = {}
         self._paused = False
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
 
@@ -111,15 +111,14 @@ class Meter:
         Args:
             state: What :meth:`state_dict` returned.
         """
-        self.bitops, self.baseline, self.passes = (int(state[name]) for name in ("bitops", "baseline", "passes"))
+        self.bitops, self.baseline, self.passes = (state[name] for name in ("bitops", "baseline", "passes"))
 
     def _before(self, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        if self._paused or not self._model.training or not torch.is_grad_enabled():
-            return
-        if current_observers():  # an extra pass of bitcycle itself, such as that of a count
+        is_extra = bool(current_observers())  # a pass of bitcycle itself, such as that of a count
+        if is_extra or self._paused or not (self._model.training and torch.is_grad_enabled()):
             return
         shapes = _shapes((arguments, keywords))
-        counted = None if shapes is None else self._costs.get(shapes)
+        counted = self._costs.get(shapes)
         if counted is None:
             counted = cost(self._model, CallArguments(arguments, keywords))
             self.uncounted |= set(counted.uncounted)

@@ -354,15 +354,10 @@ class Cost:
 
     def __str__(self) -> str:
         heads = ["name", "layer", "product", "MACs", "input gradient", "weight gradient", "precision"]
+        counts = ((row.macs, row.input_gradient, row.weight_gradient) for row in self.rows)
         lines = [
-            [
-                row.name,
-                row.layer,
-                row.product,
-                *(f"{n:,}" for n in (row.macs, row.input_gradient, row.weight_gradient)),
-                "scheduled" if row.quantized else "full",
-            ]
-            for row in self.rows
+            [row.name, row.layer, row.product, *map("{:,}".format, numbers), "scheduled" if row.quantized else "full"]
+            for row, numbers in zip(self.rows, counts, strict=True)
         ]
         return table(heads, lines) + f"\n\n{self.macs:,} MACs in a forward pass" + self.warning()
 
