@@ -199,7 +199,7 @@ def feed(session: Any, inputs: Any) -> dict[str, Any]:
     if isinstance(inputs, CallArguments):
         positional, keywords = inputs.positional, inputs.keywords
     else:
-        positional, keywords = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
+        positional, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else ((inputs,), {})
     values = [x for x in tree_leaves(positional) if isinstance(x, Tensor)]
     free = [name for name in names if name not in keywords]
     fed = {**dict(zip(free, values, strict=False)), **{n: x for n, x in keywords.items() if n in names}}

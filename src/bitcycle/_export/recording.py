@@ -76,11 +76,12 @@ def record(model: nn.Module, batches: Iterable[Any]) -> Recording:
     Raises:
         ValueError: There is no batch.
     """
-    recording, number = Recording(model), 0
+    recording, empty = Recording(model), True
     with observing(recording), preserve_state(model):
-        for number, batch in enumerate(batches, 1):
+        for batch in batches:
             run_on_copies(model, batch)
-    if number == 0:
+            empty = False
+    if empty:
         raise ValueError("calibration has no batch: give some inputs of the model, or None")
     return recording
 
