@@ -26,9 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from bitcycle._range_test.trials import Curve
 from bitcycle._support.student_t import Floats, mean_with_bounds
 from bitcycle.schedules.base import Bits
+
+Curve = tuple[float, ...]
+"""What the step returned at each iteration."""
 
 LEVEL = 0.05
 """Significance level of the slope test."""
