@@ -6,7 +6,7 @@ import math
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from bitcycle._range_test.judging import Curve, LevelResult, LevelVerdict, judge, judge_reference
+from bitcycle._range_test.judging import Curve, LevelResult, LevelVerdict, judge
 from bitcycle._range_test.result import RangeTestResult, conclude
 from bitcycle.arithmetic.control import KEY
 from bitcycle.arithmetic.site import Site
@@ -123,9 +123,15 @@ def range_test(
         done += 1
         report(bits, done, iterations * seeds * (len(widths) + 1))
 
-    with _converted(model), _restored(Trials(model, step, batches, max(iterations, longest), others, count)) as trials:
+    with ExitStack() as stack:
+        if not any(True for _ in conversions(model)):
+            quantize(model)
+            stack.callback(restore, model)
+        trials = Trials(model, step, batches, max(iterations, longest), others, count)
+        stack.callback(trials.snapshot.restore)
         while True:
-            reference = judge_reference([trials.run(None, None, s, iterations) for s in range(seeds)], higher_is_better)
+            curves = [trials.run(None, None, seed, iterations) for seed in range(seeds)]
+            reference = judge(None, curves, None, share, higher_is_better)
             if reference.works or reference.verdict is LevelVerdict.DIVERGES or 2 * iterations > longest:
                 break
             iterations, done = 2 * iterations, 0
@@ -134,28 +140,6 @@ def range_test(
             curves = [trials.run(width, backward, seed, iterations) for seed in range(seeds)]
             evidence.append(judge(width, curves, reference, share, higher_is_better))
     return conclude(evidence, reference, iterations, share)
-
-
-@contextmanager
-def _converted(model: nn.Module) -> Iterator[None]:
-    """Convert a float model temporarily."""
-    if any(True for _ in conversions(model)):
-        yield
-        return
-    quantize(model)
-    try:
-        yield
-    finally:
-        restore(model)
-
-
-@contextmanager
-def _restored(trials: Trials) -> Iterator[Trials]:
-    """Restore everything at the end."""
-    try:
-        yield trials
-    finally:
-        trials.snapshot.restore()
 
 
 class Trials:

@@ -45,19 +45,22 @@ class PrecisionSettings:
         """The name of the state in a trainer's checkpoint, another one for each part of a model."""
         return " ".join(("bitcycle", *self.where))
 
-    def begin(self, model: nn.Module, total_steps: int, metered: Iterable[nn.Module]) -> PrecisionRun:
-        """Begin a training run at step 0.
+    def scheduler(self, model: nn.Module, total_steps: int) -> PrecisionScheduler:
+        """Return a scheduler at step 0.
 
         Args:
             model: The converted model.
             total_steps: Number of optimiser steps, unless the options give another.
-            metered: The modules whose calls are counted as training passes.
 
         Raises:
             ValueError: The model is not converted, or the schedule does not fit.
         """
-        scheduler = PrecisionScheduler(model, self.schedule, **{"total_steps": total_steps, **self.options})
-        return PrecisionRun(scheduler, [Meter(module) for module in metered] if self.measure_cost else [])
+        return PrecisionScheduler(model, self.schedule, **{"total_steps": total_steps, **self.options})
+
+    def begin(self, model: nn.Module, total_steps: int, metered: Iterable[nn.Module]) -> PrecisionRun:
+        """Begin a training run at step 0. Calls of the ``metered`` modules are counted as training passes."""
+        meters = [Meter(module) for module in metered] if self.measure_cost else []
+        return PrecisionRun(self.scheduler(model, total_steps), meters)
 
 
 class PrecisionRun:
