@@ -53,8 +53,7 @@ class PrecisionConverter:
         conversion: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        options = {"backward_bits": backward_bits, **options}
-        self._settings = PrecisionSettings(schedule, measure_cost=False, options=options)
+        self._settings = PrecisionSettings(schedule, {"backward_bits": backward_bits, **options})
         self._total_steps = total_steps
         self._conversion = conversion or {}
         self._parts: list[nn.Module] = []
