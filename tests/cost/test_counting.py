@@ -710,3 +710,21 @@ def test_counting_leaves_kept_layers_as_they_were(rules):
     assert state() == before
     bc.restore(model)
     assert state() == original
+
+
+class OwnMessages(pyg.MessagePassing):
+    """Message passing that multiplies in its own code."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, 7))
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=x @ self.weight)
+
+
+def test_a_float_model_costs_what_it_costs_once_converted():
+    model, inputs = OwnMessages(), (torch.zeros(5, 5), EDGES)
+    rows = bc.cost(model, inputs).rows
+    assert [(row.product, row.quantized) for row in rows] == [("Matmul", True), ("Aggregation", False)]
+    assert rows == bc.cost(bc.quantize(model), inputs).rows

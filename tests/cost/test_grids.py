@@ -35,8 +35,8 @@ def test_the_widths_that_run_are_counted():
 )  # fmt: skip
 def test_four_bits_against_eight_by_hand(device, grid, ratio):
     """The time of 4 bits over that of 8: from the rates of the device, or 16 bits where a format is missing."""
-    chosen = DEVICES[device].on(grid)
-    assert chosen.time(100, 4, 4) / chosen.time(100, 8, 8) == pytest.approx(ratio, rel=0.02)
+    chosen = DEVICES[device]
+    assert chosen.time(100, 4, 4, grid) / chosen.time(100, 8, 8, grid) == pytest.approx(ratio, rel=0.02)
     assert Cost((ROW,), grid=grid).time_ratio("static:4", 10, 4, device) == 1
 
 

@@ -310,6 +310,23 @@ def test_sums_along_edges_are_sites_if_the_recipe_says_so(name):
     assert share_of_sites(cost.rows) >= 0.99
 
 
+NAMED = {
+    "GCN": (),
+    "GAT": ("message weights att_src, att_dst of the model (GATConv)",),
+    "TransformerConv": ("elementwise products in the model (TransformerConv)",),
+    "RGCN": (),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_is_left_is_named(name):
+    cost = measure(f"torch_geometric {name}")
+    aggregation = [row for row in cost.rows if row.product == AggregationProduct.kind]
+    assert [(row.name, row.quantized) for row in aggregation] == [("aggregate", False)]
+    assert aggregation[0].macs > 0
+    assert cost.uncounted == NAMED[name]
+
+
 @pytest.mark.parametrize("flash", [True, False])
 def test_three_lines_save_what_the_schedule_saves(flash):
     torch.manual_seed(0)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from bitcycle._cost.model_cost import Cost, Row
-from bitcycle.arithmetic import AggregationProduct, Counted, Observer, Role, Site, observing
+from bitcycle.arithmetic import AggregationProduct, Counted, Role, Site
 from bitcycle.arithmetic.control import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, WEIGHTS
 from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
@@ -57,21 +54,16 @@ def cost(model: nn.Module, example_inputs: Any) -> Cost:
     """
     load_families()
     with ExitStack() as stack:
-        floating = stack.enter_context(_everything_a_site(model))
+        full_precision = stack.enter_context(_everything_a_site(model))
         stack.enter_context(preserve_state(model))
         for site in named_sites(model).values():
             site.control[[WEIGHTS, ACTIVATIONS, BACKWARD, EVALUATE_WEIGHTS, EVALUATE_ACTIVATIONS]] = 0
-        tally = _Tally()
-        normalised = stack.enter_context(_normalised_elements(model))
-        stack.enter_context(observing(tally))
-        stack.enter_context(ProductTracer(model, tally.outside))
+        counter = stack.enter_context(_Counter(model))
         stack.enter_context(torch.enable_grad())
-        with _ElementwiseSums() as sums:
-            run_on_copies(model, example_inputs)
-        rows = tally.rows(model, floating)
-        uncounted = [*tally.uncounted, *_never_counted(model, sums)]
+        run_on_copies(model, example_inputs)
+        rows, uncounted = counter.rows(full_precision), counter.named_uncounted()
     grid = next((conversion.recipe.grid for _, conversion in conversions(model)), EVERYTHING.grid)
-    return Cost(rows, tuple(uncounted), normalised[0], grid)
+    return Cost(rows, uncounted, counter.normalised, grid)
 
 
 @dataclass
@@ -90,170 +82,118 @@ class _Counts:
         self.input_gradient += macs if a.requires_grad else 0
         self.weight_gradient += macs if b is not None and b.requires_grad else 0
 
-    def row(self, name: str, layer: str, quantized: bool, roles: tuple[Role, Role] | None = None) -> Row:
-        weight_quantized = self.product != AggregationProduct.kind
-        counts = (self.macs, self.input_gradient, self.weight_gradient)
-        a, b = (Role.ACTIVATION, Role.WEIGHT) if roles is None else roles
-        return Row(name, layer, self.product, *counts, quantized, weight_quantized, (a.value, b.value))
 
+class _Counter(ProductTracer):
+    """Adds up the products of sites and those that run outside of sites, and names what it cannot count."""
 
-class _Tally(Observer):
-    """Adds up the products of sites and the products that run outside of sites."""
-
-    def __init__(self) -> None:
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model, self._count_outside)
+        self.model = model
         self.counts: dict[Site | tuple[str, str, str], _Counts] = {}
-        self.uncounted: list[str] = []
+        self.uncounted: dict[str, None] = {}  # in order, once each
+        self.normalised = 0
+        """Number of elements that layer normalisation returned."""
+        self._product: Tensor | None = None
+        self._sum_elementwise: set[nn.Module] = set()
 
     def multiplied(self, site: Site, product: Counted, a: Tensor, b: Tensor | None, out: Tensor) -> None:
-        shape_of_b = torch.Size() if b is None else b.shape
         counts = self.counts.setdefault(site, _Counts(product.kind))
-        macs = product.macs(a.shape, shape_of_b, out.shape)
+        macs = product.macs(a.shape, torch.Size() if b is None else b.shape, out.shape)
         function = None if torch.is_grad_enabled() else running_autograd_function()
         if function is not None and has_own_backward(function):  # the site does not compute its gradients
             counts.macs += macs
-            self._note(f"gradient products of {function.__name__} at {site.name or 'the model'}")
+            self.uncounted[f"gradient products of {function.__name__} at {site.name or 'the model'}"] = None
         else:
             counts.add(macs, a, b)
 
-    def outside(self, name: str, module: nn.Module, operation: str, args: tuple[Any, ...], out: Any) -> None:
+    def _count_outside(self, name: str, module: nn.Module, operation: str, args: tuple[Any, ...], out: Any) -> None:
         """Count a product outside of sites by the rules for torch's operations, in full precision."""
         layer = original_class(module).__name__
         if operation not in RULES:
-            self._note(f"{operation} in {name or 'the model'} ({layer})")
+            self.uncounted[f"{operation} in {name or 'the model'} ({layer})"] = None
             return
         counts = self.counts.setdefault((name, layer, operation), _Counts(operation))
         for a, b, macs in RULES[operation](args, out):
             counts.add(macs, a, b)
 
-    def _note(self, text: str) -> None:
-        """Name products that are not counted."""
-        if text not in self.uncounted:
-            self.uncounted.append(text)
-
-    def rows(self, model: nn.Module, floating: set[nn.Module]) -> tuple[Row, ...]:
-        """Return a row per product; ``floating`` are the modules that count as full precision."""
-        labels = {
-            site: (join_names(name, local), conversion.original.__name__, site.skip is None and module not in floating)
-            for name, module in model.named_modules()
-            if (conversion := conversion_of(module)) is not None
-            for local, site in conversion.sites.items()
-        }
-        return tuple(
-            counts.row(*labels[key], key.roles) if isinstance(key, Site) else counts.row(*key[:2], quantized=False)
-            for key, counts in self.counts.items()
-        )
-
-
-@contextmanager
-def _everything_a_site(model: nn.Module) -> Iterator[set[nn.Module]]:
-    """Temporarily convert every layer that is not converted, and yield those that count as full precision.
-
-    A float model is counted as if it were converted, except for aggregation. In a converted one, skipped layers are in
-    full precision.
-    """
-    is_float = all(conversion_of(module) is None for module in model.modules())
-    kept = [
-        (module, conversion)
-        for module in model.modules()
-        if (conversion := conversion_of(module)) is not None and conversion.mixin is KeptLayer
-    ]
-    added: set[nn.Module] = set()
-    floating: set[nn.Module] = set()
-    extra: list[tuple[Conversion, str]] = []
-    try:
-        for module, _ in kept:
-            restore_layer(module)
-        for name, module in list(model.named_modules()):
-            if (converted := conversion_of(module)) is not None:
-                for local in converted.mixin.site_names(module, EVERYTHING):
-                    if local not in converted.sites:
-                        skip = Skip(SkipKind.FULL_PRECISION_AGGREGATION)
-                        converted.sites[local] = Site(join_names(name, local), EVERYTHING, skip)
-                        extra.append((converted, local))
-                continue
-            if owner_of(name, model) is not None:
-                continue
-            convert_module(name, module, EVERYTHING)
-            conversion = conversion_of(module)
-            if conversion is not None:
-                added.add(module)
-                if not is_float or "aggregate" in conversion.sites:
-                    floating.add(module)
-        added.update(hide_kept_layers(model))
-        yield floating
-    finally:
-        for converted, local in extra:
-            del converted.sites[local]
-        for module in added:
-            restore_layer(module)
-        for module, conversion in kept:
-            apply_conversion(module, conversion)
-
-
-@contextmanager
-def _normalised_elements(model: nn.Module) -> Iterator[list[int]]:
-    """Count the elements that layer normalisation returns."""
-    count = [0]
-
-    def add(module: nn.Module, arguments: Any, out: Tensor) -> None:
-        count[0] += out.numel()
-
-    layers = (module for module in model.modules() if type(module).__name__ == "LayerNorm")
-    handles = [layer.register_forward_hook(add) for layer in layers]
-    try:
-        yield count
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-class _ElementwiseSums(TorchFunctionMode):
-    """Finds methods that multiply elementwise and sum, in layers that may do so: a product that no function shows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.methods: dict[nn.Module, list[str]] = {}
-        self._product: Tensor | None = None
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if func in _MULTIPLY:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Also note the layers that multiply elementwise and sum: a product that no operation shows."""
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if func is torch.ops.aten.mul.Tensor:
             self._product = out
-        elif func in _SUM and args and args[0] is self._product:
-            self._note()
+        elif func in _SUMS and args[0] is self._product:
+            self._sum_elementwise.add(self._running[-1])
         return out
 
-    def _note(self) -> None:
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
-            module, method = frame.f_locals.get("self"), frame.f_code.co_name
-            conversion = conversion_of(module) if isinstance(module, nn.Module) else None
-            if (
-                isinstance(module, nn.Module)
-                and conversion is not None
-                and method in conversion.mixin.elementwise_methods
-            ):
-                methods = self.methods.setdefault(module, [])
-                methods += [method] if method not in methods else []
-                return
-            frame = frame.f_back
+    def _exit_module(self, module: nn.Module, arguments: Any, result: Any) -> None:
+        super()._exit_module(module, arguments, result)
+        if type(module).__name__ == "LayerNorm" and isinstance(result, Tensor):
+            self.normalised += result.numel()
+
+    def rows(self, full_precision: Container[str]) -> tuple[Row, ...]:
+        """Return a row per product, given the names of modules that are in full precision."""
+        labels = {
+            site: (join_names(name, local), conversion.original.__name__, not (site.skip or name in full_precision))
+            for name, conversion in conversions(self.model)
+            for local, site in conversion.sites.items()
+        }
+        rows = []
+        for key, each in self.counts.items():
+            name, layer, quantized = labels[key] if isinstance(key, Site) else (*key[:2], False)
+            a, b = (isinstance(key, Site) and key.roles) or (Role.ACTIVATION, Role.WEIGHT)
+            counts = (each.macs, each.input_gradient, each.weight_gradient)
+            b_quantized = each.product != AggregationProduct.kind
+            rows.append(Row(name, layer, each.product, *counts, quantized, b_quantized, (a.value, b.value)))
+        return tuple(rows)
+
+    def named_uncounted(self) -> tuple[str, ...]:
+        """Name everything that multiplies and is not counted."""
+        uncounted = [*self.uncounted]
+        for name, conversion in conversions(self.model):
+            module = self.model.get_submodule(name)
+            owner = f"{name or 'the model'} ({conversion.original.__name__})"
+            weights = conversion.mixin.uncounted_weights(module)
+            if weights:
+                uncounted.append(f"message weights {', '.join(weights)} of {owner}")
+            elif conversion.mixin.elementwise_methods and module in self._sum_elementwise:
+                uncounted.append(f"elementwise products in {owner}")
+        return tuple(uncounted)
 
 
-_MULTIPLY = {torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__}
-_SUM = {torch.sum, Tensor.sum}
+_SUMS = {torch.ops.aten.sum.default, torch.ops.aten.sum.dim_IntList}
 
 
-def _never_counted(model: nn.Module, sums: _ElementwiseSums) -> list[str]:
-    """Name the multiplications of layers outside of matrix products."""
-    uncounted = []
-    for name, module in model.named_modules():
-        conversion = conversion_of(module)
-        if conversion is None:
-            continue
-        owner = f"{name or 'the model'} ({conversion.original.__name__})"
-        weights = conversion.mixin.uncounted_weights(module)
-        if weights:
-            uncounted.append(f"message weights {', '.join(weights)} of {owner}")
-        elif module in sums.methods:
-            uncounted.append(f"elementwise products in {', '.join(sums.methods[module])} of {owner}")
-    return uncounted
+@contextmanager
+def _everything_a_site(model: nn.Module) -> Iterator[list[str]]:
+    """Give every product of a layer a site for the time of a count, and name the modules that are in full precision.
+
+    A float model is counted as if it were converted. In a converted one, other layers are in full precision.
+    Aggregation is in full precision unless it is a site already.
+    """
+    before = {module: conversion_of(module) for module in model.modules()}
+    is_float = not any(before.values())
+    full_precision: list[str] = []
+    added: list[tuple[Conversion, str]] = []
+    try:
+        for name, module in list(model.named_modules()):
+            known = before[module]
+            if (known is None or known.mixin is KeptLayer) and owner_of(name, model) is None:
+                restore_layer(module)
+                convert_module(name, module, Recipe())
+                full_precision += [] if is_float else [name]
+            conversion = conversion_of(module)
+            if conversion is not None:
+                for local in {*conversion.mixin.site_names(module, EVERYTHING)} - conversion.sites.keys():
+                    skip = Skip(SkipKind.FULL_PRECISION_AGGREGATION)
+                    conversion.sites[local] = Site(join_names(name, local), EVERYTHING, skip)
+                    added.append((conversion, local))
+        hide_kept_layers(model)
+        yield full_precision
+    finally:
+        for conversion, local in added:
+            del conversion.sites[local]
+        for module, known in before.items():
+            if conversion_of(module) is not known:
+                restore_layer(module)
+                if known is not None:
+                    apply_conversion(module, known)

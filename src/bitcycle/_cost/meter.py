@@ -64,7 +64,7 @@ class Meter:
         self.uncounted: set[str] = set()
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = named_sites(self._model)
-        self._costs: dict[bytes, Cost] = {}
+        self._costs: dict[bytes | None, Cost] = {}
         self._paused = False
         self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
 
@@ -111,44 +111,31 @@ class Meter:
         Args:
             state: What :meth:`state_dict` returned.
         """
-        self.bitops, self.baseline, self.passes = (int(state[name]) for name in ("bitops", "baseline", "passes"))
+        self.bitops, self.baseline, self.passes = (state[name] for name in ("bitops", "baseline", "passes"))
 
     def _before(self, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        if self._paused or not self._model.training or not torch.is_grad_enabled():
-            return
-        if current_observers():  # an extra pass of bitcycle itself, such as that of a count
+        is_extra = bool(current_observers())  # a pass of bitcycle itself, such as that of a count
+        if is_extra or self._paused or not (self._model.training and torch.is_grad_enabled()):
             return
         shapes = _shapes((arguments, keywords))
-        counted = None if shapes is None else self._costs.get(shapes)
+        counted = self._costs.get(shapes)
         if counted is None:
-            counted = self._count(arguments, keywords)
+            counted = cost(self._model, CallArguments(arguments, keywords))
+            self.uncounted |= set(counted.uncounted)
+            self._sites = named_sites(self._model)  # counting may have discovered some
             if shapes is not None:
-                self._remember(shapes, counted)
-        sites = self._sites.items()
-        self.bitops += _price(counted, {name: _current(site) for name, site in sites})
-        self.baseline += _price(counted, {name: _baseline(site) for name, site in sites})
+                self._costs[shapes] = counted
+            if len(self._costs) > MAX_SHAPES:
+                del self._costs[next(iter(self._costs))]
+        for row in counted.rows:
+            site = self._sites.get(row.name)
+            current, baseline = (_FULL, _FULL) if site is None else (_current(site), _baseline(site))
+            self.bitops += int(row.price(current.counted()))
+            self.baseline += int(row.price(baseline.counted()))
         self.passes += 1
 
-    def _remember(self, shapes: bytes, counted: Cost) -> None:
-        if len(self._costs) == MAX_SHAPES:
-            del self._costs[next(iter(self._costs))]
-        self._costs[shapes] = counted
 
-    def _count(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Cost:
-        counted = cost(self._model, CallArguments(arguments, keywords))
-        self.uncounted |= set(counted.uncounted)
-        self._sites = named_sites(self._model)  # counting may have discovered some
-        return counted
-
-
-def _price(counted: Cost, bits: dict[str, StepBits]) -> int:
-    """Return the BitOps of one pass at the given bits of each site."""
-    full = StepBits(None, None, None)
-    total = 0
-    for row in counted.rows:
-        weights, activations, backward = bits.get(row.name, full).counted()
-        total += row.bitops(weights, backward, activations)
-    return total
+_FULL = StepBits(None, None, None)
 
 
 def _current(site: Site) -> StepBits:

@@ -9,10 +9,10 @@ All numbers are exact integers.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from bitcycle._cost.devices import DEVICES, Device
@@ -32,7 +32,8 @@ EFFECTIVE = FULL_WIDTH**2
 """BitOps of one effective MAC: a multiply-accumulate in full precision."""
 
 Price = Callable[[int, int, int], float]
-"""A function ``(macs, a, b)`` that returns the price of a product with operands of ``a`` and ``b`` bits."""
+"""A function of three numbers that returns a price: of a product, from its multiply-accumulates and the widths of both
+operands; or of a step, from the widths of weights, activations and gradients."""
 
 
 class Convention(StrEnum):
@@ -88,35 +89,24 @@ class Row:
         Returns:
             ``macs a w + input_gradient g w + weight_gradient g a`` for a quantised product with a weight.
         """
-        return int(self.price((forward, forward if activations is None else activations, backward), bitops))
+        return int(self.price((forward, forward if activations is None else activations, backward)))
 
-    def price(self, widths: tuple[int, int, int], price: Price) -> float:
+    def price(self, widths: tuple[int, ...], measure: Price | None = None) -> float:
         """Return the price of the three products, by any measure of one product.
 
         Args:
             widths: Bits of weights, activations and gradients as numbers; 32 is full precision.
-            price: The measure, such as :func:`bitops` or :meth:`Device.time`.
+            measure: The measure, such as :meth:`Device.time`; by default BitOps, the product of its three arguments.
 
         Returns:
             The sum over the three products.
         """
+        measure = measure or (lambda macs, a, b: macs * a * b)
         weights, activations, grad_output = widths if self.quantized else (FULL_WIDTH,) * 3
         a, b = (weights if operand == Role.WEIGHT.value else activations for operand in self.operands)
         b = b if self.weight_quantized else FULL_WIDTH
-        return (
-            price(self.macs, a, b)
-            + price(self.input_gradient, grad_output, b)
-            + price(self.weight_gradient, grad_output, a)
-        )
-
-
-def _validate_convention(name: Convention | str) -> Convention:
-    return Convention(validate_name(name, Convention, "convention"))
-
-
-def bitops(macs: int, a: int, b: int) -> int:
-    """Return the BitOps of a product: ``macs * a * b``."""
-    return macs * a * b
+        products = ((self.macs, a, b), (self.input_gradient, grad_output, b), (self.weight_gradient, grad_output, a))
+        return sum(measure(*product) for product in products)
 
 
 @dataclass(frozen=True)
@@ -197,8 +187,8 @@ class Cost:
         w, a = (forward if own is UNCHANGED else own for own in (weights, activations))
         if isinstance(w, Unchanged) or isinstance(a, Unchanged):
             raise ValueError("give forward, or the bits of weights and of activations")
-        widths = [width_of(validate_bits(bits, maximum=FULL_WIDTH)) for bits in (w, a, backward)]
-        return sum(row.bitops(widths[0], widths[2], widths[1]) for row in self.rows)
+        widths = tuple(width_of(validate_bits(bits, maximum=FULL_WIDTH)) for bits in (w, a, backward))
+        return int(sum(row.price(widths) for row in self.rows))
 
     def training(
         self,
@@ -235,36 +225,8 @@ class Cost:
             >>> c.training("static:4", steps=100, backward_bits=8)
             80000
         """
-        schedules = self._validate(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
-        return self._spent(schedules, steps, _validate_convention(convention))
-
-    def _validate(self, schedules: OperandSchedules, steps: int) -> OperandSchedules:
-        """Return schedules whose widths the grid has. A baseline is not checked: its width is derived from theirs."""
-        if self.grid != DEFAULT:
-            schedules.check(steps, grid_family(self.grid).check_schedule)
-        return schedules
-
-    def _histogram(self, schedules: OperandSchedules, steps: int) -> dict[tuple[int, int, int], int]:
-        """Count the steps at each combination of widths of weights, activations and gradients that the grid has."""
-        scheduled = schedules.histogram(steps)
-        if self.grid == DEFAULT:
-            return dict(scheduled)
-        grid = grid_family(self.grid)
-
-        def used(width: int) -> int:
-            return width if width == FULL_WIDTH else width_of(grid.width_for(width))
-
-        counts: Counter[tuple[int, int, int]] = Counter()
-        for (weights, activations, backward), n in scheduled.items():
-            counts[used(weights), used(activations), used(backward)] += n
-        return dict(counts)
-
-    def _spent(self, schedules: OperandSchedules, steps: int, convention: Convention) -> int:
-        histogram = self._histogram(schedules, steps)
-        if convention is Convention.EXACT:
-            return sum(n * row.bitops(w, g, a) for (w, a, g), n in histogram.items() for row in self.rows)
-        operations = self.layer_macs if convention is Convention.PAPER else self.authors_operations
-        return sum(n * operations * step_cost(*widths) for widths, n in histogram.items())
+        schedules = self._schedules(steps, schedule, backward_bits, weights, activations, strength)
+        return int(self._total(schedules, steps, self._step_price(convention)))
 
     def saving(
         self,
@@ -283,20 +245,12 @@ class Cost:
         The default baseline is the same model trained throughout at the largest integer width of both operands, which
         is q_max. Its gradients have that width too, unless ``backward_bits`` is given; of a schedule of gradients, its
         largest integer width. A schedule with steps in full precision can cost more than the baseline. Another baseline
-        has the gradient bits of that baseline, unless it is ``"full"``: then its gradients are in full precision.
+        has the gradient bits of that baseline, unless it is ``"full"``: then its gradients are in full precision. All
+        arguments but ``against`` are those of :meth:`training`.
 
         Args:
-            schedule: A schedule, or its spec.
-            steps: Number of training steps, of the schedule and of the baseline.
-            backward_bits: Bits of the gradients: an integer, ``None`` for full precision, a schedule or its spec.
-                ``"max"`` is the largest integer width of the operands, and full precision where both are.
-            convention: Which operations count; see :class:`Convention`.
             against: The baseline: ``"max"`` for static at the largest integer width of the schedule, or a schedule or
                 spec such as ``"full"``.
-            weights: The schedule of weights in place of ``schedule``, or a width.
-            activations: The schedule of activations in place of ``schedule``, or a width.
-            strength: The strength: a function, its spec or a number. Steps below 1 compute in floating point, and their
-                operands count as full precision.
 
         Returns:
             The saving; negative if the schedule costs more than the baseline, 0 if nothing is counted.
@@ -306,11 +260,11 @@ class Cost:
             >>> round(c.saving("CR:3-8", steps=64_000), 3), c.saving("static:8", steps=10, against="full")
             (0.367, 0.9375)
         """
-        schedules = self._validate(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
+        schedules = self._schedules(steps, schedule, backward_bits, weights, activations, strength)
         baseline = schedules.baseline(steps, None if against == "max" else as_schedule(against))
-        counting = _validate_convention(convention)
-        total = self._spent(baseline, steps, counting)
-        return 1 - self._spent(schedules, steps, counting) / total if total else 0.0
+        price = self._step_price(convention)
+        total = self._total(baseline, steps, price)
+        return 1 - self._total(schedules, steps, price) / total if total else 0.0
 
     def time_ratio(
         self,
@@ -326,18 +280,10 @@ class Cost:
         """Return an ESTIMATE of the training time on a device, relative to the baseline of :meth:`saving` there.
 
         Only products count. A product runs at the narrowest width of the device that holds both its operands, on the
-        grid of the model.
+        grid of the model. All arguments but ``device`` are those of :meth:`training`.
 
         Args:
-            schedule: A schedule, or its spec.
-            steps: Number of training steps.
-            backward_bits: Bits of the gradients: an integer, ``None`` for full precision, a schedule or its spec.
-                ``"max"`` is the largest integer width of the operands, and full precision where both are.
             device: A device, or a name of :data:`DEVICES`.
-            weights: The schedule of weights in place of ``schedule``, or a width.
-            activations: The schedule of activations in place of ``schedule``, or a width.
-            strength: The strength: a function, its spec or a number. Steps below 1 compute in floating point, and their
-                operands count as full precision.
 
         Returns:
             The ratio; 1 is the time of the baseline, or means that nothing is counted.
@@ -350,16 +296,42 @@ class Cost:
             >>> c.time_ratio("static:4", steps=10, device="a100"), c.time_ratio("CR:5-8", steps=10, device="a100")
             (1.0, 1.0)
         """
-        schedules = self._validate(OperandSchedules.of(schedule, backward_bits, weights, activations, strength), steps)
-        known = DEVICES[validate_name(device, DEVICES, "device")] if isinstance(device, str) else device
-        chosen = known.on(self.grid)
+        schedules = self._schedules(steps, schedule, backward_bits, weights, activations, strength)
+        chosen = DEVICES[validate_name(device, DEVICES, "device")] if isinstance(device, str) else device
+        time = partial(chosen.time, grid=self.grid)
 
-        def seconds(plan: OperandSchedules) -> float:
-            counted = self._histogram(plan, steps).items()
-            return sum(n * row.price(widths, chosen.time) for widths, n in counted for row in self.rows)
+        def price(*widths: int) -> float:
+            return sum(row.price(widths, time) for row in self.rows)
 
-        total = seconds(schedules.baseline(steps))
-        return seconds(schedules) / total if total else 1.0
+        total = self._total(schedules.baseline(steps), steps, price)
+        return self._total(schedules, steps, price) / total if total else 1.0
+
+    def _schedules(self, steps: int, *arguments: Any) -> OperandSchedules:
+        """Return the schedules that arguments describe, whose widths the grid has.
+
+        A baseline is not checked: its width is derived from theirs.
+        """
+        schedules = OperandSchedules.of(*arguments)
+        if self.grid != DEFAULT:
+            schedules.check(steps, grid_family(self.grid).check_schedule)
+        return schedules
+
+    def _total(self, schedules: OperandSchedules, steps: int, price: Price) -> float:
+        """Return the sum over all steps of the price of a step at its widths, which are those that the grid has."""
+        grid = grid_family(self.grid)
+
+        def used(width: int) -> int:
+            return width if self.grid == DEFAULT or width == FULL_WIDTH else width_of(grid.width_for(width))
+
+        return sum(n * price(*map(used, widths)) for widths, n in schedules.histogram(steps).items())
+
+    def _step_price(self, convention: Convention | str) -> Price:
+        """Return the BitOps of a step as a function of the widths of weights, activations and gradients."""
+        counting = Convention(validate_name(convention, Convention, "convention"))
+        if counting is Convention.EXACT:
+            return lambda *widths: sum(row.price(widths) for row in self.rows)
+        operations = self.layer_macs if counting is Convention.PAPER else self.authors_operations
+        return lambda w, a, g: operations * step_cost(w, a, g)
 
     @property
     def layer_macs(self) -> int:
@@ -382,15 +354,10 @@ class Cost:
 
     def __str__(self) -> str:
         heads = ["name", "layer", "product", "MACs", "input gradient", "weight gradient", "precision"]
+        counts = ((row.macs, row.input_gradient, row.weight_gradient) for row in self.rows)
         lines = [
-            [
-                row.name,
-                row.layer,
-                row.product,
-                *(f"{n:,}" for n in (row.macs, row.input_gradient, row.weight_gradient)),
-                "scheduled" if row.quantized else "full",
-            ]
-            for row in self.rows
+            [row.name, row.layer, row.product, *map("{:,}".format, numbers), "scheduled" if row.quantized else "full"]
+            for row, numbers in zip(self.rows, counts, strict=True)
         ]
         return table(heads, lines) + f"\n\n{self.macs:,} MACs in a forward pass" + self.warning()
 

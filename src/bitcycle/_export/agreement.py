@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-import math
 import tempfile
-import time
+import timeit
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
@@ -151,7 +151,7 @@ def _compare(
 ) -> Agreement:
     """Compare what a function computes from batches with bitcycle's evaluation of a model."""
     predictions = equal = 0
-    largest = magnitude = 0.0
+    differences, magnitudes = [0.0], [0.0]
     for batch in batches:
         with evaluating(model):
             expected = outputs_of(run_model(model, batch))
@@ -165,8 +165,8 @@ def _compare(
         for own, other in zip(expected, found, strict=True):
             difference = (own.double() - other.double()).abs()
             difference[own == other] = 0.0  # infinities
-            largest = _larger(largest, difference)
-            magnitude = _larger(magnitude, own.double().abs()[own.isfinite()])
+            differences += [float(difference.max())] if own.numel() else []
+            magnitudes += [float(own.double().abs()[own.isfinite()].max())] if own.isfinite().any() else []
         first, other_first = (torch.atleast_1d(outputs[0]) for outputs in (expected, found))  # a number is a prediction
         rows = first.shape[:-1].numel()
         predictions += rows
@@ -174,11 +174,11 @@ def _compare(
             equal += int((first.argmax(-1) == other_first.argmax(-1)).sum())
     if not predictions:
         raise ValueError("there is nothing to compare: give at least one batch of inputs")
-    relative = largest / magnitude if magnitude else largest
-    return Agreement(Path(what), predictions, equal / predictions, largest, relative, {}, 0)
+    largest, magnitude = float(np.max(differences)), max(magnitudes)  # the former is NaN if there is one
+    return Agreement(Path(what), predictions, equal / predictions, largest, largest / (magnitude or 1.0), {}, 0)
 
 
-def open_session(path: Path) -> tuple[Any, dict[str, int]]:
+def open_session(model: Path | bytes) -> tuple[Any, dict[str, int]]:
     """Return a session of onnxruntime with torch's number of threads, and the integer kernels of its graph."""
     onnxruntime = need("onnxruntime", "export", "running ONNX files")
     onnx = need("onnx", "export", "reading ONNX files")
@@ -186,10 +186,9 @@ def open_session(path: Path) -> tuple[Any, dict[str, int]]:
     options.log_severity_level = 3
     options.intra_op_num_threads = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as folder:
-        optimised = Path(folder) / "optimised.onnx"
-        options.optimized_model_filepath = str(optimised)
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        nodes = onnx.load(optimised, load_external_data=False).graph.node
+        options.optimized_model_filepath = f"{folder}/optimised.onnx"
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        nodes = onnx.load(options.optimized_model_filepath, load_external_data=False).graph.node
     counts = Counter(node.op_type for node in nodes)
     return session, {name: counts[name] for name in INTEGER_KERNELS if counts[name]}
 
@@ -197,13 +196,10 @@ def open_session(path: Path) -> tuple[Any, dict[str, int]]:
 def feed(session: Any, inputs: Any) -> dict[str, Any]:
     """Return the inputs of a model by the names they have in a file: keyword arguments keep theirs."""
     names = [given.name for given in session.get_inputs()]
-    positional: Sequence[Any]
     if isinstance(inputs, CallArguments):
         positional, keywords = inputs.positional, inputs.keywords
-    elif isinstance(inputs, Mapping):
-        positional, keywords = (), dict(inputs)
     else:
-        positional, keywords = inputs if isinstance(inputs, tuple | list) else (inputs,), {}
+        positional, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else ((inputs,), {})
     values = [x for x in tree_leaves(positional) if isinstance(x, Tensor)]
     free = [name for name in names if name not in keywords]
     fed = {**dict(zip(free, values, strict=False)), **{n: x for n, x in keywords.items() if n in names}}
@@ -220,15 +216,4 @@ def outputs_of(result: Any) -> list[Tensor]:
 def milliseconds(run: Callable[[], Any]) -> float:
     """Return the median time of a call."""
     run()
-    times = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return 1000 * median(times)
-
-
-def _larger(known: float, values: Tensor) -> float:
-    """Return the larger of a number and the largest of some values; NaN if there is one."""
-    largest = float(values.max()) if values.numel() else 0.0
-    return largest if math.isnan(largest) else max(known, largest) if not math.isnan(known) else known
+    return 1000 * median(timeit.repeat(run, number=1, repeat=REPEATS))

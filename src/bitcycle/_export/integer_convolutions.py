@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-import onnxruntime
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from bitcycle._export.agreement import Deviation, feed
+from bitcycle._export.agreement import Deviation, feed, open_session
 from bitcycle._export.recording import Range
 from bitcycle._export.stored_grids import MIDDLE, FixedGrid
 from bitcycle.kernels.rounding import BYTE_BITS
@@ -37,32 +36,36 @@ def quantize_convolutions(path: Path, batches: Iterable[Any]) -> list[Deviation]
     for node in convolutions:
         _fold_normalisation(model.graph, node)
     results = [result for result in map(_result, convolutions) if not _goes_to_a_grid(result)]
-    outputs = [result for result in results if result.is_graph_output()]
     inner = [result for result in results if not result.is_graph_output()]
     ranges = _ranges(model, inner, batches) if inner else {}
-    on_grids = [result for result in inner if ranges[result.name].is_finite]
-    for result in on_grids:
-        _put_on_grid(model.graph, result, FixedGrid.of(ranges[result.name], BYTE_BITS))
-    others = [result for result in inner if not ranges[result.name].is_finite]
+    deviations = []
+    for result in results:
+        found = ranges.get(result.name)
+        if found is None:
+            reason = "float kernel: the result is an output of the model"
+        elif not found.is_finite:
+            reason = "float kernel: the range of the result is not finite"
+        else:
+            reason = "the result has an 8-bit grid of its own, for the integer kernel"
+            _put_on_grid(model.graph, result, FixedGrid.of(found, BYTE_BITS))
+        deviations.append(Deviation(str(result.name), reason))
     RemoveUnusedNodesPass()(model)  # what was folded: onnxruntime warns of each constant that nothing uses
     ir.save(model, path)
-    return [
-        *(Deviation(str(x.name), "the result has an 8-bit grid of its own, for the integer kernel") for x in on_grids),
-        *(Deviation(str(x.name), "float kernel: the range of the result is not finite") for x in others),
-        *(Deviation(str(x.name), "float kernel: the result is an output of the model") for x in outputs),
-    ]
+    return deviations
 
 
 def _is_stored_in_bytes(convolution: ir.Node) -> bool:
     """Return whether the weight is one that integer kernels support: bytes and nothing but a scale."""
-    weight = _weight(convolution)
-    return weight is not None and weight.op_type == "DequantizeLinear" and weight.inputs[0].dtype is ir.DataType.UINT8  # type: ignore[union-attr]
+    weight = _producer(convolution.inputs[1])
+    return weight.op_type == "DequantizeLinear" and weight.inputs[0].dtype is ir.DataType.UINT8  # type: ignore[union-attr]
 
 
-def _weight(convolution: ir.Node) -> ir.Node | None:
-    """Return the operation that makes the weight of a convolution."""
-    value = convolution.inputs[1]
-    return None if value is None else value.producer()
+def _producer(value: ir.Value | None) -> ir.Node:
+    """Return the operation that makes a value."""
+    assert value is not None
+    producer = value.producer()
+    assert producer is not None
+    return producer
 
 
 def _only_user(value: ir.Value) -> ir.Node | None:
@@ -73,8 +76,8 @@ def _only_user(value: ir.Value) -> ir.Node | None:
 def _fold_normalisation(graph: ir.Graph, convolution: ir.Node) -> None:
     """Multiply the scales of the weight, and the bias, by the factors of a batch normalisation that follows."""
     norm = _only_user(convolution.outputs[0])
-    weight = _weight(convolution)
-    if weight is None or norm is None or norm.op_type != "BatchNormalization" or _only_user(weight.outputs[0]) is None:
+    weight = _producer(convolution.inputs[1])
+    if norm is None or norm.op_type != "BatchNormalization" or _only_user(weight.outputs[0]) is None:
         return
     gamma, beta, mean, variance = (_numbers(value) for value in norm.inputs[1:5])
     epsilon = norm.attributes.get_float("epsilon", 1e-5)
@@ -110,11 +113,8 @@ def _ranges(model: ir.Model, results: list[ir.Value], batches: Iterable[Any]) ->
     """Run the model with these values as further outputs, and return their ranges by name."""
     own = list(model.graph.outputs)
     model.graph.outputs.extend(results)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
     try:
-        content = ir.to_proto(model).SerializeToString()
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session, _ = open_session(ir.to_proto(model).SerializeToString())
     finally:
         model.graph.outputs[:] = own
     names = [result.name for result in results]
@@ -132,12 +132,9 @@ def _put_on_grid(graph: ir.Graph, value: ir.Value, grid: FixedGrid) -> None:
     quantised = ir.node("QuantizeLinear", [value, scale, zero_point])
     restored = ir.node("DequantizeLinear", [quantised.outputs[0], scale, zero_point])
     restored.outputs[0].shape, restored.outputs[0].type = value.shape, value.type
-    users = [(use.node, use.idx) for use in value.uses() if use.node is not quantised]
-    for user, index in users:
+    for user, index in [(use.node, use.idx) for use in value.uses() if use.node is not quantised]:
         user.replace_input_with(index, restored.outputs[0])
-    producer = value.producer()
-    assert producer is not None
-    graph.insert_after(producer, [quantised, restored])
+    graph.insert_after(_producer(value), [quantised, restored])
 
 
 def _constant(graph: ir.Graph, name: str, numbers: Any) -> ir.Value:

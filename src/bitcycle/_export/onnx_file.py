@@ -21,7 +21,7 @@ from bitcycle._export.recording import Recording, evaluating, record
 from bitcycle._support.extras import need
 from bitcycle.arithmetic.export_rounding import exporting_with
 from bitcycle.conversion.convert import restore
-from bitcycle.conversion.running import preserve_state, run_model
+from bitcycle.conversion.running import run_model
 
 _PURPOSE = "the export to ONNX"
 
@@ -135,7 +135,7 @@ def _write(model: nn.Module, inputs: Any, path: Path, dynamic_shapes: Any, trans
 
     keywords = dict(inputs) if isinstance(inputs, Mapping) else None
     positional = () if keywords is not None else tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
-    with _quiet(), preserve_state(model):
+    with _quiet():
         # The trace runs in Python: a compiler would not see the rounding.
         traced = torch.export.export(model, positional, keywords, dynamic_shapes=dynamic_shapes, strict=False)
         program = torch.onnx.export(
@@ -155,16 +155,11 @@ def _write(model: nn.Module, inputs: Any, path: Path, dynamic_shapes: Any, trans
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Hide the progress and the warnings of the exporter, which the user can do nothing about."""
-    loggers = [
-        logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._export", "onnxscript", "onnx_ir")
-    ]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)

@@ -56,10 +56,8 @@ def on_fixed_grid(x: Any, grid: FixedGrid) -> Any:
     """Return values rounded to a grid."""
     if grid.needs_clipping:
         x = op.Clip(x, *(constant(torch.tensor(end)) for end in grid.ends))
-    scale, zero_point = (
-        constant(torch.tensor(grid.scale)),
-        _integers(np.array(grid.zero_point), _UNSIGNED[grid.container]),
-    )
+    scale = constant(torch.tensor(grid.scale))
+    zero_point = _integers(np.array(grid.zero_point), _UNSIGNED[grid.container])
     return op.DequantizeLinear(op.QuantizeLinear(x, scale, zero_point), scale, zero_point)
 
 

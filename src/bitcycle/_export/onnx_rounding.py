@@ -2,6 +2,16 @@
 
 Grids that follow their tensor are traced as the torch operations that compute them. Integers with a scale have no torch
 operation: the trace has a mark in their place, and the exporter asks for the ONNX operations when it comes to it.
+
+Linear layers in 8-bit integers keep the values of both operands. Around the middle of a grid, a value is
+``c * scale + middle`` with a signed code ``c``. The product of a row ``a`` of activations and an output channel ``w``
+of the weight is then
+
+    sum(a w) = scale_a * sum(c_a c_w scale_w) + middle_a * sum(w) + scale_a * sum(c_a) * middle_w
+
+The first sum is a product of integers. Seen by a runtime, it is a ``MatMul`` of two ``DequantizeLinear`` with constant
+scales, which onnxruntime computes as ``MatMulIntegerToFloat``, whatever the scales of the rows. The rest is a product
+with two rows of constants.
 """
 
 from __future__ import annotations
@@ -14,13 +24,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bitcycle._export import integer_linear
 from bitcycle._export.agreement import Deviation
 from bitcycle._export.onnx_operations import constant, float_weight, integer_weight, on_fixed_grid, signed_codes
 from bitcycle._export.recording import Recording, is_symmetric
 from bitcycle._export.stored_grids import FixedGrid, StoredWeight, store_nearest_symmetric, store_weight
 from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Product, Site
-from bitcycle.kernels.rounding import BYTE_BITS, Dims, round_to_grid
+from bitcycle.kernels.rounding import BYTE_BITS, NO_STEP, Dims, round_to_grid
 
 
 @torch.library.custom_op("bitcycle::mark", mutates_args=())
@@ -41,11 +50,17 @@ class MarkedWeight(NamedTuple):
     dims: Dims
     transposed: bool = False
 
-    def stored(self, nearest_symmetric: bool = False) -> StoredWeight | None:
-        """Return the weight on its grid, or on that of integer convolutions; None if it has values without a grid."""
-        store = store_nearest_symmetric if nearest_symmetric else store_weight
-        stored = store(self.weight, self.bits, self.dims, is_symmetric(self.site))
-        return stored.transposed() if stored is not None and self.transposed else stored
+    @property
+    def rounding(self) -> tuple[Tensor, int, Dims, bool]:
+        """The tensor to put on its grid, its width, the dimensions that share a grid, and whether it is symmetric."""
+        tensor, dims = self.weight.detach().float(), self.dims
+        if self.transposed:
+            tensor, dims = tensor.t(), None if dims is None else tuple(1 - dim % 2 for dim in dims)
+        return tensor, self.bits, dims, is_symmetric(self.site)
+
+    def stored(self, store: Callable[..., StoredWeight | None] = store_weight) -> StoredWeight | None:
+        """Return the weight on its grid; None if it has values without a grid."""
+        return store(*self.rounding)
 
     def centred(self) -> StoredWeight | None:
         """Return the weight as signed 8-bit codes around the middle of its grid, with unchanged values."""
@@ -54,18 +69,16 @@ class MarkedWeight(NamedTuple):
 
     def rounded(self) -> Tensor:
         """Return the values that bitcycle multiplies: parts without a grid are as they were."""
-        values = round_to_grid(self.weight.detach().float(), self.bits, self.dims, symmetric=is_symmetric(self.site))
-        return values.t() if self.transposed else values
+        tensor, bits, dims, symmetric = self.rounding
+        return round_to_grid(tensor, bits, dims, symmetric=symmetric)
 
     def sums(self) -> Tensor:
         """Return the sums of the output channels and the values of their middle codes, as two rows."""
         stored = self.centred()
-        if stored is None:
-            sums = self.rounded().sum(0)
-            return torch.stack([sums, torch.zeros_like(sums)])
-        sums = stored.values().double().sum(0).float()
-        middle = torch.zeros_like(sums) if stored.zero is None else stored.zero.reshape(-1).expand_as(sums)
-        return torch.stack([sums, middle])
+        values = self.rounded() if stored is None else stored.values()
+        sums = values.double().sum(0).float()
+        middle = None if stored is None else stored.zero
+        return torch.stack([sums, torch.zeros_like(sums) if middle is None else middle.reshape(-1).expand_as(sums)])
 
 
 class OnnxRounding:
@@ -109,11 +122,12 @@ class OnnxRounding:
             elif isinstance(product, LinearProduct):
                 return self._integer_linear(site, a, b, bias, specs)
         a = a if a_spec.already_rounded else self._activation(site, "a", a, a_spec, integer)
-        if isinstance(product, LinearProduct) and not b_spec.already_rounded:
+        if b_spec.already_rounded:
+            return product.output(a, b, bias)
+        if isinstance(product, LinearProduct):
             out = a @ self._operand(site, "b", b, b_spec, transposed=True)
             return out if bias is None else out + bias
-        b = b if b_spec.already_rounded else self._operand(site, "b", b, b_spec, nearest_symmetric=integer)
-        return product.output(a, b, bias)
+        return product.output(a, self._operand(site, "b", b, b_spec, nearest_symmetric=integer), bias)
 
     def round(self, site: Site, operand: str, x: Tensor, spec: OperandSpec) -> Tensor:
         return self._operand(site, operand, x, spec)
@@ -121,12 +135,10 @@ class OnnxRounding:
     def _integer_linear(
         self, site: Site, a: Tensor, b: Tensor, bias: Tensor | None, specs: tuple[OperandSpec, ...]
     ) -> Tensor:
+        """Return the product by the formula of the module."""
         a_spec, b_spec = specs
         bits, fixed = _width(site, a_spec), self._fixed_grid(site, "a", a_spec)
-        if fixed is None:
-            grids = integer_linear.dynamic_grids(a, bits, a_spec.dims, is_symmetric(site))
-        else:
-            grids = integer_linear.fixed_grids(a, fixed)
+        grids = _fixed_grids(a, fixed) if fixed else _dynamic_grids(a, bits, a_spec.dims, is_symmetric(site))
         write_codes = partial(signed_codes, zero_point=grids.zero_point, middle=grids.middle_code)
         codes = self._mark(write_codes, [grids.shifted, grids.scale], grids.shifted)
         weight = self.recording.weight(site, "b")
@@ -134,7 +146,11 @@ class OnnxRounding:
         marked = MarkedWeight(site, weight, _width(site, b_spec), b_spec.dims, transposed=True)
         values = self._mark(lambda: self._write(marked, marked.centred(), integer_weight), [], b.t())
         sums = self._mark(lambda: constant(marked.sums()), [], b.new_empty(2, b.shape[0]))
-        return integer_linear.multiply(codes, grids, values, sums, bias).reshape(*a.shape[:-1], b.shape[0])
+        columns = [grids.middle, grids.scale * codes.sum(1, keepdim=True)]
+        if bias is not None:
+            columns, sums = [*columns, torch.ones_like(grids.scale)], torch.cat([sums, bias.unsqueeze(0)])
+        out = torch.addmm(codes.matmul(values) * grids.scale, torch.cat(columns, 1), sums)
+        return out.reshape(*a.shape[:-1], b.shape[0])
 
     def _multiplies_activations(self, site: Site, a: OperandSpec, b: OperandSpec) -> bool:
         rounded_before = a.already_rounded or b.already_rounded
@@ -155,9 +171,7 @@ class OnnxRounding:
             return None if a.dims is None or -1 in a.dims else "an integer product has one grid for each row"
         if product.transposed:
             return "onnxruntime has no integer kernel for transposed convolutions"
-        if a.dims is not None:
-            return "an integer convolution has one grid for its input"
-        return None
+        return None if a.dims is None else "an integer convolution has one grid for its input"
 
     def _operand(
         self,
@@ -173,9 +187,9 @@ class OnnxRounding:
             rounded = self._activation(site, operand, x, spec, integer=False)
             return rounded.t() if transposed else rounded
         marked = MarkedWeight(site, weight, bits, spec.dims, transposed)
+        store = store_nearest_symmetric if nearest_symmetric else store_weight
         write = integer_weight if nearest_symmetric else float_weight
-        like = x.t() if transposed else x
-        return self._mark(lambda: self._write(marked, marked.stored(nearest_symmetric), write), [], like)
+        return self._mark(lambda: self._write(marked, marked.stored(store), write), [], x.t() if transposed else x)
 
     def _write(self, marked: MarkedWeight, stored: StoredWeight | None, write: Callable[[StoredWeight], Any]) -> Any:
         if stored is not None:
@@ -207,6 +221,62 @@ class OnnxRounding:
 
     def _deviate(self, site: Site, reason: str) -> None:
         self.deviations[Deviation(site.name, reason)] = None
+
+
+class _RowGrids(NamedTuple):
+    """The grids of the rows of a matrix: ``value = signed code * scale + middle``."""
+
+    shifted: Tensor
+    """The matrix, less the value with code 0 where it is not the zero point."""
+    scale: Tensor
+    """One for each row, as a column."""
+    middle: Tensor
+    """One for each row, as a column."""
+    zero_point: int
+    """A code is ``round(shifted / scale) + zero_point``, from 0 to ``2^bits - 1``."""
+    middle_code: int
+    """What a code is less as a signed code."""
+
+
+def _dynamic_grids(x: Tensor, bits: int, dims: Dims, symmetric: bool) -> _RowGrids:
+    """Return the grids that follow the values of activations, as bitcycle computes them.
+
+    Args:
+        x: The activations.
+        bits: The width, at most 8.
+        dims: The dimensions that share one grid, with the last one among them; ``None`` for all.
+        symmetric: Whether zero has the middle code.
+    """
+    shared = tuple(range(x.dim())) if dims is None else dims
+    low, high = x.amin(shared, keepdim=True), x.amax(shared, keepdim=True)
+    middle = 2 ** (bits - 1)
+    levels = middle - 1 if symmetric else 2**bits - 1
+    extent = torch.maximum(-low, high) if symmetric else high - low
+    scale = extent / levels
+    # Constants have code 0. So have ranges too small to divide, which bitcycle leaves as they are.
+    scale = torch.where(scale < torch.finfo(torch.float32).tiny, NO_STEP, scale)
+
+    # onnxruntime ignores NaN in a minimum, and integers have no NaN: such a row must not become finite.
+    nothing = 0.0 * x.sum(-1, keepdim=True)
+
+    def column(values: Tensor) -> Tensor:
+        return values.expand(*x.shape[:-1], 1).reshape(-1, 1)
+
+    if symmetric:
+        return _RowGrids(_as_rows(x), column(scale), column(nothing), middle, middle)
+    return _RowGrids(_as_rows(x - low), column(scale), column(low + middle * scale + nothing), 0, middle)
+
+
+def _fixed_grids(x: Tensor, grid: FixedGrid) -> _RowGrids:
+    """Return a grid that does not follow the values, for every row."""
+    rows, middle = _as_rows(x), 2 ** (grid.bits - 1)
+    scale = torch.full_like(rows[:, :1], grid.scale)
+    inside = rows.clamp(*grid.ends) if grid.needs_clipping else rows
+    return _RowGrids(inside, scale, scale * (middle - grid.zero_point), grid.zero_point, middle)
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1])
 
 
 def _width(site: Site, spec: OperandSpec) -> int:

@@ -42,8 +42,7 @@ class Recording(Observer):
     def __init__(self, model: nn.Module) -> None:
         stored = (*model.parameters(), *model.buffers())
         self._addresses = {tensor.untyped_storage().data_ptr() for tensor in stored}
-        self._seen: dict[tuple[Site, str], Tensor | None] = {}
-        self._values: dict[tuple[Site, str], Tensor] = {}
+        self._weights: dict[tuple[Site, str], tuple[Tensor, Tensor] | None] = {}  # with their values on the grid
         self.ranges: dict[tuple[Site, str], Range] = {}
         self.dtypes: dict[torch.dtype, Site] = {}
         """The dtypes of operands, and the first site of each."""
@@ -52,24 +51,23 @@ class Recording(Observer):
         key, x = (site, operand), before.detach()
         self.dtypes.setdefault(x.dtype, site)
         is_stored = x.untyped_storage().data_ptr() in self._addresses
-        known = self._seen.setdefault(key, x if is_stored else None)
-        if known is not None and not (is_stored and _same_memory(known, x)):
-            self._seen[key] = None
-        if is_stored:
-            self._values[key] = after
+        first = self._weights.get(key, (x, after))
+        is_weight = is_stored and first is not None and _same_memory(first[0], x)
+        self._weights[key] = (x, after) if is_weight else None
         if x.numel():
             found = Range(*(float(end) for end in torch.aminmax(x)))
             self.ranges[key] = found.joined(self.ranges.get(key, found))
 
     def weight(self, site: Site, operand: str) -> Tensor | None:
         """Return the weight that is an operand of a site; None if the operand is an activation."""
-        return self._seen.get((site, operand))
+        found = self._weights.get((site, operand))
+        return None if found is None else found[0]
 
     def weights_of(self, site: Site) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the weights of a site, each with its values on the grid."""
-        for key, weight in self._seen.items():
-            if key[0] is site and weight is not None:
-                yield weight, self._values[key]
+        for key, found in self._weights.items():
+            if key[0] is site and found is not None:
+                yield found
 
 
 def record(model: nn.Module, batches: Iterable[Any]) -> Recording:
@@ -99,19 +97,12 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         raise ValueError("the evaluation bits of the model were never set: call bc.set_bits(model, evaluate=8) first")
     if any(site.evaluation.strength != 1 for site in sites(model).values()):
         raise ValueError("a model is exported on its grids: call bc.set_bits(model, strength=1) first")
-    others = sorted(
-        {site.recipe.grid for site in sites(model).values() if not isinstance(site.settings.grid, IntegerGrid)}
-    )
-    if others:
-        raise ValueError(f"only grids of integers can be exported, and the model has Recipe(grid={others[0]!r})")
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
+    grids = {site.recipe.grid for site in sites(model).values() if not isinstance(site.settings.grid, IntegerGrid)}
+    if grids:
+        raise ValueError(f"only grids of integers can be exported, and the model has Recipe(grid={min(grids)!r})")
+    with preserve_state(model), torch.no_grad():
+        model.eval()
+        yield
 
 
 def is_symmetric(site: Site) -> bool:

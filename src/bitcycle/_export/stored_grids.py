@@ -36,11 +36,6 @@ class StoredWeight:
         values = self.codes.to(self.scale.dtype) * self.scale
         return values if self.zero is None else values + self.zero
 
-    def transposed(self) -> StoredWeight:
-        """Return the transposed matrix."""
-        zero = None if self.zero is None else self.zero.t()
-        return replace(self, codes=self.codes.t().contiguous(), scale=self.scale.t(), zero=zero)
-
     def around_the_middle(self, bits: int) -> StoredWeight:
         """Return the same values with signed codes, from ``-2^(bits - 1)``."""
         if self.signed:
@@ -83,9 +78,7 @@ def store_nearest_symmetric(weight: Tensor, bits: int, dims: Dims, symmetric: bo
     if symmetric:
         return replace(exact, bits=BYTE_BITS)
     values = exact.values()
-    largest = (
-        values.abs().amax(dims, keepdim=True) if dims is not None else values.abs().max().reshape(exact.scale.shape)
-    )
+    largest = values.abs().amax(tuple(range(values.dim())) if dims is None else dims, keepdim=True)
     scale = torch.where(largest == 0, 1.0, largest / MAX_SYMMETRIC)
     codes = torch.round(values / scale).to(torch.int32)
     return StoredWeight(codes, scale, None, BYTE_BITS, signed=True)

@@ -26,9 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from bitcycle._range_test.trials import Curve
 from bitcycle._support.student_t import Floats, mean_with_bounds
 from bitcycle.schedules.base import Bits
+
+Curve = tuple[float, ...]
+"""What the step returned at each iteration."""
 
 LEVEL = 0.05
 """Significance level of the slope test."""
@@ -95,58 +97,38 @@ class LevelResult:
         return {name: _plain(value) for name, value in {**asdict(self), "works": self.works}.items()}
 
 
-def judge_reference(curves: Sequence[Curve], higher_is_better: bool) -> LevelResult:
-    """Return the result of full precision: whether it clearly learns, and by how much."""
-    losses, diverged = _losses(curves, higher_is_better), _diverged(curves)
-    if diverged:
-        return _diverging(None, curves, diverged)
-    ends = [_end(loss) for loss in losses]
-    progress = fmean(loss[0] for loss in losses) - fmean(map(median, ends))
-    scatter = fmean(map(_scatter, ends))
-    p = _p_of_slope(losses)
-    learns = p < LEVEL and progress > CLEAR * scatter
-    verdict = LevelVerdict.LEARNS if learns else LevelVerdict.DOES_NOT_CLEARLY_LEARN
-    return LevelResult(None, tuple(curves), progress, p, 1.0, (1.0, 1.0), scatter, 0, verdict, narrow=False)
-
-
 def judge(
-    bits: int, curves: Sequence[Curve], reference: LevelResult, share: float, higher_is_better: bool
+    bits: Bits, curves: Sequence[Curve], reference: LevelResult | None, share: float, higher_is_better: bool
 ) -> LevelResult:
-    """Return the result of a level, compared with full precision on the same batches."""
-    losses, diverged = _losses(curves, higher_is_better), _diverged(curves)
+    """Return the result of a level, compared with full precision on the same batches.
+
+    Without a reference, it is that of full precision itself: whether it clearly learns, and by how much.
+    """
+    diverged = sum(not math.isfinite(curve[-1]) for curve in curves)
     if diverged:
-        return _diverging(bits, curves, diverged)
-    reference_losses = _losses(reference.curves, higher_is_better)
-    gaps = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(losses, reference_losses, strict=True)]
-    kept_by_seed = [1 - median(_end(gap)) / reference.progress for gap in gaps]
-    kept, lower, upper = mean_with_bounds(kept_by_seed, INTERVAL)
-    p = _p_of_slope(losses)
-    falls = p < LEVEL
+        nan, verdict = math.nan, LevelVerdict.DIVERGES
+        return LevelResult(bits, tuple(curves), nan, 1.0, nan, (nan, nan), nan, diverged, verdict, narrow=False)
+    losses = _losses(curves, higher_is_better)
+    ends = [_end(loss) for loss in losses]
+    scatter, p = fmean(map(_scatter, ends)), _p_of_slope(losses)
+    if reference is None:
+        progress = fmean(loss[0] for loss in losses) - fmean(map(median, ends))
+        learns = p < LEVEL and progress > CLEAR * scatter
+        verdict = LevelVerdict.LEARNS if learns else LevelVerdict.DOES_NOT_CLEARLY_LEARN
+        return LevelResult(bits, tuple(curves), progress, p, 1.0, (1.0, 1.0), scatter, 0, verdict, narrow=False)
+    pairs = zip(losses, _losses(reference.curves, higher_is_better), strict=True)
+    gaps = [[a - b for a, b in zip(*pair, strict=True)] for pair in pairs]
+    kept, lower, upper = mean_with_bounds([1 - median(_end(gap)) / reference.progress for gap in gaps], INTERVAL)
     verdict = LevelVerdict.WORKS if kept >= share else LevelVerdict.LEARNS_TOO_LITTLE
-    if not falls:
+    if p >= LEVEL:
         verdict = LevelVerdict.DOES_NOT_LEARN
-    narrow = falls and lower < share <= upper
-    progress, scatter = kept * reference.progress, fmean(_scatter(_end(loss)) for loss in losses)
+    narrow = p < LEVEL and lower < share <= upper
+    progress = kept * reference.progress
     return LevelResult(bits, tuple(curves), progress, p, kept, (lower, upper), scatter, 0, verdict, narrow)
-
-
-def _diverging(bits: Bits, curves: Sequence[Curve], diverged: int) -> LevelResult:
-    nan = math.nan
-    verdict = LevelVerdict.DIVERGES
-    return LevelResult(bits, tuple(curves), nan, 1.0, nan, (nan, nan), nan, diverged, verdict, narrow=False)
 
 
 def _losses(curves: Sequence[Curve], higher_is_better: bool) -> list[Curve]:
     return [tuple(-value for value in curve) if higher_is_better else curve for curve in curves]
-
-
-def _diverged(curves: Sequence[Curve]) -> int:
-    return sum(not math.isfinite(curve[-1]) for curve in curves)
-
-
-def _beginning(values: Sequence[float]) -> Sequence[float]:
-    """Return the first tenth, but at least three values."""
-    return values[: max(3, len(values) // 10)]
 
 
 def _end(values: Sequence[float]) -> Sequence[float]:
@@ -161,7 +143,7 @@ def _scatter(values: Sequence[float]) -> float:
 
 def _p_of_slope(losses: Sequence[Curve]) -> float:
     """Return the one-sided p-value of the slope test over all seeds."""
-    z = sum(_mann_whitney_z(np.array(_beginning(loss)), np.array(_end(loss))) for loss in losses)
+    z = sum(_mann_whitney_z(np.array(loss[: max(3, len(loss) // 10)]), np.array(_end(loss))) for loss in losses)
     return NormalDist().cdf(z / math.sqrt(len(losses)))
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bitcycle._support import figures
 from bitcycle._support.figures import COLOURS, MarkShape, Row, Spec, at, exact, layer, number
 
 if TYPE_CHECKING:
-    from bitcycle._range_test import LevelResult, RangeTestResult
+    from bitcycle._range_test import RangeTestResult
 
 WIDTH, HEIGHT = 400, 240
 WORST, BEST = -0.25, 1.25  # shares beyond are drawn here
@@ -33,7 +35,7 @@ def draw_range_test(test: RangeTestResult, path: Path) -> None:
 def _curves(test: RangeTestResult) -> Spec:
     """The median over seeds of each level, on the scale of full precision's own curve."""
     rows = [*test.evidence, test.reference]
-    curves = {row.bits: _median(row) for row in rows}
+    curves = {row.bits: [median(values) for values in zip(*row.curves, strict=False)] for row in rows}
     own = curves[test.reference.bits]
     reach = (max(own) - min(own)) or 1.0
     values = [value for row in rows if not row.diverged for value in curves[row.bits]]
@@ -43,14 +45,9 @@ def _curves(test: RangeTestResult) -> Spec:
     for row in rows:
         name = "full" if row.bits is None else f"{row.bits} bits"
         colour = COLOURS["full"] if row.bits is None else OUTCOME_COLOURS[not row.works]
-        points = [(i, min(max(value, low - reach), high + reach)) for i, value in enumerate(curves[row.bits])]
-        points = [(i, value) for i, value in points if not math.isnan(value)]
-        lines += (
-            [[{"x": i, "y": value, "name": name, "tip": name, "colour": colour} for i, value in points]]
-            if points
-            else []
-        )
-    lines = [line for line in lines if line]
+        shown = {"name": name, "tip": name, "colour": colour}
+        values = np.clip(curves[row.bits], low - reach, high + reach).tolist()
+        lines.append([{"x": i, "y": value, **shown} for i, value in enumerate(values) if not math.isnan(value)])
     channels = {"stroke": exact("colour"), "detail": exact("name")}
     domain = (0, max(1, len(own) - 1))
     return {
@@ -60,7 +57,7 @@ def _curves(test: RangeTestResult) -> Spec:
         "encoding": {"x": number("x", domain, title="iteration"), "y": number("y", (low, high))},
         "layer": [
             layer("line", [row for line in lines for row in line], channels, clip=True),
-            *figures.end_names([line[-1] for line in lines], HEIGHT, (low, high)),
+            *figures.end_names([line[-1] for line in lines if line], HEIGHT, (low, high)),
         ],
     }
 
@@ -99,7 +96,3 @@ def _kept(test: RangeTestResult) -> Spec:
             layer("text", diverged, text="diverges", color=COLOURS["quiet"]),
         ],
     }
-
-
-def _median(row: LevelResult) -> list[float]:
-    return [median(values) for values in zip(*row.curves, strict=False)]

@@ -48,7 +48,29 @@ class RangeTestResult:
     @property
     def reason(self) -> str:
         """The conclusion in words."""
-        return _reason(self)
+        setup = "Change the training setup (learning rate, batches, more iterations), not the bits."
+        if self.conclusion is Conclusion.REFERENCE_DIVERGES:
+            return f"Full precision itself diverges (infinite or NaN) within {self.iterations} iterations. {setup}"
+        if self.conclusion is Conclusion.REFERENCE_DOES_NOT_LEARN:
+            figures = f"progress {self.reference.progress:.3g}, scatter {self.reference.scatter:.3g}"
+            return f"Full precision itself does not clearly learn in {self.iterations} iterations ({figures}). {setup}"
+        below = [level for level in self.evidence if self.q_min is None or (level.bits or 0) < self.q_min]
+        passing = ", ".join(in_words(level.bits) for level in below if level.works)
+        narrow = ", ".join(in_words(level.bits) for level in self.evidence if level.narrow)
+        if self.conclusion is Conclusion.NO_LEVEL_WORKS:
+            reason = f"No level works: {_keeps(self.evidence[-1])}. Test higher levels."
+        elif self.conclusion is Conclusion.EVERY_LEVEL_WORKS:
+            lowest = self.evidence[0]
+            more = "" if lowest.bits == 1 else " This is the lowest level tested; a lower one may work too."
+            reason = f"Every level works: {_keeps(lowest)}.{more}"
+        else:
+            found = _keeps(self.evidence[len(below)])
+            reason = f"Training works from {in_words(self.q_min)} up: {found}, {_keeps(below[-1], of_what='')}."
+        if passing:
+            reason += f" Some levels below a failing level pass; more seeds can clarify this: {passing}."
+        if narrow:
+            reason += f" Narrow results, which more seeds may change: {narrow}."
+        return reason
 
     def plot(self, path: Path | str) -> None:
         """Draw the loss curves and the share that each level keeps.
@@ -110,14 +132,7 @@ def in_words(bits: Bits) -> str:
 
 
 def verdict_in_words(level: LevelResult) -> str:
-    """Return the verdict on a level, with the number of seeds that diverged, or whether it was narrow.
-
-    Args:
-        level: The result of a level.
-
-    Returns:
-        A phrase such as ``works``, ``works (narrow)`` or ``diverges (2 of 3 seeds)``.
-    """
+    """Return a verdict with what qualifies it, such as ``works (narrow)`` or ``diverges (2 of 3 seeds)``."""
     if level.verdict is LevelVerdict.DIVERGES:
         return f"{level.verdict} ({level.diverged} of {len(level.curves)} seeds)"
     return f"{level.verdict} (narrow)" if level.narrow else str(level.verdict)
@@ -140,50 +155,9 @@ def _cells(level: LevelResult) -> list[str]:
     return [width, progress, f"{100 * level.kept:.0f} %", interval, p, verdict]
 
 
-def _reason(test: RangeTestResult) -> str:
-    if test.conclusion in (Conclusion.REFERENCE_DIVERGES, Conclusion.REFERENCE_DOES_NOT_LEARN):
-        return _about_the_training(test)
-    sentences = [_about_q_min(test)]
-    passing = [level.bits for level in test.evidence if level.works and _below(level, test.q_min)]
-    if passing:
-        levels = ", ".join(map(in_words, passing))
-        sentences.append(f"Some levels below a failing level pass; more seeds can clarify this: {levels}.")
-    narrow = ", ".join(in_words(level.bits) for level in test.evidence if level.narrow)
-    if narrow:
-        sentences.append(f"Narrow results, which more seeds may change: {narrow}.")
-    return " ".join(sentences)
-
-
-def _about_q_min(test: RangeTestResult) -> str:
-    if test.conclusion is Conclusion.NO_LEVEL_WORKS:
-        return f"No level works: {_keeps(test.evidence[-1])}. Test higher levels."
-    if test.conclusion is Conclusion.EVERY_LEVEL_WORKS:
-        lowest = test.evidence[0]
-        more = "" if lowest.bits == 1 else " This is the lowest level tested; a lower one may work too."
-        return f"Every level works: {_keeps(lowest)}.{more}"
-    found = next(level for level in test.evidence if level.bits == test.q_min)
-    below = next(level for level in reversed(test.evidence) if _below(level, test.q_min))
-    return f"Training works from {in_words(test.q_min)} up: {_keeps(found)}, {_keeps(below, of_what='')}."
-
-
-def _below(level: LevelResult, q_min: int | None) -> bool:
-    return q_min is None or (level.bits is not None and level.bits < q_min)
-
-
 def _keeps(level: LevelResult, of_what: str = " of full precision's progress") -> str:
     s = "s" if level.bits == 1 else ""
     if level.diverged:
         return f"{in_words(level.bits)} diverge{s} (infinite or NaN)"
     share = f"{100 * level.kept:.0f} %" if level.kept > 0 else "none"
     return f"{in_words(level.bits)} keep{s} {share}{of_what}"
-
-
-def _about_the_training(test: RangeTestResult) -> str:
-    if test.conclusion is Conclusion.REFERENCE_DIVERGES:
-        what = f"Full precision itself diverges (infinite or NaN) within {test.iterations} iterations"
-    else:
-        what = (
-            f"Full precision itself does not clearly learn in {test.iterations} iterations "
-            f"(progress {test.reference.progress:.3g}, scatter {test.reference.scatter:.3g})"
-        )
-    return f"{what}. Change the training setup (learning rate, batches, more iterations), not the bits."

@@ -1,24 +1,38 @@
-"""The precision range test."""
+"""The precision range test: short trainings from the same starting point, one per level and seed."""
 
 from __future__ import annotations
 
+import math
+import random
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from bitcycle._range_test.judging import LevelResult, LevelVerdict, judge, judge_reference
+from bitcycle._range_test.judging import Curve, LevelResult, LevelVerdict, judge
 from bitcycle._range_test.result import RangeTestResult, conclude
-from bitcycle._range_test.trials import Curve, Step, Trials
+from bitcycle.arithmetic.control import KEY
+from bitcycle.arithmetic.site import Site
 from bitcycle.conversion.convert import quantize, restore
-from bitcycle.conversion.sites import conversions
-from bitcycle.grids import INTEGERS, GridFamily
+from bitcycle.conversion.sites import conversions, sites
+from bitcycle.conversion.snapshot import Snapshot
+from bitcycle.grids import INTEGERS
+from bitcycle.kernels.noise import mix
 from bitcycle.schedules.base import Bits, validate_positive
 
 MIN_ITERATIONS = 10
 """The fewest iterations in which there is a trend to test."""
+
+Step = Callable[[Any], Any]
+"""A training step: takes a batch and returns the loss or a metric."""
 
 Report = Callable[[Bits, int, int], None]
 """A function that is called after each iteration with the bits, the iterations done and their total."""
@@ -89,8 +103,12 @@ def range_test(
         >>> range_test(model, step, batches, optimizer=optimizer, levels=(1, 2, 4, 8)).q_min
         2
     """
-    grid = _grid(model)
-    widths = _validate_levels(levels, grid)
+    grid = next((conversion.recipe.family for _, conversion in conversions(model)), INTEGERS)
+    widths = sorted({validate_positive(level, "a level") for level in levels})
+    if not widths:
+        raise ValueError("levels must contain at least one width, as in range(2, 9)")
+    for width in widths:
+        grid.check_width(width, "a level")
     backward = widths[-1] if backward_bits == "max" else grid.check_width(backward_bits, "backward_bits")
     seeds, iterations = validate_positive(seeds, "seeds"), validate_positive(iterations, "iterations")
     if iterations < MIN_ITERATIONS:
@@ -98,67 +116,133 @@ def range_test(
     if not 0 < share <= 1:
         raise ValueError(f"share must be a fraction above 0 and at most 1, got {share!r}")
     others = [*([] if optimizer is None else [optimizer]), *also]
-    with _converted(model), Trials(model, step, batches, max(iterations, longest), others) as trials:
-        runner = _Runner(trials, seeds, len(widths) + 1, backward, report)
-        reference = runner.reference(iterations, longest, higher_is_better)
-        evidence: list[LevelResult] = []
-        if reference.works:
-            evidence = [judge(q, runner.curves(q), reference, share, higher_is_better) for q in widths]
-    return conclude(evidence, reference, runner.iterations, share)
+    done = 0
 
+    def count(bits: Bits) -> None:
+        nonlocal done
+        done += 1
+        report(bits, done, iterations * seeds * (len(widths) + 1))
 
-class _Runner:
-    """Runs the trials of each level and reports the progress."""
-
-    def __init__(self, trials: Trials, seeds: int, settings: int, backward_bits: Bits, report: Report) -> None:
-        self.trials, self.seeds, self.settings = trials, seeds, settings
-        self.backward_bits, self.report = backward_bits, report
-        self.iterations = self.done = 0
-
-    def reference(self, iterations: int, longest: int, higher_is_better: bool) -> LevelResult:
-        """Return the result of full precision, with as many iterations as it needs to learn clearly."""
+    with ExitStack() as stack:
+        if not any(True for _ in conversions(model)):
+            quantize(model)
+            stack.callback(restore, model)
+        trials = Trials(model, step, batches, max(iterations, longest), others, count)
+        stack.callback(trials.snapshot.restore)
         while True:
-            self.iterations, self.done = iterations, 0
-            reference = judge_reference(self.curves(None), higher_is_better)
+            curves = [trials.run(None, None, seed, iterations) for seed in range(seeds)]
+            reference = judge(None, curves, None, share, higher_is_better)
             if reference.works or reference.verdict is LevelVerdict.DIVERGES or 2 * iterations > longest:
-                return reference
-            iterations *= 2
-
-    def curves(self, bits: Bits) -> list[Curve]:
-        """Return the curve of each seed at a level."""
-        backward = None if bits is None else self.backward_bits
-        return [
-            self.trials.run(bits, backward, seed, self.iterations, lambda: self._report(bits))
-            for seed in range(self.seeds)
-        ]
-
-    def _report(self, bits: Bits) -> None:
-        self.done += 1
-        self.report(bits, self.done, self.iterations * self.seeds * self.settings)
+                break
+            iterations, done = 2 * iterations, 0
+        evidence: list[LevelResult] = []
+        for width in widths if reference.works else ():
+            curves = [trials.run(width, backward, seed, iterations) for seed in range(seeds)]
+            evidence.append(judge(width, curves, reference, share, higher_is_better))
+    return conclude(evidence, reference, iterations, share)
 
 
-def _grid(model: nn.Module) -> GridFamily:
-    """Return the grid of a converted model, or the default one that a float model gets."""
-    return next((conversion.recipe.family for _, conversion in conversions(model)), INTEGERS)
+class Trials:
+    """Trains at any bits and seed, from the state that everything has now."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        step: Step,
+        batches: Iterable[Any],
+        max_batches: int,
+        also: list[Any],
+        report: Callable[[Bits], None],
+    ) -> None:
+        if not isinstance(batches, Iterable):
+            raise ValueError(f"batches must be a DataLoader, a list or another iterable, got {type(batches).__name__}")
+        for module in model.modules():
+            if any(is_lazy(parameter) for parameter in module.parameters(recurse=False)):
+                raise ValueError(f"{type(module).__name__} has uninitialised parameters: run the model once first")
+        self.model, self.step, self.report = model, step, report
+        self.optimizers = [other for other in also if isinstance(other, Optimizer)]
+        self.generators = _generators(batches)
+        self.snapshot = Snapshot(model, [*also, *self.generators])
+        # An iterator ends after one pass, and every trial needs its batches.
+        self.batches = list(islice(batches, max_batches)) if isinstance(batches, Iterator) else batches
+
+    def run(self, level: Bits, backward_bits: Bits, seed: int, iterations: int) -> Curve:
+        """Train once and return the curve, which ends early at a value that is not finite."""
+        self.snapshot.restore()
+        controlled = self._begin(level, backward_bits, seed)
+        values: list[float] = []
+        with self._refuse_other_optimizers():
+            for batch in islice(self._order(seed), iterations):
+                for site in controlled:
+                    site.begin_step(len(values))
+                values.append(_number(self.step(batch)))
+                if any((site.weight_bits, site.activation_bits) != (level, level) for site in controlled):
+                    raise ValueError(
+                        "step(batch) must not set the bits, which the range test sets: leave precision.step() out"
+                    )
+                self.report(level)
+                if not math.isfinite(values[-1]):
+                    break
+        return tuple(values)
+
+    def _begin(self, level: Bits, backward_bits: Bits, seed: int) -> list[Site]:
+        """Set the bits, seed all random numbers, including those of stochastic rounding, and return the sites."""
+        number = mix(seed, 1) >> 1
+        random.seed(number)
+        np.random.seed(number % 2**32)  # noqa: NPY002 - the user's code may draw from it
+        torch.manual_seed(number)
+        for generator in self.generators:
+            generator.manual_seed(number)
+        # Those that the first trials discovered, too. These are in full precision and draw no noise.
+        controlled = list(sites(self.model).values())
+        for site in controlled:
+            site.set(forward=level, backward=backward_bits, strength=1.0)
+            site.control[KEY] = mix(site.key, seed) >> 1
+        return controlled
+
+    @contextmanager
+    def _refuse_other_optimizers(self) -> Iterator[None]:
+        """Raise a ValueError before an optimiser steps in this thread that is not restored."""
+        thread = threading.get_ident()
+
+        def refuse(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            if threading.get_ident() == thread and not any(optimizer is known for known in self.optimizers):
+                raise ValueError(
+                    f"step(batch) uses an optimiser ({type(optimizer).__name__}) that the range test cannot restore: "
+                    "pass it as optimizer=..., or in also=[...]"
+                )
+
+        handle = register_optimizer_step_pre_hook(refuse)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def _order(self, seed: int) -> Iterator[Any]:
+        """Yield the batches again and again; lists and tuples are shuffled."""
+        batches = self.batches
+        if isinstance(batches, (list, tuple)):
+            batches = random.Random(seed).sample(batches, len(batches))
+        while True:
+            empty = True
+            for batch in batches:
+                empty = False
+                yield batch
+            if empty:
+                raise ValueError("batches must not be empty")
 
 
-def _validate_levels(levels: Iterable[int], grid: GridFamily) -> list[int]:
-    widths = sorted({validate_positive(level, "a level") for level in levels})
-    if not widths:
-        raise ValueError("levels must contain at least one width, as in range(2, 9)")
-    for width in widths:
-        grid.check_width(width, "a level")
-    return widths
+def _number(value: Any) -> float:
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return float(value.detach())
+    if isinstance(value, (int, float, np.number)):
+        return float(value)
+    raise ValueError(f"step(batch) must return the loss or a metric as one number, got {value!r:.60}")
 
 
-@contextmanager
-def _converted(model: nn.Module) -> Iterator[None]:
-    """Convert a float model temporarily."""
-    if any(True for _ in conversions(model)):
-        yield
-        return
-    quantize(model)
-    try:
-        yield
-    finally:
-        restore(model)
+def _generators(batches: Any) -> list[torch.Generator]:
+    """Return the random generators of a data loader, whose state an iteration over it changes."""
+    sampler = getattr(batches, "batch_sampler", None)
+    parts = [batches, getattr(batches, "sampler", None), sampler, getattr(sampler, "sampler", None)]
+    found = [getattr(part, "generator", None) for part in parts]
+    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())

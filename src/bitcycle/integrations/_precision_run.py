@@ -17,65 +17,67 @@ from bitcycle.schedules.base import width_of
 
 
 class PrecisionSettings:
-    """The arguments of a callback: a schedule, options of :class:`PrecisionScheduler`, and whether to measure the cost.
+    """A schedule, and options of :class:`PrecisionScheduler`.
 
     They are checked here, because the scheduler itself is constructed only when training begins.
     """
 
-    def __init__(self, schedule: Schedule | str, measure_cost: bool, options: dict[str, Any]) -> None:
+    def __init__(self, schedule: Schedule | str, options: dict[str, Any]) -> None:
         self.schedule = as_schedule(schedule)
-        self.measure_cost = measure_cost
         inspect.signature(PrecisionScheduler).bind(None, self.schedule, **{"total_steps": None, **options})
         self.options = options
-
-    @property
-    def total_steps(self) -> int | None:
-        """The number of steps that was given; None if the trainer determines it."""
-        total: int | None = self.options.get("total_steps")
-        return total
-
-    @property
-    def where(self) -> tuple[str, ...]:
+        where = options.get("where") or ()
+        self.where: tuple[str, ...] = (where,) if isinstance(where, str) else tuple(where)
         """The patterns of ``where``; empty for all sites."""
-        where: str | Iterable[str] = self.options.get("where") or ()
-        return (where,) if isinstance(where, str) else tuple(where)
 
-    @property
-    def key(self) -> str:
-        """The name of the state in a trainer's checkpoint, another one for each part of a model."""
-        return " ".join(("bitcycle", *self.where))
-
-    def begin(self, model: nn.Module, total_steps: int, metered: Iterable[nn.Module]) -> PrecisionRun:
-        """Begin a training run at step 0.
-
-        Args:
-            model: The converted model.
-            total_steps: Number of optimiser steps, unless the options give another.
-            metered: The modules whose calls are counted as training passes.
-
-        Raises:
-            ValueError: The model is not converted, or the schedule does not fit.
-        """
-        scheduler = PrecisionScheduler(model, self.schedule, **{"total_steps": total_steps, **self.options})
-        return PrecisionRun(scheduler, [Meter(module) for module in metered] if self.measure_cost else [])
+    def scheduler(self, model: nn.Module, total_steps: int) -> PrecisionScheduler:
+        """Return a scheduler at step 0; the options may give another number of steps."""
+        return PrecisionScheduler(model, self.schedule, **{"total_steps": total_steps, **self.options})
 
 
 class PrecisionRun:
-    """The precision of one training run."""
+    """The precision of one training run after another: what a callback of any trainer does.
 
-    def __init__(self, scheduler: PrecisionScheduler, meters: list[Meter]) -> None:
-        self.scheduler = scheduler
+    Args:
+        schedule: A schedule, or its spec.
+        backward_bits: Bits of grad_output, as in :class:`bitcycle.PrecisionScheduler`.
+        measure_cost: Whether to measure the cost.
+        options: Other arguments of :class:`bitcycle.PrecisionScheduler`.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule | str,
+        backward_bits: int | str | None = "max",
+        *,
+        measure_cost: bool = True,
+        **options: Any,
+    ) -> None:
+        self.settings = PrecisionSettings(schedule, {"backward_bits": backward_bits, **options})
+        self.key = " ".join(("bitcycle", *self.settings.where))
+        """The name of the state in a trainer's checkpoint, another one for each part of a model."""
+        self.scheduler: PrecisionScheduler | None = None
+        """The scheduler of the run; None before it begins and after it ends."""
         self.metrics: dict[str, float] = {}
         """The bits of the last step, and the cost so far; empty before the first step."""
-        self._meters = meters
+        self._measure_cost = measure_cost
+        self._meters: list[Meter] = []
+
+    def begin(self, model: nn.Module, total_steps: int, metered: Iterable[nn.Module]) -> None:
+        """Begin at step 0, and count the calls of the ``metered`` modules as training passes."""
+        self.end()  # a training that failed
+        self.scheduler, self.metrics = self.settings.scheduler(model, total_steps), {}
+        self._meters = [Meter(module) for module in metered] if self._measure_cost else []
 
     def step(self) -> None:
         """Note the metrics of the step that ends here and go to the next one."""
+        assert self.scheduler is not None
         self.metrics = {"bits": float(width_of(self.scheduler.bits)), **self._cost()}
         self.scheduler.step()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint, of plain values."""
+        assert self.scheduler is not None
         return {"scheduler": self.scheduler.state_dict(), "meters": [meter.state_dict() for meter in self._meters]}
 
     def resume(self, step: int, state: dict[str, Any] | None) -> None:
@@ -86,30 +88,34 @@ class PrecisionRun:
             state: What :meth:`state_dict` returned at that step; None or the state of another step if there is none.
                 Then the cost is counted from here on.
         """
+        assert self.scheduler is not None
         if state is None or state["scheduler"]["step"] != step:
-            self.scheduler.load_state_dict({"step": step})
-            return
+            state = {"scheduler": {"step": step}, "meters": []}
         self.scheduler.load_state_dict(state["scheduler"])
         if len(state["meters"]) == len(self._meters):
             for meter, saved in zip(self._meters, state["meters"], strict=True):
                 meter.load_state_dict(saved)
 
-    def close(self) -> None:
-        """Remove the meters from the model. The bits stay what they are."""
+    def end(self) -> None:
+        """Let go of the model, so that another callback can control it. The bits stay what they are."""
+        self._remove_meters()
+        self.scheduler = None
+
+    def _remove_meters(self) -> None:
         for meter in self._meters:
             meter.close()
+        self._meters = []
 
     def _cost(self) -> dict[str, float]:
         if not self._meters:
             return {}
         spent, baseline = (sum(getattr(meter, name) for meter in self._meters) for name in ("bitops", "baseline"))
-        if not baseline:
-            self.close()
-            self._meters = []
-            warnings.warn(
-                "the cost is not measured: training calls none of the modules that the trainer holds as a whole, only "
-                "methods or parts of them. measure_cost=False turns this warning off",
-                stacklevel=2,
-            )
-            return {}
-        return {"saving": 1 - spent / baseline, "bitops": float(spent)}
+        if baseline:
+            return {"saving": 1 - spent / baseline, "bitops": float(spent)}
+        self._remove_meters()
+        warnings.warn(
+            "the cost is not measured: training calls none of the modules that the trainer holds as a whole, only "
+            "methods or parts of them. measure_cost=False turns this warning off",
+            stacklevel=2,
+        )
+        return {}

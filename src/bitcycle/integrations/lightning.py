@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from bitcycle._support.extras import need
-from bitcycle.integrations._precision_run import PrecisionRun, PrecisionSettings
+from bitcycle.integrations._precision_run import PrecisionRun
 from bitcycle.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -64,34 +64,35 @@ class PrecisionCallback(Callback):
         measure_cost: bool = True,
         **options: Any,
     ) -> None:
-        self.settings = PrecisionSettings(schedule, measure_cost, {"backward_bits": backward_bits, **options})
-        self._run: PrecisionRun | None = None
+        self.precision = PrecisionRun(schedule, backward_bits, measure_cost=measure_cost, **options)
         self._global_step = 0  # which counts the steps of all optimisers
         self._state: dict[str, Any] = {}
 
     @property
     def state_key(self) -> str:
-        return self.settings.key
+        return self.precision.key
 
     def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._begin(trainer, pl_module)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self._run is None:  # no sanity check
+        if self.precision.scheduler is None:  # no sanity check
             self._begin(trainer, pl_module)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if self._run is None or trainer.global_step == self._global_step:
+        if trainer.global_step == self._global_step:
             return  # gradients are being accumulated
         self._global_step = trainer.global_step
-        self._run.step()
-        for name, value in self._run.metrics.items():
+        self.precision.step()
+        for name, value in self.precision.metrics.items():
             pl_module.log(name, value, prog_bar=name != "bitops")
 
     def state_dict(self) -> dict[str, Any]:
-        return self._state if self._run is None else {"global_step": self._global_step, **self._run.state_dict()}
+        if self.precision.scheduler is not None:
+            self._state = {"global_step": self._global_step, **self.precision.state_dict()}
+        return self._state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         # It is used only if training begins at its step: trainer.test(ckpt_path=...) loads states too.
@@ -108,19 +109,17 @@ class PrecisionCallback(Callback):
 
         Before that, asking for the number of steps would set up the training data at their beginning.
         """
-        total_steps = self.settings.total_steps or _total_steps(trainer, module)
-        self._run = self.settings.begin(module, total_steps, _called_modules(module))
+        total_steps = self.precision.settings.options.get("total_steps") or _total_steps(trainer, module)
+        self.precision.begin(module, total_steps, _called_modules(module))
         self._global_step = trainer.global_step
         if trainer.global_step:
             state = self._state if self._state.get("global_step") == trainer.global_step else None
-            self._run.resume(trainer.global_step if state is None else state["scheduler"]["step"], state)
+            self.precision.resume(trainer.global_step if state is None else state["scheduler"]["step"], state)
 
     def _end(self) -> None:
         """Keep the state, for another ``fit`` that continues, and let go of the module."""
-        if self._run is not None:
-            self._state = self.state_dict()
-            self._run.close()
-            self._run = None
+        self.state_dict()
+        self.precision.end()
 
 
 def _total_steps(trainer: Trainer, module: LightningModule) -> int:

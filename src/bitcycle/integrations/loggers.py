@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from bitcycle._support.extras import need
 from bitcycle._support.names import validate_name
@@ -26,80 +26,56 @@ class LoggedRun:
     """The configuration as plain values."""
 
 
-class Logger(Protocol):
+class Logger(NamedTuple):
     """Receives the metrics of one run."""
 
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Record the metrics of a step."""
+    log: Callable[[int, dict[str, float]], object]
+    """Records the metrics of a step."""
+    close: Callable[[], object]
+    """Flushes and releases everything."""
 
-    def close(self) -> None:
-        """Flush and release everything."""
 
+def _tensorboard(run: LoggedRun, folder: Path, resumed: bool) -> Logger:
+    """Write event files in ``FOLDER/tensorboard``; view them with ``tensorboard --logdir FOLDER``."""
+    need("tensorboard", "tensorboard", "logging to TensorBoard")
+    writer = need("torch.utils.tensorboard", "tensorboard", "logging to TensorBoard").SummaryWriter
+    events = writer(str(folder / "tensorboard"))
+    if not resumed:
+        events.add_text("run", "\n".join(f"    {key}: {value}" for key, value in run.config.items()))
 
-class TensorBoard:
-    """Event files in ``FOLDER/tensorboard``; view them with ``tensorboard --logdir FOLDER``."""
-
-    def __init__(self, run: LoggedRun, folder: Path, resumed: bool) -> None:
-        need("tensorboard", "tensorboard", "logging to TensorBoard")
-        writer = need("torch.utils.tensorboard", "tensorboard", "logging to TensorBoard").SummaryWriter
-        self._writer = writer(str(folder / "tensorboard"))
-        if not resumed:
-            self._writer.add_text("run", "\n".join(f"    {key}: {value}" for key, value in run.config.items()))
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
+    def log(step: int, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
-            self._writer.add_scalar(name, value, step)
+            events.add_scalar(name, value, step)
 
-    def close(self) -> None:
-        self._writer.close()
-
-
-class MLflow:
-    """A run of the MLflow experiment "bitcycle"; a resumed run continues it. MLFLOW_TRACKING_URI applies as usual."""
-
-    def __init__(self, run: LoggedRun, folder: Path, resumed: bool) -> None:
-        self._mlflow = need("mlflow", "mlflow", "logging to MLflow")
-        self._mlflow.set_experiment("bitcycle")
-        id_file = folder / "mlflow-run"
-        if resumed and id_file.exists():
-            self._mlflow.start_run(run_id=id_file.read_text().strip())
-        else:
-            started = self._mlflow.start_run(run_name=run.title)
-            self._mlflow.log_params(dict(run.config))
-            id_file.write_text(started.info.run_id + "\n")
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        self._mlflow.log_metrics(metrics, step=step)
-
-    def close(self) -> None:
-        self._mlflow.end_run()
+    return Logger(log, events.close)
 
 
-class WeightsAndBiases:
-    """A run of the Weights & Biases project "bitcycle"; ``WANDB_MODE=offline`` keeps it on this machine."""
+def _mlflow(run: LoggedRun, folder: Path, resumed: bool) -> Logger:
+    """Start a run of the MLflow experiment "bitcycle", or continue it. MLFLOW_TRACKING_URI applies as usual."""
+    mlflow = need("mlflow", "mlflow", "logging to MLflow")
+    mlflow.set_experiment("bitcycle")
+    id_file = folder / "mlflow-run"
+    if resumed and id_file.exists():
+        mlflow.start_run(run_id=id_file.read_text().strip())
+    else:
+        started = mlflow.start_run(run_name=run.title)
+        mlflow.log_params(dict(run.config))
+        id_file.write_text(started.info.run_id + "\n")
+    return Logger(lambda step, metrics: mlflow.log_metrics(metrics, step=step), mlflow.end_run)
 
-    def __init__(self, run: LoggedRun, folder: Path, resumed: bool) -> None:
-        wandb = need("wandb", "wandb", "logging to Weights & Biases")
-        self._run = wandb.init(
-            project="bitcycle",
-            id=run.run_id,
-            name=run.title,
-            config=dict(run.config),
-            dir=str(folder),
-            resume="allow",
-        )
 
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        self._run.log(metrics, step=step)
-
-    def close(self) -> None:
-        self._run.finish()
+def _wandb(run: LoggedRun, folder: Path, resumed: bool) -> Logger:
+    """Start a run of the Weights & Biases project "bitcycle"; ``WANDB_MODE=offline`` keeps it on this machine."""
+    wandb = need("wandb", "wandb", "logging to Weights & Biases")
+    named = {"id": run.run_id, "name": run.title, "config": dict(run.config)}
+    started = wandb.init(project="bitcycle", dir=str(folder), resume="allow", **named)
+    return Logger(lambda step, metrics: started.log(metrics, step=step), started.finish)
 
 
 LOGGERS: dict[str, Callable[[LoggedRun, Path, bool], Logger]] = {
-    "tensorboard": TensorBoard,
-    "mlflow": MLflow,
-    "wandb": WeightsAndBiases,
+    "tensorboard": _tensorboard,
+    "mlflow": _mlflow,
+    "wandb": _wandb,
 }
 
 
@@ -122,25 +98,21 @@ def open_loggers(names: Iterable[str], run: LoggedRun, folder: Path | None, resu
     Example:
         >>> open_loggers([], LoggedRun("a1", "graph CR seed 0", {"seed": 0}), folder=None).log(1, {"loss": 0.5})
     """
-    chosen = list(names)
-    for name in chosen:
-        validate_name(name, LOGGERS, "logger")
-    if not chosen:
-        return _Forwarding([])
-    if folder is None:
+    chosen = [validate_name(name, LOGGERS, "logger") for name in names]
+    if chosen and folder is None:
         raise ValueError("logging needs a folder for the run: give --out FOLDER")
-    folder.mkdir(parents=True, exist_ok=True)
-    return _Forwarding([LOGGERS[name](run, folder, resumed) for name in chosen])
+    loggers = []
+    for name in chosen:
+        assert folder is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        loggers.append(LOGGERS[name](run, folder, resumed))
 
-
-class _Forwarding:
-    def __init__(self, loggers: list[Logger]) -> None:
-        self._loggers = loggers
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        for logger in self._loggers:
+    def log(step: int, metrics: dict[str, float]) -> None:
+        for logger in loggers:
             logger.log(step, metrics)
 
-    def close(self) -> None:
-        for logger in self._loggers:
+    def close() -> None:
+        for logger in loggers:
             logger.close()
+
+    return Logger(log, close)

@@ -10,7 +10,8 @@ from torch import nn
 from bitcycle.arithmetic.control import STEP
 from bitcycle.conversion.convert import quantize
 from bitcycle.conversion.sites import sites
-from bitcycle.integrations._precision_run import PrecisionRun, PrecisionSettings
+from bitcycle.integrations._precision_run import PrecisionSettings
+from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules import Schedule
 
 
@@ -52,12 +53,11 @@ class PrecisionConverter:
         conversion: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        options = {"backward_bits": backward_bits, **options}
-        self._settings = PrecisionSettings(schedule, measure_cost=False, options=options)
+        self._settings = PrecisionSettings(schedule, {"backward_bits": backward_bits, **options})
         self._total_steps = total_steps
         self._conversion = conversion or {}
         self._parts: list[nn.Module] = []
-        self._runs: list[PrecisionRun] = []
+        self._schedulers: list[PrecisionScheduler] = []
 
     def convert(self, model: nn.Module) -> None:
         """Convert the model in place and set the bits of the first step.
@@ -83,11 +83,10 @@ class PrecisionConverter:
         Raises:
             ValueError: The model was not converted.
         """
-        step = self._runs[0].scheduler.current_step if self._runs else 0
-        self._parts, self._runs = _parts(model), []  # the schedulers of other parts let go of their sites
-        self._runs = [self._settings.begin(part, self._total_steps, metered=()) for part in self._parts]
-        for run in self._runs:
-            run.resume(step, None)
+        step = self._step
+        self._parts, self._schedulers = _parts(model), []  # the schedulers of other parts let go of their sites
+        self._schedulers = [self._settings.scheduler(part, self._total_steps) for part in self._parts]
+        self.load_state_dict({"step": step})
 
     def post_optimizer_hook(self, model: nn.Module | Sequence[nn.Module]) -> None:
         """Set the bits of the next step.
@@ -100,14 +99,21 @@ class PrecisionConverter:
         """
         parts = _parts(model)
         if list(map(id, parts)) != list(map(id, self._parts)):
-            self._check_step(parts)
+            # Copies are at the step at which they were made.
+            controlled = (site for part in parts for site in sites(part, self._settings.where or None).values())
+            if any(int(site.control[STEP]) != self._step for site in controlled):
+                raise ValueError(
+                    f"the model was not at the bits of step {self._step}, because the state of the converter was "
+                    "loaded for another model: call attach(model_parts) before the first step of a resumed training"
+                )
             self.attach(parts)
-        for run in self._runs:
-            run.step()
+        for scheduler in self._schedulers:
+            scheduler.step()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint: the step, and the settings it belongs to."""
-        return self._first().scheduler.state_dict()
+        self._check_converted()
+        return self._schedulers[0].state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go to the step of a checkpoint, with exactly the bits and the noise that training had at that point.
@@ -115,24 +121,17 @@ class PrecisionConverter:
         Args:
             state_dict: What :meth:`state_dict` returned.
         """
-        self._first()
-        for run in self._runs:
-            run.scheduler.load_state_dict(state_dict)
+        self._check_converted()
+        for scheduler in self._schedulers:
+            scheduler.load_state_dict(state_dict)
 
-    def _first(self) -> PrecisionRun:
-        if not self._runs:
+    @property
+    def _step(self) -> int:
+        return self._schedulers[0].current_step if self._schedulers else 0
+
+    def _check_converted(self) -> None:
+        if not self._schedulers:
             raise ValueError("no model was converted: call convert(model) first")
-        return self._runs[0]
-
-    def _check_step(self, parts: list[nn.Module]) -> None:
-        """Check that modules that were not attached are at the current step: copies are at the step they were made."""
-        step = self._runs[0].scheduler.current_step if self._runs else 0
-        controlled = (site for part in parts for site in sites(part, self._settings.where or None).values())
-        if any(int(site.control[STEP]) != step for site in controlled):
-            raise ValueError(
-                f"the model was not at the bits of step {step}, because the state of the converter was loaded for "
-                "another model: call attach(model_parts) before the first step of a resumed training"
-            )
 
 
 def _parts(model: nn.Module | Sequence[nn.Module]) -> list[nn.Module]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bitcycle._support.extras import need
-from bitcycle.integrations._precision_run import PrecisionRun, PrecisionSettings
+from bitcycle.integrations._precision_run import PrecisionRun
 from bitcycle.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PrecisionCallback(TrainerCallback):
         TypeError: An option is unknown.
 
     Example:
-        >>> str(PrecisionCallback("RTH:3-8", backward_bits=8).settings.schedule)
+        >>> str(PrecisionCallback("RTH:3-8", backward_bits=8).precision.settings.schedule)
         'RTH:3-8:cycles=8'
     """
 
@@ -58,22 +58,19 @@ class PrecisionCallback(TrainerCallback):
         measure_cost: bool = True,
         **options: Any,
     ) -> None:
-        self.settings = PrecisionSettings(schedule, measure_cost, {"backward_bits": backward_bits, **options})
-        self._run: PrecisionRun | None = None
+        self.precision = PrecisionRun(schedule, backward_bits, measure_cost=measure_cost, **options)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        self._end()
         model = others["model"]
-        self._run = self.settings.begin(model, state.max_steps, metered=[model])
+        self.precision.begin(model, state.max_steps, metered=[model])
         if state.global_step:
-            self._run.resume(state.global_step, _callback_states(state).get(self.settings.key))
+            self.precision.resume(state.global_step, _callback_states(state).get(self.precision.key))
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any) -> None:
-        if self._run is not None:
-            self._run.step()
-            _callback_states(state)[self.settings.key] = self._run.state_dict()
+        self.precision.step()
+        _callback_states(state)[self.precision.key] = self.precision.state_dict()
 
     def on_log(
         self,
@@ -83,20 +80,14 @@ class PrecisionCallback(TrainerCallback):
         logs: dict[str, float] | None = None,
         **others: Any,
     ) -> None:
-        if self._run is not None and logs is not None and not logs.keys().isdisjoint(("loss", "train_loss")):
-            logs.update(self._run.metrics)
-            state.log_history[-1].update(self._run.metrics)
+        if logs is not None and not logs.keys().isdisjoint(("loss", "train_loss")):
+            logs.update(self.precision.metrics)
+            state.log_history[-1].update(self.precision.metrics)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        """Let go of the model, so that another callback can control it."""
-        if self._run is not None:
-            self._run.close()
-            self._run = None
+        self.precision.end()
 
 
 def _callback_states(state: TrainerState) -> dict[str, Any]:

@@ -1,0 +1,216 @@
+"""Weights on their grids: a plain ``state_dict`` that the unconverted model loads, and torchao's integer layout."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bitcycle._export.recording import Recording, evaluating, is_symmetric, record
+from bitcycle._export.stored_grids import StoredWeight, store_weight
+from bitcycle._support.extras import need
+from bitcycle.arithmetic import Site
+from bitcycle.conversion.convert import restore
+from bitcycle.conversion.sites import conversions
+from bitcycle.kernels.rounding import BYTE_BITS, round_to_grid
+from bitcycle.nn.layer import Conversion, conversion_of
+
+
+def export(model: nn.Module, example_inputs: Any = None) -> dict[str, Tensor]:
+    """Return the weights of a converted model, rounded to the grids of its evaluation bits, as a plain ``state_dict``.
+
+    The unconverted model loads it. It then computes what the converted model computes in evaluation mode with
+    activations in full precision. The converted model is not changed.
+
+    Args:
+        model: A converted model with evaluation bits.
+        example_inputs: Inputs of the model. They are needed only if the ``forward`` of a module multiplies parameters
+            of its own or of its children, which a run shows.
+
+    Returns:
+        The keys of the float model, with tensors of its own.
+
+    Raises:
+        ValueError: The model is not converted, its evaluation bits were never set, example inputs are needed, a weight
+            is computed from other parameters, as by ``weight_norm``, or a weight is used on two grids.
+
+    Example:
+        >>> import bitcycle as bc
+        >>> model = bc.quantize(nn.Linear(4, 2))
+        >>> bc.set_bits(model, evaluate=1)
+        >>> weight = bc.export(model)["weight"]
+        >>> [len(row.unique()) for row in weight]
+        [2, 2]
+    """
+    with evaluating(model):
+        recording = None if example_inputs is None else record(model, [example_inputs])
+        before = dict(model.state_dict())
+        state = copy.deepcopy(before)  # tensors that share memory still do
+        copies: dict[int, Tensor] = {}
+        uses: dict[int, list[str]] = defaultdict(list)
+        for name, tensor in before.items():
+            if isinstance(tensor, Tensor):
+                copies[_address(tensor)] = state[name]
+                uses[_address(tensor)].append(name)
+        for module in model.modules():
+            if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and conversion_of(module) is None:
+                uses[_address(module.weight)].append("the table of an embedding")
+        written: list[tuple[Site, Tensor, Tensor]] = []
+        tied = set()
+        for site, tensor, values in _rounded_weights(model, recording):
+            if not tensor.numel():
+                continue
+            address = _address(tensor)
+            if address not in copies:
+                raise ValueError(
+                    f"the weight of {site.name or 'the model'} is computed from other parameters, which cannot hold "
+                    "its values on the grid: call bc.restore(model), make it a parameter (for example with "
+                    "torch.nn.utils.parametrize.remove_parametrizations), then convert the model again and export it"
+                )
+            place = copies[address].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+            written.append((site, place.copy_(values), values))
+            tied |= {" and ".join(uses[address])} if len(uses[address]) > 1 else set()
+        for site, place, values in written:
+            if not torch.allclose(place, values.to(place.dtype), rtol=0, atol=0, equal_nan=True):
+                raise ValueError(
+                    f"the weight of {site.name or 'the model'} is also used on another grid, and one tensor cannot "
+                    "hold both: keep one of its uses in full precision, with bc.set_bits(model, evaluate=None, "
+                    "where=...)"
+                )
+    if tied:
+        warnings.warn(
+            f"these are one tensor, which is on the grid for all uses: {'; '.join(sorted(tied))}", stacklevel=2
+        )
+    return state
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _rounded_weights(model: nn.Module, recording: Recording | None) -> Iterator[tuple[Site, Tensor, Tensor]]:
+    """Yield the weights that a model rounds in evaluation mode: the site, a parameter or a view of one, its values."""
+    for name, conversion in conversions(model):
+        module: Any = model.get_submodule(name)
+        for local, tensor, dims in conversion.mixin.weights_on_grid(module):
+            site = conversion.sites[local]
+            bits = site.evaluation.weights
+            if bits is not None:
+                yield site, tensor.detach(), round_to_grid(tensor.detach(), bits, dims, symmetric=is_symmetric(site))
+        if conversion.template is None:
+            continue
+        if recording is None and _may_multiply_weights(module, conversion):
+            raise ValueError(
+                f"the code of {name or 'the model'} multiplies parameters, or may do so: pass example_inputs, with "
+                "which a run shows how they are rounded"
+            )
+        for site in conversion.sites.values():
+            for tensor, values in () if recording is None else recording.weights_of(site):
+                for dim in [d for d, stride in enumerate(tensor.stride()) if stride == 0]:  # it was expanded
+                    tensor, values = tensor.narrow(dim, 0, 1), values.narrow(dim, 0, 1)
+                yield site, tensor, values
+
+
+def _may_multiply_weights(module: nn.Module, conversion: Conversion) -> bool:
+    """Return whether functional calls of a module multiply parameters; if it has not run, whether it has any."""
+    if conversion.has_run or conversion.multiplies_weights:
+        return conversion.multiplies_weights
+    embeddings = any(isinstance(child, nn.Embedding) for child in module.children())
+    return embeddings or any(parameter.dim() > 0 for parameter in module.parameters(recurse=False))
+
+
+@dataclass(frozen=True)
+class TorchaoModel:
+    """A float model with weights in torchao's layout, and how far they agree with bitcycle's grids."""
+
+    model: nn.Module
+    """A copy of the model, without bitcycle."""
+    bits: dict[str, int]
+    """The width of each weight that is stored in integers, by the name of its layer."""
+    largest_difference: float
+    """The largest difference of a weight from its value on bitcycle's grid, relative to a step of the grid."""
+    left: dict[str, str]
+    """Layers whose weights stay in floating point, on their grids, with the reason."""
+
+    def __str__(self) -> str:
+        widths = ", ".join(map(str, sorted(set(self.bits.values())))) or "no"
+        lines = [
+            f"{len(self.bits)} weights in torchao's layout at {widths} bits, largest difference "
+            f"{self.largest_difference:.2g} of a step of the grid"
+        ]
+        return "\n".join([*lines, *(f"  {name} in floating point: {reason}" for name, reason in self.left.items())])
+
+
+def export_torchao(model: nn.Module) -> TorchaoModel:
+    """Return a copy of a converted model, without bitcycle, whose linear layers have weights in torchao's layout.
+
+    The weights are torchao's ``IntxUnpackedToInt8Tensor`` with bitcycle's codes, scales and zero points, at 1 to 8
+    bits. Activations are in full precision. All other weights are on their grids in floating point, as in
+    ``bc.export``.
+
+    Args:
+        model: A converted model with evaluation bits.
+
+    Returns:
+        The copy, and how far its weights agree with bitcycle's grids.
+
+    Raises:
+        ValueError: The model is not converted, or its evaluation bits were never set.
+        MissingExtraError: torchao is not installed.
+
+    Example::
+
+        exported = bc.export_torchao(model)
+        print(exported)
+        torch.save(exported.model.state_dict(), "model.pt")
+    """
+    need("torchao", "torchao", "the export to torchao")
+    plain = copy.deepcopy(model)
+    plain.load_state_dict(export(model))
+    restore(plain).eval()
+    bits, left, largest = {}, {}, 0.0
+    for name, conversion in conversions(model):
+        layer: Any = model.get_submodule(name)
+        for local, weight, dims in conversion.mixin.weights_on_grid(layer):
+            if weight.dim() < 2:
+                continue  # a bias, which the copy has on its grid in floating point
+            site, target = conversion.sites[local], plain.get_submodule(name)
+            width = site.evaluation.weights
+            stored = None if width is None else store_weight(weight, width, dims, is_symmetric(site))
+            if not isinstance(target, nn.Linear):
+                left[name] = f"torchao has no layout for {type(target).__name__}"
+            elif width is None or width > BYTE_BITS:
+                left[name] = "full precision" if width is None else "more than 8 bits"
+            elif stored is None:
+                left[name] = "it has values without a grid"
+            else:
+                packed = _packed(stored, width)
+                steps = (packed.dequantize() - stored.values()).abs() / stored.scale
+                bits[name], largest = width, max(largest, float(steps.max()))
+                target.weight = nn.Parameter(packed, requires_grad=False)
+    return TorchaoModel(plain, bits, largest, left)
+
+
+def _packed(stored: StoredWeight, bits: int) -> Any:
+    """Return torchao's tensor: a value is ``(code - zero_point) * scale``, with a zero point in floating point."""
+    from torchao.quantization import IntxUnpackedToInt8Tensor
+
+    stored = stored.around_the_middle(bits)
+    rows, columns = stored.codes.shape
+    scale = stored.scale.expand(rows, 1).contiguous()
+    zero = torch.zeros_like(scale) if stored.zero is None else stored.zero.expand(rows, 1)
+    return IntxUnpackedToInt8Tensor(
+        qdata=stored.codes.to(torch.int8),
+        scale=scale,
+        zero_point=-zero / scale,
+        target_dtype=getattr(torch, f"int{bits}"),
+        block_size=(1, columns),
+        dtype=torch.float32,
+        activation_quantization=None,
+    )
