@@ -10,8 +10,7 @@ from bitcycle.schedules import TEN
 from bitcycle.schedules.comparison import compare
 from bitcycle.schedules.plot import draw_schedules
 from bitcycle.schedules.spec import complete
-from evidence.design import Role
-from evidence.design_file import read_design
+from evidence.design import Role, read_design
 from evidence.figures import all_figures
 from evidence.plot import cost_plot
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from bitcycle.lab.advice.verdicts import FILE, Claims, verdict_in
 from evidence.design import FOLDER, Design
-from evidence.judging import AllFigures, Mark, judge
+from evidence.figures import AllFigures
+from evidence.judging import Mark, judge
 from evidence.page import markdown_page
 
 PAGE = Path("docs/evidence.md")
@@ -31,8 +32,7 @@ def repository_of(folder: Path) -> Path:
         ValueError: It is another folder, such as a copy.
     """
     found = folder.resolve()
-    needed = (PAGE, VERDICTS, *QUOTING)
-    if found.name != FOLDER.name or not all((found.parent / name).is_file() for name in needed):
+    if found.name != FOLDER.name or not all((found.parent / name).is_file() for name in (PAGE, VERDICTS, *QUOTING)):
         raise ValueError(f"--update needs the folder evidence of the repository, got {folder}")
     return found.parent
 
@@ -45,20 +45,16 @@ def documents(
     Raises:
         ValueError: A document quotes a claim that does not exist.
     """
-    known = verdicts(design, figures)
-    quoting = {root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING}
-    for_advice = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
-    return {root / PAGE: markdown_page(design, figures, pilots, repeated), root / VERDICTS: for_advice, **quoting}
-
-
-def verdicts(design: Design, figures: AllFigures) -> Claims:
-    """Return the sentence of every claim, and its mark on every domain where it was judged, for ``bc.advise``."""
-    claims: Claims = {claim.id: {"text": claim.text, "domains": []} for claim in design.claims}
+    known: Claims = {claim.id: {"text": claim.text, "domains": []} for claim in design.claims}
     for cell in judge(design, figures):
         if cell.mark in (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN):
             task = {key: cell.domain.task[key] for key in ("task", "bits")}
-            claims[cell.claim.id]["domains"].append({"domain": cell.domain.id, **task, "mark": str(cell.mark)})
-    return claims
+            known[cell.claim.id]["domains"].append({"domain": cell.domain.id, **task, "mark": str(cell.mark)})
+    return {
+        root / PAGE: markdown_page(design, figures, pilots, repeated),
+        root / VERDICTS: json.dumps(known, indent=1, ensure_ascii=False) + "\n",
+        **{root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING},
+    }
 
 
 def quoted(text: str, claims: Claims) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from bitcycle._support.figures import span
 from bitcycle.lab import format as fmt
@@ -13,8 +14,8 @@ from bitcycle.lab.report.figure import Figure
 from bitcycle.lab.report.style import GROUPS, OTHER, STATIC, Kind
 from bitcycle.schedules import TEN, schedule
 from evidence.design import Design, Domain
-from evidence.figures import StudyFigures, complete_study
-from evidence.judging import GAP, HIGH, AllFigures, gap_of, is_shown
+from evidence.figures import AllFigures, StudyFigures, complete_study
+from evidence.judging import GAP, HIGH, gap_of
 
 SIZE = (860, 330)
 DEEPEST = -1.5
@@ -26,33 +27,21 @@ CONTROLS = replace(OTHER, title="controls at the cost of CT or RTH")
 FULL = "full"
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A setting by its cost, relative to static q_max, and its difference of quality from it, in gaps."""
 
     setting: str
-    group: str | None
-    """Its group, if it is one of the ten."""
+    kind: Kind
+    """Its shape and colour."""
     cost: float
     mean: float
     lower: float
     upper: float
 
     @property
-    def kind(self) -> Kind:
-        """Its shape and colour."""
-        if self.group is not None:
-            return GROUPS[self.group]
-        return CONTROLS if self.setting.startswith(CONTROL) else STATIC
-
-    @property
-    def label(self) -> str:
-        """Its name in the plot.
-
-        >>> Point("match(CT, low-high)", None, 0.5, 0.0, 0.0, 0.0).label
-        'low-high'
-        """
-        return self.setting.removeprefix(CONTROL).removesuffix(")").partition(", ")[2] or self.setting
+    def signed_mean(self) -> str:
+        """The mean as text."""
+        return fmt.fixed(self.mean, 2, signed=True)
 
 
 def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Figure | None:
@@ -60,9 +49,9 @@ def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Figure | N
 
     A study is drawn when all of its judging runs are done, as it is judged.
     """
-    study = complete_study(design, domain, GAP, figures.get((domain.id, GAP)))
+    study = complete_study(design, domain, GAP, figures)
     gap = gap_of(design, domain, figures, domain.measure)
-    if study is None or gap is None or not is_shown(gap):
+    if study is None or gap is None or not gap.lower > 0:
         return None
     points = _points(domain, study, gap)
     drawn = sorted((point for point in points if point.mean >= DEEPEST), key=lambda point: point.cost)
@@ -71,14 +60,14 @@ def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Figure | N
     ends = [end for point in drawn for end in (max(point.lower, DEEPEST), point.upper)]
     rows = [
         {
-            "name": point.label,
+            "name": point.setting.removeprefix(CONTROL).removesuffix(")").partition(", ")[2] or point.setting,
             "kind": point.kind.title,
             "fill": point.kind.colour,
             "cost": point.cost,
             "y": point.mean,
             "low": max(point.lower, DEEPEST),
             "high": point.upper,
-            "tip": f"{point.setting}\n{fmt.fixed(point.mean, 2, signed=True)}",
+            "tip": f"{point.setting}\n{point.signed_mean}",
         }
         for point in drawn
     ]
@@ -87,7 +76,7 @@ def cost_plot(design: Design, domain: Domain, figures: AllFigures) -> Figure | N
     domains = span([point.cost for point in drawn], margin=0.09), span([*ends, 0.0])
     kinds = [kind for kind in (*GROUPS.values(), STATIC, CONTROLS) if any(point.kind is kind for point in drawn)]
     title = {"title": {"text": "quality against static q_max, in gaps"}}
-    left_out = [f"{point.setting} ({fmt.fixed(point.mean, 2, signed=True)})" for point in points if point not in drawn]
+    left_out = [f"{point.setting} ({point.signed_mean})" for point in points if point not in drawn]
     notes = ["Settings of nearly equal cost are drawn side by side; the short lines at the bottom are exact costs."]
     notes += [f"Too low to be drawn: {', '.join(left_out)}."] if left_out else []
     spec = {**title, **points_by_cost(rows, SIZE, *domains, axis, kinds, [zero])}
@@ -99,12 +88,11 @@ def _points(domain: Domain, study: StudyFigures, gap: Effect) -> list[Point]:
     specs = {figure.setting: figure.schedule for figure in study.figures}
     points = []
     for setting, by_seed in qualities.items():
-        paired = {seed for seed in by_seed if seed in qualities[HIGH]}
-        finite = all(math.isfinite(by_seed[seed]) for seed in paired)
-        if setting == FULL or len(paired) < MIN_SEEDS or not finite:
-            continue
         found = non_inferiority(by_seed, qualities[HIGH], margin=0.0)
-        numbers = (value / gap.mean for value in (found.mean, found.lower, found.upper))
+        if setting == FULL or found.seeds < MIN_SEEDS or not math.isfinite(found.mean):
+            continue
         group = schedule(specs[setting]).group(GROUP_STEPS) if setting in TEN else None
-        points.append(Point(setting, group, costs[setting] / costs[HIGH], *numbers))
+        kind = GROUPS[group] if group else CONTROLS if setting.startswith(CONTROL) else STATIC
+        numbers = (value / gap.mean for value in (found.mean, found.lower, found.upper))
+        points.append(Point(setting, kind, costs[setting] / costs[HIGH], *numbers))
     return points
