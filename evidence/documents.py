@@ -1,4 +1,4 @@
-"""Everything in the repository that states the verdicts: the page, the package's file, and documents that quote them.
+"""Everything in the repository that the figures decide: the page, the verdicts for advice, quotes of them, a picture.
 
 A document quotes a verdict between two comments, which a reader does not see::
 
@@ -18,8 +18,12 @@ from evidence.design import FOLDER, Design
 from evidence.figures import AllFigures
 from evidence.judging import Mark, judge
 from evidence.page import markdown_page
+from evidence.plot import cost_plot
 
 PAGE = Path("docs/evidence.md")
+PICTURE = Path("docs/pictures/quality_cost.svg")
+PICTURED = "digits"
+"""The domain whose quality against cost the README shows."""
 VERDICTS = Path("src/bitcycle/lab/advice", FILE)
 QUOTING = ("README.md", "docs/best_practices.md", "docs/critical_periods.md", "docs/advice.md", "docs/range_test.md")
 _QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+)( in short)? -->).*?(<!-- end -->)", re.DOTALL)
@@ -45,6 +49,8 @@ def documents(
     Raises:
         ValueError: A document quotes a claim that does not exist.
     """
+    plot = cost_plot(design, design.domain(PICTURED), figures)
+    assert plot is not None, f"{PICTURED} has figures"
     known: Claims = {claim.id: {"text": claim.text, "domains": []} for claim in design.claims}
     for cell in judge(design, figures):
         if cell.mark in (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN):
@@ -52,6 +58,7 @@ def documents(
             known[cell.claim.id]["domains"].append({"domain": cell.domain.id, **task, "mark": str(cell.mark)})
     return {
         root / PAGE: markdown_page(design, figures, pilots, repeated),
+        root / PICTURE: plot.file(),
         root / VERDICTS: json.dumps(known, indent=1, ensure_ascii=False) + "\n",
         **{root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING},
     }
