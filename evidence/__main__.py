@@ -26,7 +26,7 @@ from bitcycle.lab.studies.exports import replacing
 from bitcycle.lab.studies.store import Store
 from evidence.design import FOLDER, Design, Domain, Role, read_design
 from evidence.documents import documents, repository_of
-from evidence.figures import all_figures, path_of, progress, read, total_seconds, update
+from evidence.figures import all_figures, path_of, read, update
 from evidence.page import html_page
 from evidence.power import powers
 from evidence.repetition import REPEATED, Known, Repetition, keep, known_runs, repetitions, sample
@@ -48,8 +48,7 @@ Parts = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[DOMAIN|DOMAIN/STUDY]...",
-        help="Domains, or studies such as digits/cycles or 'digits/range test'; default: all (see 'python -m evidence "
-        "status').",
+        help="Domains, or studies such as digits/cycles or 'digits/range test'; default: all, as in domains.toml.",
     ),
 ]
 
@@ -195,31 +194,6 @@ def repeat(
     print(f"{equal} of {count(len(chosen), 'repeated run')} equal, digit by digit")
     if equal < len(chosen) or unplanned:
         raise typer.Exit(1)
-
-
-@evidence.command()
-def status(folder: Folder = FOLDER) -> None:
-    """List the parts in the order in which they run: how many of their runs are done, and the CPU time.
-
-    The time is measured if the domain is complete, and estimated (est.) if not. Runs are counted by setting and seed;
-    'python -m evidence run' also repeats those whose schedule has changed since.
-    """
-    design = read_design(folder)
-    figures = {role: all_figures(folder, design, role) for role in Role}
-    rows = []
-    for domain in design.domains:
-        done = {
-            study: {role: progress(design, domain, study, role, figures[role].get((domain.id, study))) for role in Role}
-            for study in domain.studies
-        }
-        seconds = total_seconds(study for (id, _), study in figures[Role.JUDGING].items() if id == domain.id)
-        complete = all(judged == planned for judged, planned in (each[Role.JUDGING] for each in done.values()))
-        hours = f"{seconds / 3600:.2f}" if complete else f"{domain.hours:g} est."
-        for study, by_role in done.items():
-            (judged, planned), (pilots, _) = by_role[Role.JUDGING], by_role[Role.TUNING]
-            runs = f"{judged} of {planned}"
-            rows.append([f"{domain.id}/{study}", str(domain.seeds), runs, hours, str(pilots or "")])
-    print(table(["part", "seeds", "runs", "hours of the domain", "pilot runs"], rows))
 
 
 @evidence.command()

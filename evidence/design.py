@@ -121,8 +121,6 @@ class Domain:
     """The scale of the paper's experiment."""
     settles: str
     """What would settle what is open here."""
-    hours: float
-    """Estimated hours of one core for all judging runs."""
     gap_of: str = ""
     """The domain whose gap between static q_min and static q_max is the unit of effects; its own if empty."""
     found: int = 0

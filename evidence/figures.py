@@ -113,21 +113,14 @@ def update(path: Path, study: PlannedStudy, store: Store) -> int:
     return sum(figure.run not in planned for figure in earlier.figures) if earlier else 0
 
 
-def progress(design: Design, domain: Domain, study: str, role: Role, found: StudyFigures | None) -> tuple[int, int]:
-    """Return how many figures a study has and should have, by setting and seed: nothing is loaded or solved for it.
-
-    A run that two settings share counts for both, as it has a figure for each.
-    """
-    planned = set(product(settings_of(design, domain, study), design.seeds(domain, role)))
-    there = {(figure.setting, figure.seed) for figure in found.figures} if found else set()
-    return len(planned & there), len(planned)
-
-
 def complete_study(design: Design, domain: Domain, study: str, figures: AllFigures) -> StudyFigures | None:
-    """Return the judging figures of a study; None unless all are there: a look at some could decide when to stop."""
+    """Return the judging figures of a study; None unless all are there: a look at some could decide when to stop.
+
+    Figures are known by setting and seed, so nothing is loaded or solved for it.
+    """
     found = figures.get((domain.id, study))
-    done, planned = progress(design, domain, study, Role.JUDGING, found)
-    return found if done == planned else None
+    planned = set(product(settings_of(design, domain, study), design.seeds(domain, Role.JUDGING)))
+    return found if found and planned <= {(figure.setting, figure.seed) for figure in found.figures} else None
 
 
 def figure_of(setting: str, record: RunResult) -> Figure:

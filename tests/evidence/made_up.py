@@ -29,7 +29,7 @@ def domain(**values):
             "studies": ("schedules",),
             "task": {"task": "graph", "bits": [3, 8]},
         }
-        | {"measure": Measure.LOSS, "seeds": 10, "scale": "small", "paper": "large", "settles": "more", "hours": 1}
+        | {"measure": Measure.LOSS, "seeds": 10, "scale": "small", "paper": "large", "settles": "more"}
         | values
     )
 

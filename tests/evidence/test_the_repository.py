@@ -17,8 +17,8 @@ from evidence.figures import (
     Figure,
     StudyFigures,
     all_figures,
+    complete_study,
     path_of,
-    progress,
     read,
     update,
     write,
@@ -131,14 +131,12 @@ def test_figures_of_another_machine_are_kept_as_long_as_their_runs_are_planned(t
         assert not path.exists()
 
 
-def test_progress_counts_planned_figures_alone():
+def test_a_study_is_complete_with_all_planned_figures():
     domain, study = planned(DESIGN.domain("digit-graph"), "cycles")
-    counted = (DESIGN, domain, "cycles", Role.JUDGING)
-    assert progress(*counted, None) == (0, len(study.runs))
     made = [figure(setting, run) for setting, run in study.runs]
-    stray = [replace(made[0], setting="gone"), replace(made[1], seed=made[1].seed + domain.seeds)]
-    found = StudyFigures("accuracy", True, (*made[2:], *stray))
-    assert progress(*counted, found) == (len(study.runs) - 2, len(study.runs))
+    for figures_there, is_complete in ((made, True), ([replace(made[0], setting="gone"), *made[1:]], False)):
+        found = {(domain.id, "cycles"): StudyFigures("accuracy", True, tuple(figures_there))}
+        assert bool(complete_study(DESIGN, domain, "cycles", found)) == is_complete
 
 
 def test_figures_are_read_as_they_were_written(tmp_path):
