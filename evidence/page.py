@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,10 +18,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from bitcycle.lab import format as fmt
 from bitcycle.lab.judging import Effect
 from bitcycle.lab.report.rendering import style
-from bitcycle.lab.report.tables import Column, html_table, markdown_table, plain
+from bitcycle.lab.report.tables import interval_ends, plain
 from bitcycle.lab.statistics.analysis import Estimate
-from evidence.design import Claim, Design, Domain, Measure
-from evidence.figures import AllFigures, Figure, complete_study, total_seconds
+from evidence.design import Design, Domain, Measure
+from evidence.figures import AllFigures, complete_study, total_seconds
 from evidence.judging import (
     GAP,
     HIGH,
@@ -36,7 +35,7 @@ from evidence.judging import (
     seeds_to_settle,
 )
 from evidence.plot import cost_plot
-from evidence.power import Power, powers
+from evidence.power import powers
 from evidence.repetition import repetitions
 
 SYMBOLS = {
@@ -54,36 +53,25 @@ REACH = 1.0
 
 def html_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures) -> str:
     """Return the page as HTML that loads nothing, with plots and the means of all settings."""
-    values = _values(design, figures, pilots, repeated, html_table)
+    values = _values(design, figures, pilots, repeated)
     for domain, part in values["parts"]:
         part["plot"] = cost_plot(design, domain, figures)
-        part["settings"] = _settings_tables(design, domain, figures)
+        part["settings"] = list(_settings(design, domain, figures))
     return _rendered("page.html", style=style(), **values)
 
 
 def markdown_page(design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures) -> str:
     """Return the page as Markdown, for the documentation."""
-    values = _values(design, figures, pilots, repeated, lambda columns, rows, *_, **__: markdown_table(columns, rows))
-
-    def symbol(domain: Domain, claim: Claim) -> str:
-        cell = values["cells"].get((claim.id, domain.id))
-        return SYMBOLS[cell.mark] if cell else ""
-
-    columns = [Column[Claim]("claim", lambda claim: claim.text, numeric=False)]
-    columns += [Column(domain.id, partial(symbol, domain), numeric=False) for domain in design.domains]
-    return _rendered("page.md", matrix=markdown_table(columns, design.claims), **values)
+    return _rendered("page.md", **_values(design, figures, pilots, repeated))
 
 
-def _values(
-    design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures, table: Callable[..., str]
-) -> dict[str, Any]:
+def _values(design: Design, figures: AllFigures, pilots: AllFigures, repeated: AllFigures) -> dict[str, Any]:
     """Return what both pages are filled with."""
     cells = judge(design, figures)
     runs = len({figure.run for study in figures.values() for figure in study.figures})
     pairs = list(repetitions(figures, repeated).values())
     makers = {f"bitcycle {pair.again.bitcycle} on {pair.again.cpu}" for pair in pairs}
-    gaps = pilot_gaps(design, pilots)
-    by_measure_of_domain = [each for each in powers(design, pilots) if each.measure is each.domain.measure]
+    own_gaps = [(each, gap_of(design, each, pilots, each.measure)) for each in design.domains if not each.gap_of]
     return {
         "claims": design.claims,
         "cells": {(cell.claim.id, cell.domain.id): cell for cell in cells},
@@ -102,17 +90,14 @@ def _values(
             makers=sorted(makers) if all(pair.again.bitcycle for pair in pairs) else [],
         ),
         "about_pilots": _sections("pilots.md"),
-        "gaps": gaps,
-        "gap_table": table(_GAP_COLUMNS, gaps, "What static q_min loses in the pilots"),
-        "power_table": table(_POWER_COLUMNS, by_measure_of_domain, "The power of the judging seeds", "power"),
+        "gaps": [(domain, gap) for domain, gap in own_gaps if gap is not None and gap.seeds > 1],
+        "powers": [each for each in powers(design, pilots) if each.measure is each.domain.measure],
         "domains": design.domains,
-        "parts": [(domain, _part(design, domain, cells, figures, table)) for domain in design.domains],
+        "parts": [(domain, _part(design, domain, cells, figures)) for domain in design.domains],
     }
 
 
-def _part(
-    design: Design, domain: Domain, cells: list[Cell], figures: AllFigures, table: Callable[..., str]
-) -> dict[str, Any]:
+def _part(design: Design, domain: Domain, cells: list[Cell], figures: AllFigures) -> dict[str, Any]:
     """Return what the part of the page about a domain is filled with."""
     judged = [cell for cell in cells if cell.domain is domain and cell.mark is not Mark.NOT_RUN]
     studies = [study for (id, _), study in figures.items() if id == domain.id]
@@ -133,12 +118,7 @@ def _part(
         runs=len({figure.run for study in studies for figure in study.figures}),
         seconds=total_seconds(studies),
     )
-    return {
-        "unjudged": facts.pop("Progress"),
-        "facts": list(facts.values()),
-        "judged": judged,
-        "table": table(_CELL_COLUMNS, judged, f"Claims about {domain.title}", "judged", reach=REACH),
-    }
+    return {"unjudged": facts.pop("Progress"), "facts": list(facts.values()), "judged": judged}
 
 
 def _measure(domain: Domain, figures: AllFigures, measure: Measure) -> tuple[str, bool]:
@@ -192,58 +172,18 @@ def _seeds_text(cell: Cell) -> str:
     return f"more than {MAX_SEEDS:,}" if seeds is None else f"about {seeds:,}"
 
 
-def _estimate(cell: Cell) -> Estimate:
-    effect = cell.effect or Effect(math.nan, math.nan, math.nan, 0)
-    return Estimate(effect.mean, math.nan, effect.lower, effect.upper)
+def _ends(effect: Effect | None) -> list[str | None] | None:
+    """Return the ends and the mean of an effect on the scale of drawn intervals."""
+    return interval_ends(Estimate(effect.mean, math.nan, effect.lower, effect.upper), REACH) if effect else None
 
 
-_CELL_COLUMNS: list[Column[Cell]] = [
-    Column("claim", lambda cell: cell.claim.text, numeric=False),
-    Column("verdict", _mark_text, numeric=False),
-    Column("effect in gaps", lambda cell: effect_text(cell.effect, cell.claim.smallest), interval=_estimate),
-    Column("by the other measure", lambda cell: effect_text(cell.other, cell.claim.smallest)),
-    Column("extra cost", _extra_cost),
-    Column("detectable", lambda cell: fmt.fixed(detectable(cell.effect), 2) if cell.effect else fmt.NONE),
-    Column("seeds", lambda cell: str(cell.effect.seeds) if cell.effect else fmt.NONE),
-    Column("seeds to settle it", _seeds_text),
-]
-
-
-def pilot_gaps(design: Design, pilots: AllFigures) -> list[tuple[Domain, Effect]]:
-    """Return what static q_min lost in the pilots of all domains that have one of their own, with several seeds."""
-    gaps = [(each, gap_of(design, each, pilots, each.measure)) for each in design.domains if not each.gap_of]
-    return [(domain, gap) for domain, gap in gaps if gap is not None and gap.seeds > 1]
-
-
-def _gap_text(gap: Effect) -> str:
-    return f"{fmt.number(gap.mean)} ({fmt.number(gap.lower)} to {fmt.number(gap.upper)})"
-
-
-_GAP_COLUMNS: list[Column[tuple[Domain, Effect]]] = [
-    Column("domain", lambda row: row[0].id, numeric=False),
-    Column("by", lambda row: str(row[0].measure), numeric=False),
-    Column("pilot seeds", lambda row: str(row[1].seeds)),
-    Column("static q_min loses", lambda row: _gap_text(row[1])),
-]
-_POWER_COLUMNS: list[Column[Power]] = [
-    Column("domain", lambda row: row.domain.id, numeric=False),
-    Column("claim", lambda row: row.claim.text, numeric=False),
-    Column("pilot seeds", lambda row: str(row.pilot_seeds)),
-    Column("scatter in gaps", lambda row: fmt.fixed(row.scatter, 2)),
-    Column("judging seeds", lambda row: str(row.domain.seeds)),
-    Column("decided if there is no effect", lambda row: fmt.percent(row.decided(row.domain.seeds), 0)),
-    Column("detectable", lambda row: fmt.fixed(row.detectable(row.domain.seeds), 2)),
-]
-
-
-def _settings_tables(design: Design, domain: Domain, figures: AllFigures) -> dict[str, str]:
-    """Return the means of all settings of each complete study, the cheapest first.
+def _settings(design: Design, domain: Domain, figures: AllFigures) -> Iterator[dict[str, Any]]:
+    """Yield each complete study with its settings, the cheapest first: name, relative cost, figures.
 
     Costs are relative to static q_max of the domain if it has it.
     """
     schedules = figures.get((domain.id, GAP))
     static = schedules.costs().get(HIGH) if schedules else None
-    tables: dict[str, str] = {}
     for name in domain.studies:
         study = complete_study(design, domain, name, figures)
         if study is not None:
@@ -253,16 +193,7 @@ def _settings_tables(design: Design, domain: Domain, figures: AllFigures) -> dic
                 (setting, cost / unit, [figure for figure in study.figures if figure.setting == setting])
                 for setting, cost in sorted(costs.items(), key=lambda item: item[1])
             ]
-            columns: list[Column[tuple[str, float, list[Figure]]]] = [
-                Column("setting", lambda row: row[0], numeric=False),
-                Column("schedule", lambda row: row[2][0].schedule, numeric=False),
-                Column(f"cost, {name_of_unit} = 100 %", lambda row: fmt.percent(row[1])),
-                Column(study.metric, lambda row: fmt.number(fmean(figure.metric for figure in row[2]))),
-                Column("test loss", lambda row: fmt.number(fmean(figure.loss for figure in row[2]))),
-                Column("seeds", lambda row: str(len(row[2]))),
-            ]
-            tables[name] = html_table(columns, rows, f"Settings of the study {name}")
-    return tables
+            yield {"name": name, "metric": study.metric, "unit": name_of_unit, "rows": rows}
 
 
 # Markdown is not HTML: templates in Markdown escape values by the filter "plain" where they are not escaped already.
@@ -275,9 +206,12 @@ _ENVIRONMENT = Environment(
     keep_trailing_newline=True,
 )
 _ENVIRONMENT.filters |= {"plain": plain, "amount": fmt.count, "number": fmt.number, "listed": fmt.listed}
+_ENVIRONMENT.filters |= {"fixed": fmt.fixed, "percent": fmt.percent, "mean_of": fmean, "ends": _ends}
 _ENVIRONMENT.filters |= {"mark": _mark_text, "effect": effect_text, "mean": _mean_text, "bounds": _bounds_text}
+_ENVIRONMENT.filters |= {"extra_cost": _extra_cost, "seeds_to_settle": _seeds_text}
+_ENVIRONMENT.filters["detectable"] = lambda effect: fmt.fixed(detectable(effect), 2)
 _ENVIRONMENT.tests["finite"] = math.isfinite
-_ENVIRONMENT.globals["symbols"] = SYMBOLS
+_ENVIRONMENT.globals |= {"symbols": SYMBOLS, "dash": fmt.NONE}
 
 
 def _rendered(template: str, **values: Any) -> str:
