@@ -57,10 +57,10 @@ def difference(setting: Mapping[int, float], other: Mapping[int, float], sign: i
     return t_interval(compare(setting, other, sign))
 
 
-def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown.
 
-    >>> print(markdown(["model", "time"], [["a", "1 ms"]]))
+    >>> print(markdown_table(["model", "time"], [["a", "1 ms"]]))
     | model | time |
     |---|---|
     | a | 1 ms |

@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from benchmarks.common import difference, markdown, run_in_processes
+from benchmarks.common import difference, markdown_table, run_in_processes
 from bitcycle.lab.runs.deployment import metric_at, prepare_trained
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
@@ -75,7 +75,7 @@ def main(
         of_task = [row for row in rows if row["task"] == task]
         lines = [[name, *(cell(of_task, name, width) for width in WIDTHS)] for name in settings(task)]
         print(f"\n{task}, {task_named(task).metric}, {len({row['seed'] for row in of_task})} seeds\n")
-        print(markdown(["trained", "full", *(f"{width} bits" for width in WIDTHS[1:])], lines))
+        print(markdown_table(["trained", "full", *(f"{width} bits" for width in WIDTHS[1:])], lines))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from benchmarks.common import difference, markdown
+from benchmarks.common import difference, markdown_table
 from bitcycle.lab.format import fixed
 from bitcycle.lab.report.labels import places_of
 from bitcycle.lab.statistics import analyse
@@ -36,7 +36,7 @@ def main(store: Path, against: list[str] = typer.Argument(help="Settings as bitc
                 gains.append("" if setting is other else f"{mean} ({low} to {high})")
             rows.append([setting.label, fixed(setting.quality.mean, places), *gains, str(len(setting.qualities))])
         heads = ["setting", analysis.metric, *(f"gain over {label}" for label in against), "seeds"]
-        print(analysis.title, "", markdown(heads, rows), "", sep="\n")
+        print(analysis.title, "", markdown_table(heads, rows), "", sep="\n")
 
 
 if __name__ == "__main__":

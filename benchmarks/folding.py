@@ -12,7 +12,7 @@ from unittest import mock
 
 import typer
 
-from benchmarks.common import difference, markdown, trained_metric
+from benchmarks.common import difference, markdown_table, trained_metric
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks import task_named
 from bitcycle.schedules import schedule as parse_schedule
@@ -44,7 +44,7 @@ def main(
         found = difference(folded, plain)
         means = [f"{fmean(values.values()):.4f}" for values in (plain, folded)]
         rows.append([f"{name} ({task.metric})", *means, f"{found.mean:+.4f} ({found.low:+.4f} to {found.high:+.4f})"])
-    print(markdown(["task", "plain", "folded", "folded - plain"], rows))
+    print(markdown_table(["task", "plain", "folded", "folded - plain"], rows))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.large_studies [--runs 50000] [--dry-runs 20000]
 
-Writes a store of invented results: ten schedules and three baselines at four pairs of bits and three numbers of cycles,
+Writes a store of made-up results: ten schedules and three baselines at four pairs of bits and three numbers of cycles,
 with as many seeds as needed and 20 points a curve. Prints wall time, CPU time and peak memory of each command on it.
 """
 
@@ -22,9 +22,10 @@ from bitcycle.lab.studies.plan import Plan
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.rows import row_of
 from bitcycle.lab.studies.store import Store
+from bitcycle.schedules import schedule
 
 POINTS = 20  # of a curve
-SETTINGS = {"schedules": ["all"], "bits": [[2, 8], [3, 8], [4, 8], [3, 6]], "cycles": [2, 4, 8]}
+TABLE = {"schedules": ["all"], "bits": [[2, 8], [3, 8], [4, 8], [3, 6]], "cycles": [2, 4, 8], "steps": 400}
 VERSIONS = {"bitcycle": "0", "torch": "0", "python": "0", "threads": "1", "execution": "simulated"}
 
 
@@ -33,7 +34,14 @@ def main(runs: int = 50_000, dry_runs: int = 20_000) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         store = folder / "large.sqlite"
-        write_store(store, plan_with(runs))
+        plan = plan_with(runs)
+        print(f"writing {len(plan.runs())} results", flush=True)
+        with Store(store) as opened:
+            opened.begin(plan.name, plan.purposes(), plan.as_toml(), "bitcycle study large.toml")
+            with opened._transaction():
+                for run in plan.runs():
+                    opened._insert("runs", row_of(made_up_result(run), "2026-01-01T00:00:00+00:00"))
+            opened.end(plan.name)
         print(f"the store has {store.stat().st_size / 1e6:.0f} MB", flush=True)
         commands = {
             "results": ["results"],
@@ -51,32 +59,20 @@ def main(runs: int = 50_000, dry_runs: int = 20_000) -> None:
 
 def plan_with(runs: int) -> Plan:
     """Return a plan with at least so many runs."""
-    values = {"task": "image", **SETTINGS, "steps": 400}
-    per_seed = len(plan_of({**values, "seeds": 1}, "large").runs())
-    return plan_of({**values, "seeds": -(-runs // per_seed)}, "large")
+    per_seed = len(plan_of({"task": "image", **TABLE, "seeds": 1}, "large").runs())
+    return plan_of({"task": "image", **TABLE, "seeds": -(-runs // per_seed)}, "large")
 
 
-def write_store(path: Path, plan: Plan) -> None:
-    """Write the invented results of a plan, in one transaction."""
-    runs = plan.runs()
-    print(f"writing {len(runs)} results", flush=True)
-    with Store(path) as store:
-        store.begin(plan.name, plan.purposes(), plan.as_toml(), "bitcycle study large.toml")
-        with store._transaction():
-            for run in runs:
-                store._insert("runs", row_of(_result(run), "2026-01-01T00:00:00+00:00"))
-        store.end(plan.name)
-
-
-def _result(run: RunConfig) -> RunResult:
-    chance = random.Random(run.name)
-    quality = random.Random(run.schedule).uniform(0.8, 0.95)
+def made_up_result(run: RunConfig) -> RunResult:
+    """Return a result whose quality grows with the mean bits of the schedule."""
+    chance, mean_bits = random.Random(run.name), schedule(run.schedule).mean_bits(run.steps)
+    quality = 0.8 + 0.02 * min(8.0, mean_bits)
     curve = []
     for point in range(1, POINTS + 1):
         validation = quality * (1 - 0.5**point) + chance.gauss(0, 0.01)
         step = run.steps * point // POINTS
         curve.append({"step": step, "bits": 8.0, "loss": chance.random() / point, "validation": validation})
-    bitops = random.Random(run.schedule).randrange(10**14, 10**15)
+    bitops = int(10**9 * run.steps * mean_bits**2)
     test = quality + chance.gauss(0, 0.01)
     return RunResult(run, "accuracy", True, test, quality, run.steps, bitops, 3.5, {}, curve, VERSIONS)
 

@@ -17,7 +17,7 @@ from statistics import fmean
 import torch
 import typer
 
-from benchmarks.common import markdown, run_in_processes, trained_metric
+from benchmarks.common import markdown_table, run_in_processes, trained_metric
 from bitcycle.kernels.noise import mix
 from bitcycle.lab.runs.range_test import range_test_of_task
 from bitcycle.lab.runs.run_config import RunConfig
@@ -62,7 +62,7 @@ def main(tasks: list[str] = typer.Argument(sorted(TASKS)), seeds: int = 1, worke
     """Compare the q_min of the range test with the q_min of full trainings."""
     torch.set_num_threads(1)
     heads = ["task", "iterations", "seconds", "range test keeps", "full training keeps", "q_min: test, training"]
-    print(markdown([*heads, "agree"], [row(name, seeds, workers) for name in tasks]))
+    print(markdown_table([*heads, "agree"], [row(name, seeds, workers) for name in tasks]))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch
 import typer
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.common import markdown
+from benchmarks.common import markdown_table
 from benchmarks.speed.variants import training_step
 
 
@@ -31,7 +31,7 @@ def main(model: str, variants: list[str], steps: int = 5, rows: int = 12) -> Non
     names = sorted({name for each in times for name in each}, key=lambda name: -max(t.get(name, 0) for t in times))
     lines = [[f"`{name}`", *(f"{each.get(name, 0):.1f} ms" for each in times)] for name in names[:rows]]
     total = ["everything", *(f"{sum(each.values()):.1f} ms" for each in times)]
-    print(markdown(["operation", *variants], [*lines, total]))
+    print(markdown_table(["operation", *variants], [*lines, total]))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -23,15 +24,14 @@ from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.engines.local import LocalEngine
 from bitcycle.lab.studies.exports import replacing
 from bitcycle.lab.studies.store import Store
-from evidence.design import FOLDER, Design, Domain, Role
-from evidence.design_file import read_design
+from evidence.design import FOLDER, Design, Domain, Role, read_design
 from evidence.documents import documents, repository_of
-from evidence.figures import all_figures, path_of, progress, read, total_seconds, update
+from evidence.figures import all_figures, path_of, read, update
 from evidence.page import html_page
 from evidence.power import powers
-from evidence.repetition import REPEATED, Known, keep, known_runs, repetitions, sample
+from evidence.repetition import REPEATED, Known, Repetition, keep, known_runs, repetitions, sample
 from evidence.repetition import repeat as repeat_runs
-from evidence.studies import PlannedStudy, missing_requirements, planned_study, runs_of, settings_of
+from evidence.studies import PlannedStudy, missing_requirements, planned_study, settings_of
 
 evidence = typer.Typer(
     no_args_is_help=True,
@@ -48,8 +48,7 @@ Parts = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[DOMAIN|DOMAIN/STUDY]...",
-        help="Domains, or studies such as digits/cycles or 'digits/range test'; default: all (see 'python -m evidence "
-        "status').",
+        help="Domains, or studies such as digits/cycles or 'digits/range test'; default: all, as in domains.toml.",
     ),
 ]
 
@@ -90,7 +89,8 @@ def run(
     """
     if again and folder.resolve() == FOLDER.resolve():
         raise ValueError(f"--again replaces figures: copy the folder {str(folder)!r}, and give the copy with --folder")
-    design, role, command = read_design(folder), _role(pilot), shlex.join(["python", "-m", "evidence", *sys.argv[1:]])
+    design, role = read_design(folder), Role.TUNING if pilot else Role.JUDGING
+    command = shlex.join(["python", "-m", "evidence", *sys.argv[1:]])
     chosen = _available(_with_settings(design, _chosen(design, parts), settings), parts)
     engine = LocalEngine(workers, threads=1)
     failures: list[RunFailure] = []
@@ -98,13 +98,14 @@ def run(
     with Store(store) as opened:
         for domain, name in chosen:
             study = planned_study(design, domain, name, role)
-            wanted, planned = runs_of(study, settings), {(setting, run.name) for setting, run in study.runs}
-            if again:
-                _check_again(opened, wanted, command)
+            left = wanted = study.of_settings(settings)
             path = path_of(folder, domain, name, role)
             earlier = read(path)
-            done = set() if again or earlier is None else {figure.run for figure in earlier.figures}
-            left = {name: run for name, run in wanted.items() if name not in done}
+            if again:
+                _check_again(opened, wanted, command)
+            elif earlier is not None:
+                done = {figure.run for figure in earlier.figures}
+                left = {name: run for name, run in wanted.items() if name not in done}
             stored = opened.done(left)
             state = f"{len(left) - len(stored)} to train" + (f", {len(stored)} in the store" if stored else "")
             print(f"{domain.id}/{name}: {count(len(wanted), 'run')}, {state}", flush=True)
@@ -112,6 +113,7 @@ def run(
                 if left:
                     _train(study, opened, engine, command, left)
             finally:  # even without new runs: figures may be no longer planned, or settings have other names
+                planned = {(setting, run.name) for setting, run in study.runs}
                 outdated = earlier and {(each.setting, each.run) for each in earlier.figures} != planned
                 if (left or outdated) and (dropped := update(path, study, opened)):
                     gone = f"dropped {count(dropped, 'figure')} of runs that are no longer planned"
@@ -172,50 +174,26 @@ def repeat(
         chosen |= sample(planned, share / 100, seed)
     if not known and not unplanned:
         raise ValueError(f"{folder} has no figures that can be repeated: 'python -m evidence run' makes them")
-    before = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
+
+    def repeated() -> dict[str, Repetition]:
+        found = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
+        return {name: pair for name, pair in found.items() if name in chosen}
+
+    before = repeated()
     waiting = [each for name, each in chosen.items() if again or name not in before]
     done = len(chosen) - len(waiting)
     print(f"{count(len(chosen), 'run')} of {len(known):,}, {done} repeated before", flush=True)
-    for pair in repeat_runs(waiting, worker_count):
+    for number, pair in enumerate(repeat_runs(waiting, worker_count), start=done + 1):
         keep(folder, design, made, pair.again)
         mark = "equal" if pair.is_equal else f"DIFFERENT: {pair.known} became {pair.again}"
         if pair.is_equal and pair.known.run in before and not before[pair.known.run].is_equal:
             mark = "equal, but an earlier repetition in the folder 'repeated' was different"
-        done += 1
         run = f"{pair.known.run}  {pair.known.setting} seed {pair.known.seed}"
-        print(f"{done:4}/{len(chosen)}  {run}: {mark}", flush=True)
-    after = repetitions(made, all_figures(folder / REPEATED, design, Role.JUDGING))
-    equal = sum(name in after and after[name].is_equal for name in chosen)
+        print(f"{number:4}/{len(chosen)}  {run}: {mark}", flush=True)
+    equal = sum(pair.is_equal for pair in repeated().values())
     print(f"{equal} of {count(len(chosen), 'repeated run')} equal, digit by digit")
     if equal < len(chosen) or unplanned:
         raise typer.Exit(1)
-
-
-@evidence.command()
-def status(folder: Folder = FOLDER) -> None:
-    """List the parts in the order in which they run: how many of their runs are done, and the CPU time.
-
-    The time is measured if the domain is complete, and estimated (est.) if not. Runs are counted by setting and seed;
-    'python -m evidence run' also repeats those whose schedule has changed since.
-    """
-    design = read_design(folder)
-    judging, pilots = (all_figures(folder, design, role) for role in (Role.JUDGING, Role.TUNING))
-    rows = []
-    for domain in design.domains:
-        done = {
-            study: [
-                progress(design, domain, study, role, found.get((domain.id, study)))
-                for role, found in ((Role.JUDGING, judging), (Role.TUNING, pilots))
-            ]
-            for study in domain.studies
-        }
-        seconds = total_seconds(study for (id, _), study in judging.items() if id == domain.id)
-        complete = all(of_judging.is_complete for of_judging, _ in done.values())
-        hours = f"{seconds / 3600:.2f}" if complete else f"{domain.hours:g} est."
-        for study, (of_judging, of_pilots) in done.items():
-            runs = f"{of_judging.done} of {of_judging.planned}"
-            rows.append([f"{domain.id}/{study}", str(domain.seeds), runs, hours, str(of_pilots.done or "")])
-    print(table(["part", "seeds", "runs", "hours of the domain", "pilot runs"], rows))
 
 
 @evidence.command()
@@ -266,10 +244,6 @@ def page(
         print(path)
 
 
-def _role(pilot: bool) -> Role:
-    return Role.TUNING if pilot else Role.JUDGING
-
-
 def _check_again(store: Store, names: Collection[str], command: str) -> None:
     """Refuse a store that has results of these runs, which are not trained then, unless the same command made them."""
     earlier = [store.study(name) for name in store.studies()]
@@ -285,18 +259,12 @@ def _chosen(design: Design, parts: list[str] | None) -> list[tuple[Domain, str]]
     for name in parts or [domain.id for domain in design.domains]:
         id, _, study = name.partition("/")
         domain = design.domain(id)
-        named = (
-            [each for each in domain.studies if _hyphenated(each) == _hyphenated(study)] if study else domain.studies
-        )
+        hyphenated = study.replace(" ", "-")  # as in the name of its file
+        named = [each for each in domain.studies if not study or each.replace(" ", "-") == hyphenated]
         if not named:
             raise ValueError(f"the domain {id} has no study {study!r}; it has {', '.join(domain.studies)}")
         chosen += [(domain, each) for each in named]
     return chosen
-
-
-def _hyphenated(study: str) -> str:
-    """Return the name of a study as in the name of its file."""
-    return study.replace(" ", "-")
 
 
 def _with_settings(
@@ -306,7 +274,7 @@ def _with_settings(
     if not settings:
         return chosen
     known = [settings_of(design, domain, study) for domain, study in chosen]
-    names = dict.fromkeys(name for each in known for name in each)
+    names = dict.fromkeys(chain.from_iterable(known))
     for setting in settings:
         if setting not in names:
             raise ValueError(f"no chosen study has the setting {setting!r}; they have {', '.join(map(repr, names))}")

@@ -6,7 +6,9 @@ steps and measures, and the analysis of power) are other ones than those for jud
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,20 +30,16 @@ class Rule(StrEnum):
     below zero."""
 
 
-class Statistic(StrEnum):
-    """What the effect of a claim is."""
-
-    DIFFERENCE = "difference"
-    """The mean quality of some settings minus that of others, paired by seed."""
-    SLOPE = "slope"
-    """The change of quality with cost, from the cost of static q_min to that of static q_max, seed by seed."""
-
-
 class Measure(StrEnum):
     """What quality is measured by. The task's metric is the other one's control."""
 
     LOSS = "test loss"
     METRIC = "metric"
+
+    @property
+    def other(self) -> Measure:
+        """The other measure."""
+        return Measure.METRIC if self is Measure.LOSS else Measure.LOSS
 
 
 class Role(StrEnum):
@@ -52,29 +50,12 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """The mean over some settings minus the mean over others."""
-
-    better: tuple[str, ...]
-    """The settings that the claim says are better."""
-    than: tuple[str, ...]
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each setting in the difference.
-
-        >>> Contrast(("CR", "CT"), ("static q_max",)).weights
-        {'CR': 0.5, 'CT': 0.5, 'static q_max': -1.0}
-        """
-        weights = dict.fromkeys(self.better, 1 / len(self.better))
-        for setting in self.than:
-            weights[setting] = weights.get(setting, 0.0) - 1 / len(self.than)
-        return weights
-
-
-@dataclass(frozen=True)
 class Claim:
-    """A claim with everything that decides about it."""
+    """A claim with everything that decides about it.
+
+    Its effect is a difference, the mean quality of some settings minus that of others, or a slope: the change of
+    quality with cost, from the cost of static q_min to that of static q_max. Both are computed seed by seed.
+    """
 
     id: str
     text: str
@@ -88,29 +69,34 @@ class Claim:
     """The smallest effect worth knowing, as a share of the gap between static q_min and static q_max."""
     domains: tuple[str, ...]
     """The kinds of domains it is about; ``*`` for all."""
-    kind: Statistic = Statistic.DIFFERENCE
     better: tuple[str, ...] = ()
     """The settings that the claim says are better."""
     than: tuple[str, ...] = ()
-    beyond: Contrast | None = None
-    """A second difference that is subtracted: the claim is that the first one is larger."""
-    settings: tuple[str, ...] = ()
-    """The settings of a slope."""
+    beyond: Mapping[str, tuple[str, ...]] | None = None
+    """A second difference, with settings under ``better`` and ``than``: the claim is that the first one is larger."""
+    slope: tuple[str, ...] = ()
+    """The settings of a slope; a claim about a difference has none."""
     given: str = ""
     """The id of a claim that this one builds on: it is not applicable where that one is not supported."""
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of each setting in the effect of a difference."""
-        weights = Contrast(self.better, self.than).weights
-        for setting, weight in (self.beyond.weights if self.beyond else {}).items():
-            weights[setting] = weights.get(setting, 0.0) - weight
+        """The weight of each setting in the effect of a difference.
+
+        >>> Claim("", "", "", "", Rule.GREATER, 0.1, (), better=("CR", "CT"), than=("static q_max",)).weights
+        {'CR': 0.5, 'CT': 0.5, 'static q_max': -1.0}
+        """
+        weights: dict[str, float] = {}
+        beyond = self.beyond or {"better": (), "than": ()}
+        for sign, settings in ((1, self.better), (-1, self.than), (-1, beyond["better"]), (1, beyond["than"])):
+            for setting in settings:
+                weights[setting] = weights.get(setting, 0.0) + sign / len(settings)
         return weights
 
     @property
     def needed(self) -> tuple[str, ...]:
         """The settings that the claim needs."""
-        return self.settings if self.kind is Statistic.SLOPE else tuple(self.weights)
+        return self.slope or tuple(self.weights)
 
 
 @dataclass(frozen=True)
@@ -135,8 +121,6 @@ class Domain:
     """The scale of the paper's experiment."""
     settles: str
     """What would settle what is open here."""
-    hours: float
-    """Estimated hours of one core for all judging runs."""
     gap_of: str = ""
     """The domain whose gap between static q_min and static q_max is the unit of effects; its own if empty."""
     found: int = 0
@@ -171,14 +155,66 @@ class Design:
 
     def claims_about(self, domain: Domain) -> list[Claim]:
         """Return the claims that a domain can judge."""
-        return [
-            claim
-            for claim in self.claims
-            if claim.study in domain.studies and ("*" in claim.domains or set(claim.domains) & set(domain.kinds))
-        ]
+        kinds = {"*", *domain.kinds}
+        return [each for each in self.claims if each.study in domain.studies and kinds.intersection(each.domains)]
 
-    def seeds(self, domain: Domain, role: Role) -> list[int]:
+    def seeds(self, domain: Domain, role: Role) -> range:
         """Return the random seeds of a domain."""
-        number = domain.seeds if role is Role.JUDGING else self.tuning_seeds
         first = self.first_seed[role]
-        return list(range(first, first + number))
+        return range(first, first + (domain.seeds if role is Role.JUDGING else self.tuning_seeds))
+
+
+def read_design(folder: Path = FOLDER) -> Design:
+    """Read claims.toml and domains.toml.
+
+    Raises:
+        ValueError: A file is missing, or something in it is wrong: the message names the file.
+    """
+    with _read(folder / "claims.toml") as file:
+        common = {"smallest": file["smallest"], "domains": ["*"]}
+        claims = tuple(Claim(**_values({**common, **each})) for each in file["claim"])
+    with _read(folder / "domains.toml") as file:
+        design = Design(
+            claims=claims,
+            domains=tuple(Domain(**_values(each)) for each in file["domain"]),
+            studies={name: tuple(study["part"]) for name, study in file["studies"].items()},
+            first_seed={role: file["seeds"][role.value] for role in Role},
+            tuning_seeds=file["seeds"]["number_for_tuning"],
+        )
+        for domain in design.domains:
+            design.gap_domain(domain)
+            for study in domain.studies:
+                _check(study, design.studies, f"a study of {domain.id}")
+    with _read(folder / "claims.toml"):
+        kinds = {"*", *(kind for domain in design.domains for kind in domain.kinds)}
+        for claim in claims:
+            _check(claim.study, design.studies, f"the study of {claim.id}")
+            _check(claim.given, ("", *(each.id for each in claims)), f"what {claim.id} builds on")
+            for kind in claim.domains:
+                _check(kind, kinds, f"a kind of domain of {claim.id}")
+    return design
+
+
+@contextmanager
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    """Read a file, and name it in errors about it."""
+    try:
+        yield tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path}: run this in the repository, or name its folder with --folder") from None
+    except KeyError as error:
+        raise ValueError(f"{path}: lacks {error}") from None
+    except (ValueError, TypeError) as error:  # a TypeError is a key that is missing or not known
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _values(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a table as fields: lists become tuples, and the names of rules and measures their members."""
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    members = {"rule": Rule, "measure": Measure}
+    return values | {key: members[key](values[key]) for key in members.keys() & values.keys()}
+
+
+def _check(name: str, known: Collection[str], what: str) -> None:
+    if name not in known:
+        raise ValueError(f"{what} does not exist: {name!r}; {nearest(name, known)}")

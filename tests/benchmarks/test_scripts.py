@@ -3,13 +3,13 @@
 import re
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.docs.pages import PAGES, ROOT
+
 SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if "typer.run(main)" in path.read_text())
-QUOTED = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+QUOTED = set(re.findall(r"python -m benchmarks\.(\w+)", "\n".join(page.read_text("utf-8") for page in PAGES)))
 
 
 @pytest.mark.slow
@@ -18,13 +18,8 @@ def test_a_script_has_the_options_that_it_names(name):
     script = import_module(f"benchmarks.{name}")
     assert f"python -m benchmarks.{name}" in script.__doc__
     named = {option.replace("-", "_") for option in re.findall(r"--([a-z][a-z-]*)", script.__doc__.split("\n\n")[1])}
-    assert named - {"no_deps"} <= signature(script.main).parameters.keys()
+    assert named <= signature(script.main).parameters.keys()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_is_quoted(name):
-    assert f"python -m benchmarks.{name}" in QUOTED
-
-
-def test_a_quoted_script_exists():
-    assert set(re.findall(r"python -m benchmarks\.(\w+)", QUOTED)) <= {*SCRIPTS, "speed", "pictures"}
+def test_the_quoted_scripts_are_those_that_exist():
+    assert {*SCRIPTS, "speed"} == QUOTED

@@ -1,13 +1,12 @@
 """What is compared and how it is timed and shown; never its times."""
 
-from dataclasses import replace
 from itertools import cycle
 
 import pytest
 import torch
 import torch_geometric  # noqa: F401  a model needs it; loading it takes seconds
 
-from benchmarks.speed.measure import PeakMemory, Settings, Spread, StepTime, time_in_turns, time_kernels, time_steps
+from benchmarks.speed.measure import Settings, Spread, time_in_turns, time_kernels, time_steps
 from benchmarks.speed.models import MODELS, make
 from benchmarks.speed.tables import Result, as_text, tables, this_machine
 from benchmarks.speed.variants import FULL_PRECISION, OWN, PEERS, NotAvailableError, training_step, variants_of
@@ -57,12 +56,12 @@ def test_a_library_that_fails(monkeypatch):
 
     monkeypatch.setitem(PEERS, "torch.ao QAT", PEERS["torch.ao QAT"]._replace(convert=broken))
     settings = Settings(("resnet-20",), (1,), rounds=1, quick=True)
-    rows = {row.variant: row for row in time_steps("resnet-20", 1, settings)}
+    rows = {row["variant"]: row for row in time_steps("resnet-20", 1, settings)}
     failed = rows["torch.ao QAT"]
-    assert failed.seconds is None
+    assert failed["seconds"] is None
     version = f"torch {torch.__version__}"
-    assert failed.note == f"{version} fails with {version}: AttributeError: no such thing"
-    assert rows[FULL_PRECISION].ratio.median == 1
+    assert failed["note"] == f"{version} fails with {version}: AttributeError: no such thing"
+    assert rows[FULL_PRECISION]["ratio"].median == 1
 
 
 def test_libraries_have_limits(monkeypatch):
@@ -89,6 +88,10 @@ def test_calls_run_in_turns(repeats):
     assert len(set(rounds)) > 1, "the order changes"
 
 
+def row(model, variant, note="", **figures):
+    return {"model": model, "variant": variant, "note": note, **figures}
+
+
 def result():
     settings = Settings(("lstm", "resnet-20"), (1, 2))
     made = Result("1.2.3", this_machine(), settings)
@@ -96,8 +99,8 @@ def result():
         for model in settings.models:
             for number, variant in enumerate(variants_of(model), start=1):
                 seconds, ratio = Spread(0.01 * number, 0.0, 1.0), Spread(number, number - 0.25, number + 0.25)
-                made.steps.append(StepTime(model, variant, threads, seconds, ratio))
-    made.memory = [PeakMemory("lstm", variant, 2**20, 0.5) for variant in variants_of("lstm")]
+                made.steps.append(row(model, variant, threads=threads, seconds=seconds, ratio=ratio))
+    made.memory = [row("lstm", variant, bytes=2**20, ratio=0.5) for variant in variants_of("lstm")]
     return made
 
 
@@ -119,16 +122,15 @@ def test_a_table_for_each_number_of_threads():
 def test_what_was_not_measured_is_told():
     made = result()
     notes = {"torchao QAT": "not installed", "brevitas": "fails", "integer, tensor": "wrong results"}
-    made.steps = [
-        replace(row, seconds=None, ratio=None, note=notes[row.variant]) if row.variant in notes else row
-        for row in made.steps
-    ]
+    for each in made.steps:
+        if each["variant"] in notes:
+            each |= {"seconds": None, "ratio": None, "note": notes[each["variant"]]}
     ours, peers, *_ = tables(made)
     assert [row[3] for row in ours.rows] == ["-", "-"]
     assert ours.notes == ("LSTM 200, integer, tensor: wrong results.", "ResNet-20, integer, tensor: wrong results.")
     assert dict(zip(peers.heads, peers.rows[0], strict=True))["torchao QAT"] == "not installed"
     assert peers.notes == ("ResNet-20, brevitas: fails.",)
-    made.steps = [StepTime("gcn", variant, 1, note="needs a library") for variant in variants_of("gcn")]
+    made.steps = [row("gcn", variant, "needs a library", threads=1) for variant in variants_of("gcn")]
     [table, _] = tables(made)
     assert set(table.rows[0][1:]) == {"-"}
     assert "GCN 256, FP32: needs a library." in table.notes

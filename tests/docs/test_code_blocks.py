@@ -100,8 +100,9 @@ def trained_with(code):
 
 
 def drawn_by_commands():
+    drawing = re.compile(r"^\(?`?(bitcycle schedules .*--plot docs/pictures/\w+\.svg)", re.MULTILINE)
     for page in PAGES:
-        for command in re.findall(r"^bitcycle schedules .*--plot docs/pictures/.*$", page.read_text("utf-8"), re.M):
+        for command in drawing.findall(page.read_text("utf-8")):
             *words, picture = shlex.split(command)[1:]
             yield pytest.param(words, ROOT / picture, id=Path(picture).name)
 
@@ -116,9 +117,9 @@ def test_pictures_are_those_of_the_commands(words, picture, tmp_path):
 
 def test_every_ready_made_schedule_has_a_picture():
     drawn = [each.values[1].name for each in drawn_by_commands()]
-    assert len(drawn) == 6
     shown = re.findall(r"!\[.*?\]\(pictures/(.*?)\)", (ROOT / "docs" / "ready_made.md").read_text("utf-8"))
-    assert shown == drawn
+    assert set(shown) < set(drawn)
+    assert len(shown) == 6
 
 
 def commands():

@@ -2,7 +2,7 @@
 
 import random
 
-from evidence.design import Claim, Design, Domain, Measure, Role, Rule, Statistic
+from evidence.design import Claim, Design, Domain, Measure, Role, Rule
 from evidence.figures import Figure, StudyFigures
 
 SPECS = {name: f"{name}:3-8" for name in ("CT", "ETH", "RR")}
@@ -17,7 +17,7 @@ def claim(rule=Rule.GREATER, better=("CT",), than=("match(CT, mixed)",), **value
     )
 
 
-SLOPE = claim(id="slope", kind=Statistic.SLOPE, settings=("RR", "CT", "ETH"), better=(), than=())
+SLOPE = claim(id="slope", slope=("RR", "CT", "ETH"), better=(), than=())
 
 
 def domain(**values):
@@ -29,7 +29,7 @@ def domain(**values):
             "studies": ("schedules",),
             "task": {"task": "graph", "bits": [3, 8]},
         }
-        | {"measure": Measure.LOSS, "seeds": 10, "scale": "small", "paper": "large", "settles": "more", "hours": 1}
+        | {"measure": Measure.LOSS, "seeds": 10, "scale": "small", "paper": "large", "settles": "more"}
         | values
     )
 

@@ -9,7 +9,7 @@ from scipy import stats
 from bitcycle.lab.judging import Effect
 from evidence.design import Measure, Rule
 from evidence.judging import Mark, detectable, seeds_to_settle, verdict
-from evidence.power import Power, power
+from evidence.power import Power, powers
 from tests.evidence.made_up import claim, design, domain, figures
 
 MANY = 10**6  # pilot seeds, whose scatter is as good as known
@@ -61,12 +61,12 @@ def test_a_scatter_from_few_pilots_costs_power():
 def test_pilots_without_a_gap_or_settings_have_no_power():
     base = {"static q_min": 2.0, "static q_max": 1.0}
     complete = figures({**base, "CT": 1.2, "match(CT, mixed)": 1.3}, seeds=range(4))
-    found = power(design(), claim(), domain(), complete, Measure.LOSS)
+    found = {each.measure: each for each in powers(design(claim()), complete)}[Measure.LOSS]
     assert found.pilot_seeds == 4
     assert found.effect == pytest.approx(0.1, abs=0.03)
-    assert power(design(), claim(), domain(), figures(base, seeds=range(4)), Measure.LOSS) is None
+    assert powers(design(claim()), figures(base, seeds=range(4))) == []
     reverse = figures({**base, "static q_min": 0.5, "CT": 1.2, "match(CT, mixed)": 1.3}, seeds=range(4))
-    assert power(design(), claim(), domain(), reverse, Measure.LOSS) is None
+    assert powers(design(claim()), reverse) == []
 
 
 def test_the_detectable_effect_of_judged_seeds_is_that_of_a_simulation():

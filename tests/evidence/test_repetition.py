@@ -12,18 +12,18 @@ from bitcycle.lab.locks import try_lock
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.studies.plan import Plan
+from bitcycle.lab.studies.store import Store
 from evidence.design import Design, Role
 from evidence.figures import Figure, StudyFigures, all_figures, figure_of
 from evidence.repetition import REPEATED, Repetition, keep, known_runs, repeat, repetitions, sample
 from evidence.studies import PlannedRun, PlannedStudy
 from tests.evidence import made_up
-from tests.evidence.made_up import design
 
 
 @pytest.fixture(scope="module", params=["simulated", "integer"])
 def known(request):
     runs = [RunConfig("graph", "static:4", 2, seed, "max") for seed in (100, 101)]
-    study = PlannedStudy(design().domains[0], "schedules", tuple(PlannedRun("static", r) for r in runs), Plan("p", ()))
+    study = PlannedStudy(tuple(PlannedRun("static", run) for run in runs), Plan("p", ()))
     record, _ = train(runs[0], execute=request.param)
     figure = figure_of("static", record)
     made = StudyFigures("accuracy", True, (figure, replace(figure, run="a run of an earlier design")))
@@ -53,7 +53,7 @@ def figure(run, setting="CR", loss=0.5, **values):
     return Figure(setting, "CR:3-8", 100, 0.9, loss, 10, 1.0, run, "integer", **values)
 
 
-TWO = Design((), (made_up.domain(studies=("schedules", "cycles")),), {}, {}, 0)
+TWO = Design((), (made_up.domain(studies=("schedules", "cycles")),), {}, {Role.JUDGING: 100}, 0)
 SHARED = {
     ("d", "schedules"): StudyFigures("accuracy", True, (figure("shared"), figure("other"))),
     ("d", "cycles"): StudyFigures("accuracy", True, (figure("shared", "CR 8 cycles"),)),
@@ -93,12 +93,9 @@ def test_processes_that_repeat_at_once_lose_nothing(tmp_path):
 
 def test_an_update_of_figures_keeps_others_out(tmp_path, monkeypatch):
     path, taken = tmp_path / "figures" / "d-schedules.csv", []
-
-    def collect(study, store, earlier):
-        taken.append(try_lock(path.with_suffix(".lock")))
-
-    monkeypatch.setattr(evidence.figures, "collect", collect)
-    evidence.figures.update(path, PlannedStudy(made_up.domain(), "schedules", (), Plan("p", ())), None)
+    monkeypatch.setattr(evidence.figures, "read", lambda path: taken.append(try_lock(path.with_suffix(".lock"))))
+    with Store(tmp_path / "s.sqlite") as store:
+        evidence.figures.update(path, PlannedStudy((), Plan("p", ())), store)
     assert taken == [None]
 
 

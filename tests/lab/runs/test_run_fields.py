@@ -123,8 +123,7 @@ def test_a_field_changes_the_name_only_if_it_is_not_the_default():
 @pytest.mark.parametrize("file", ["digits-cycles", "digit-graph-cycles", "python-text-cycles"])
 def test_published_runs_keep_their_names(file):
     """The figures of the repository are keyed by the names of the runs."""
-    from evidence.design import Role
-    from evidence.design_file import read_design
+    from evidence.design import Role, read_design
     from evidence.studies import planned_study
 
     design = read_design(FIGURES.parent)
