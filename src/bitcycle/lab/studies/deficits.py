@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from bitcycle.lab.runs.parsing import one_of
+from bitcycle.lab.runs.fields import one_of
 from bitcycle.lab.runs.run_config import RunConfig
 
 

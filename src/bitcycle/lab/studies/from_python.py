@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bitcycle._support.names import nearest
-from bitcycle.lab.runs.parsing import as_list
+from bitcycle.lab.runs.fields import as_list
 from bitcycle.lab.runs.run_config import DEFAULTS, KEYWORDS, OPERAND_OVERRIDES
 from bitcycle.lab.runs.user_code import refuse_while_importing
 from bitcycle.lab.statistics import analyse

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bitcycle.lab.runs.learning_rate import LearningRatePolicy
-from bitcycle.lab.runs.run_config import COMPARED, RunConfig, grouped_by_condition
+from bitcycle.lab.runs.run_config import COMPARED, RunConfig
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.schedules import Constant, Schedule
 from bitcycle.schedules.cyclic import TEN
@@ -136,10 +136,10 @@ class Plan:
         for part in self.parts:
             if len(part.seeds) > MAX_SEEDS:
                 raise ValueError(f"a study can have up to {MAX_SEEDS:,} seeds, got {len(part.seeds):,}")
-        runs = [group[0] for group in grouped_by_condition(self.runs())]
-        if not runs:
+        first = {run.condition: run for run in reversed(self.runs())}
+        if not first:
             raise ValueError(f"the study {self.name!r} has no runs")
-        for run in runs:
+        for run in reversed(first.values()):
             task = task_of(run)
             task.chosen_model(run)
             task.chosen_options(run)

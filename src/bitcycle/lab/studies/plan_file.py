@@ -44,7 +44,7 @@ from typing import Any
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
-from bitcycle.lab.runs.parsing import Parser, as_list, integer, string
+from bitcycle.lab.runs.fields import Parser, as_list, integer, string
 from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, FIELDS, OPERAND_OVERRIDES
 from bitcycle.lab.studies import deficits
 from bitcycle.lab.studies.controls import has_controls, with_solved_controls
