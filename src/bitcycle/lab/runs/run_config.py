@@ -98,7 +98,7 @@ class RunConfig:
         title="compiled",
         option="--compile",
     )
-    test_weights: WeightChoice | str = declare(
+    test_weights: WeightChoice | str = declare(  # noqa: RUF009 - it returns a dataclass field
         "Which weights are tested: the best on the validation set, or the last.",
         one_of(tuple(WeightChoice)),
         default=WeightChoice.BEST,
@@ -140,7 +140,9 @@ class RunConfig:
         choices=EVALUATION_BITS,
         title="evaluated at {} bits",
     )
-    options: Any = declare("Options of the task, by name.", option_values, default=(), title="{}", option="--option")
+    options: Any = declare(  # noqa: RUF009
+        "Options of the task, by name.", option_values, default=(), title="{}", option="--option"
+    )
     source: str = declare(
         "The digest of the source of a user's task.", default="", title="source {}", is_keyword=False, is_detail=True
     )

@@ -24,7 +24,6 @@ import bitcycle
 from bitcycle._cost import Meter
 from bitcycle._support.text import format_error
 from bitcycle.arithmetic.execution import Execution, resolve
-from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize, restore, set_execution
 from bitcycle.integrations.loggers import LoggedRun, open_loggers
 from bitcycle.kernels.native import current_kernels
@@ -102,13 +101,9 @@ def train(
     check_device(device)
     folder = folder and folder.absolute()  # a task may change the working directory
     task = task_of(run)
-    torch.manual_seed(mix(run.seed, 0) >> 1)
-    task.chosen_options(run)  # a task without options does not check them itself
-    training = task.prepare(run)
-    model = training.model.to(device)
     execution = resolve(execute)
-    recipe = recipe_of(run, training)
-    quantize(model, recipe, keep=training.keep, policy=training.policy, execute=execution.value)
+    training = prepare(run, device, execution.value)
+    model = training.model
     scheduler = PrecisionScheduler(model, run.schedule, run.steps, run.backward_bits, **run.condition.overrides)
     if run.compiled:
         training.model = torch.compile(model)  # type: ignore[assignment]
@@ -181,11 +176,23 @@ def train(
     return result, model
 
 
-def recipe_of(run: RunConfig, training: Training) -> Recipe:
-    """Return the recipe of a training, with what the run sets of it unless that is the default."""
-    return replace(
-        training.recipe, **{name: each for name in OF_RECIPE if (each := getattr(run, name)) != DEFAULTS[name]}
-    )
+def prepare(run: RunConfig, device: str = "cpu", execute: str = "auto", **recipe: Any) -> Training:
+    """Return the training of a run with its model converted, before its first step.
+
+    Args:
+        run: The configuration of the run.
+        device: The torch device to train on.
+        execute: How products are computed, see :func:`bitcycle.quantize`.
+        **recipe: Changes of the recipe, beside those of the run.
+    """
+    torch.manual_seed(mix(run.seed, 0) >> 1)
+    task = task_of(run)
+    task.chosen_options(run)  # a task without options does not check them itself
+    training = task.prepare(run)
+    of_run = {name: getattr(run, name) for name in OF_RECIPE if getattr(run, name) != DEFAULTS[name]}
+    chosen = replace(training.recipe, **{**of_run, **recipe})
+    quantize(training.model.to(device), chosen, keep=training.keep, policy=training.policy, execute=execute)
+    return training
 
 
 def check_device(name: str) -> None:
