@@ -54,6 +54,17 @@ def integer(least: int, most: int = MAX_STEPS) -> Parser:
     return parse
 
 
+def number(value: Any, name: str) -> float:
+    """Return a number."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or (isinstance(value, int) and value > MAX_INTEGER)
+    ):
+        raise ValueError(f"{name} must be a number, got {short_repr(value)}")
+    return float(value)
+
+
 def one_of(choices: Sequence[str]) -> Parser:
     """Return the parser of a text that must be one of a few.
 
@@ -129,6 +140,15 @@ def _option(name: str, value: Any) -> str:
 def as_list(value: Any) -> list[Any]:
     """Return several values as a list, and a single one as a list of it."""
     return [value] if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__") else list(value)
+
+
+def each_of(parse: Parser, one: str = "") -> Parser:
+    """Return the parser of one value or several; ``one`` names a single one in messages.
+
+    >>> each_of(integer(1))([2, 8], "cycles"), each_of(string, "a schedule")("CR", "schedules")
+    ((2, 8), ('CR',))
+    """
+    return lambda value, name: tuple(parse(each, one or name) for each in as_list(value))
 
 
 @dataclass(frozen=True)
