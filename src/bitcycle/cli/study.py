@@ -31,7 +31,6 @@ from bitcycle.lab.format import count, duration
 from bitcycle.lab.studies.engines import EngineKind, engine_of
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.lab.studies.plan import BASELINES, GROUPS, MAX_SEEDS
-from bitcycle.lab.studies.progress import EndedRuns, status
 from bitcycle.schedules import TEN
 
 if TYPE_CHECKING:
@@ -196,13 +195,12 @@ class StudyBar(ProgressBar):
     def __init__(self) -> None:
         super().__init__(description="starting")
         self.status = "no run is done"
-        self.ended = EndedRuns()
 
     def follow(self, now: StudyProgress) -> None:
         """Show the progress."""
-        self.status = status(now)
+        self.status = now.status
         # Runs that were done before take no time, so they do not count in the estimate of the remaining time.
         before = now.finished_steps_before
         self.update(now.current_steps - before, now.planned_steps - before, self.status)
-        if (line := self.ended.line(now)) is not None:
-            self.print(line)
+        if now.line:
+            self.print(now.line)
