@@ -6,9 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bitcycle.cli.parameters import STORE, Margin, complete_task, completion, json_option
+from bitcycle.cli.parameters import STORE, Margin, complete_task, json_option, option
 from bitcycle.lab.advice import advise as advice_for
 from bitcycle.lab.advice.advisor import saving_of_model
 from bitcycle.lab.advice.rules import DOMAINS, GOALS
@@ -17,58 +15,40 @@ from bitcycle.lab.studies.exports import json_text
 
 
 def advise(
-    goal: Annotated[
-        str,
-        typer.Option(
-            help="What matters most: cost, balance or quality.",
-            autocompletion=completion(GOALS),
-        ),
-    ] = "balance",
+    goal: Annotated[str, option("What matters most: cost, balance or quality.", complete=GOALS)] = "balance",
     domain: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(DOMAINS)}; default: no particular domain.",
-            autocompletion=complete_task,
-        ),
+        str | None, option(f"{', '.join(DOMAINS)}; default: no particular domain.", complete=complete_task)
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(
-            help="Training steps; default: those of the runs in --store, otherwise 64,000 for the saving and a "
+        option(
+            "Training steps; default: those of the runs in --store, otherwise 64,000 for the saving and a "
             "variable in the code."
         ),
     ] = None,
     fine_tuning: Annotated[
-        bool,
-        typer.Option("--fine-tuning", help="The run fine-tunes a pretrained model instead of training from scratch."),
+        bool, option("The run fine-tunes a pretrained model instead of training from scratch.", "--fine-tuning")
     ] = False,
     bits: Annotated[
         tuple[int, int] | None,
-        typer.Option(
-            metavar="Q_MIN Q_MAX", help="q_min (from 'bitcycle range-test') and q_max; default: depends on the domain."
-        ),
+        option("q_min (from 'bitcycle range-test') and q_max; default: depends on the domain.", metavar="Q_MIN Q_MAX"),
     ] = None,
-    q_max: Annotated[
-        int | None, typer.Option(help="q_max alone; q_min then depends on the domain; default: 8.")
-    ] = None,
-    save: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="The minimum saving, for example --save 40.")
-    ] = None,
+    q_max: Annotated[int | None, option("q_max alone; q_min then depends on the domain; default: 8.")] = None,
+    save: Annotated[float | None, option("The minimum saving, for example --save 40.", metavar="PERCENT")] = None,
     store: Annotated[
-        Path | None,
-        typer.Option(help="A store with your own runs, on which the advice is then based (see 'bitcycle study')."),
+        Path | None, option("A store with your own runs, on which the advice is then based (see 'bitcycle study').")
     ] = None,
     study: Annotated[
-        str, typer.Option(help=f"A study in the store (without --store: in {STORE}); default: the latest study.")
+        str, option(f"A study in the store (without --store: in {STORE}); default: the latest study.")
     ] = "",
     margin: Margin = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODULE:CALLABLE",
-            help="What it saves on your model: a function of yours without arguments that returns a model and example "
+        option(
+            "What it saves on your model: a function of yours without arguments that returns a model and example "
             "inputs, or a built-in model such as cifar-resnet-20.",
-            autocompletion=completion(CATALOGUE),
+            metavar="MODULE:CALLABLE",
+            complete=CATALOGUE,
         ),
     ] = None,
     as_json: Annotated[

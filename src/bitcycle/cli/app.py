@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("schedules", "cost", "tasks", "train", "study", "deficit", "results", "report", "range_test", "advise"),
-    *("export", "deploy_check", "data", "task"),
+    *("export", "export.deploy_check", "data", "tasks.task"),
 )
-"""The commands and groups of commands, in the order of the help; each is the object of its name in the module of its
-name."""
+"""The commands and groups of commands, in the order of the help: a module, and the object in it unless it has the name
+of the module."""
 
 
 def main() -> None:
@@ -113,10 +113,11 @@ def application() -> typer.Typer:
         """Schedules for numerical precision during training."""
 
     for name in COMMANDS:
-        command = getattr(import_module(f"bitcycle.cli.{name}"), name)
+        module, _, attribute = name.partition(".")
+        command = getattr(import_module(f"bitcycle.cli.{module}"), attribute or module)
         if isinstance(command, typer.Typer):
             wrap_help_at_the_terminal(command)
-            app.add_typer(command, name=name)
+            app.add_typer(command, name=attribute or module)
         else:
             app.command()(command)
     wrap_help_at_the_terminal(app)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitcycle._support.text import format_error, short, table
-from bitcycle.cli.parameters import Cycles, ScheduleBits, Steps, complete_schedule, completion, json_option
+from bitcycle.cli.parameters import (
+    Cycles,
+    ScheduleBits,
+    Steps,
+    argument,
+    complete_schedule,
+    json_option,
+    option,
+)
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import percent
 from bitcycle.lab.models.catalogue import CATALOGUE
@@ -30,41 +38,36 @@ def cost(
     *,
     model: Annotated[
         str,
-        typer.Argument(
-            help="A built-in model such as cifar-resnet-20, or your own as FILE.py:NAME or module:NAME: a task, "
+        argument(
+            "A built-in model such as cifar-resnet-20, or your own as FILE.py:NAME or module:NAME: a task, "
             "or a function without arguments that returns a model and example inputs.",
-            autocompletion=completion(CATALOGUE),
+            complete=CATALOGUE,
         ),
     ],
     schedule: Annotated[
-        list[str] | None, typer.Option(help="A schedule; repeatable; default: CR.", autocompletion=complete_schedule)
+        list[str] | None, option("A schedule; repeatable; default: CR.", complete=complete_schedule)
     ] = None,
-    schedules: Annotated[str | None, typer.Option(help="'ten' (or 'all') = the paper's ten schedules.")] = None,
+    schedules: Annotated[str | None, option("'ten' (or 'all') = the paper's ten schedules.")] = None,
     bits: ScheduleBits = (3, 8),
     cycles: Cycles = DEFAULT_CYCLES,
     steps: Steps = 64_000,
     fields: dict[str, Any],
-    batch_size: Annotated[int, typer.Option(help="Samples per step, for built-in models.")] = 1,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="Layers that stay in full precision, by name; repeatable.")
-    ] = None,
+    batch_size: Annotated[int, option("Samples per step, for built-in models.")] = 1,
+    keep: Annotated[list[str] | None, option("Layers that stay in full precision, by name; repeatable.")] = None,
     policy: Annotated[
-        str | None,
-        typer.Option(help="Keep in full precision what the paper does for a model family, such as cifar-resnet."),
+        str | None, option("Keep in full precision what the paper does for a model family, such as cifar-resnet.")
     ] = None,
-    aggregation: Annotated[str, typer.Option(help="Graph aggregation: 'full' or 'quantized'.")] = "full",
+    aggregation: Annotated[str, option("Graph aggregation: 'full' or 'quantized'.")] = "full",
     convention: Annotated[
         str,
-        typer.Option(
-            help="'exact', 'paper' (all layers at the bits of the schedule) or 'authors' (as the authors' tool counts)."
-        ),
+        option("'exact', 'paper' (all layers at the bits of the schedule) or 'authors' (as the authors' tool counts)."),
     ] = "exact",
     hardware: Annotated[
         str,
-        typer.Option(
+        option(
+            "The device for the estimated time ratio: t4, a100, h100, b200, mi355x, vnni or bit-serial.",
             "--device",
             "--hardware",
-            help="The device for the estimated time ratio: t4, a100, h100, b200, mi355x, vnni or bit-serial.",
         ),
     ] = "a100",
     as_json: Annotated[

@@ -8,31 +8,23 @@ from typing import Annotated
 import typer
 
 from bitcycle._support.text import short, table
-from bitcycle.cli.parameters import completion
+from bitcycle.cli.parameters import argument, option
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.lab.data.official import OFFICIAL, cache_folder, fetch, find_official, official_named
 from bitcycle.lab.data.official.cache import is_cached
 
 data = typer.Typer(no_args_is_help=True, help="Download official data sets into a cache folder, and list them.")
 
-Folder = Annotated[
-    Path | None,
-    typer.Option(help="The cache folder; default: $BITCYCLE_CACHE, or the system's cache folder."),
-]
+Folder = Annotated[Path | None, option("The cache folder; default: $BITCYCLE_CACHE, or the system's cache folder.")]
 
 
 @data.command()
 def get(
-    names: Annotated[
-        list[str],
-        typer.Argument(help="cifar10, cora, ... (see 'bitcycle data list').", autocompletion=completion(OFFICIAL)),
-    ],
+    names: Annotated[list[str], argument("cifar10, cora, ... (see 'bitcycle data list').", complete=OFFICIAL)],
     folder: Folder = None,
     mirror: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Download from this address instead; {name} becomes the name of the data set."
-        ),
+        option("Download from this address instead; {name} becomes the name of the data set.", metavar="URL"),
     ] = None,
 ) -> None:
     """Download data sets from their publishers, verify their checksums and unpack them into the cache folder."""
@@ -67,7 +59,7 @@ def show(folder: Folder = None) -> None:
 
 @data.command()
 def where(
-    name: Annotated[str, typer.Argument(help="A data set in the cache.", autocompletion=completion(OFFICIAL))],
+    name: Annotated[str, argument("A data set in the cache.", complete=OFFICIAL)],
     folder: Folder = None,
 ) -> None:
     """Print the path of a data set in the cache."""

@@ -1,37 +1,35 @@
-"""``bitcycle export``."""
+"""``bitcycle export`` and ``bitcycle deploy-check``: what to do with a trained run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bitcycle.cli.parameters import completion
+from bitcycle._support.text import table
+from bitcycle.cli.parameters import argument, json_option, option
 
 TrainedFolder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="The folder of a run that 'bitcycle train --out FOLDER' has trained.")
+    Path, argument("The folder of a run that 'bitcycle train --out FOLDER' has trained.", metavar="FOLDER")
 ]
 
 OwnTask = Annotated[
-    str, typer.Option(help="The source of the run's task, if it is your own: FILE.py:CLASS or package.module:CLASS.")
+    str, option("The source of the run's task, if it is your own: FILE.py:CLASS or package.module:CLASS.")
 ]
 
 
 def export(
     folder: TrainedFolder,
     task: OwnTask = "",
-    onnx: Annotated[Path | None, typer.Option(help="Write an ONNX file.", metavar="FILE.onnx")] = None,
+    onnx: Annotated[Path | None, option("Write an ONNX file.", metavar="FILE.onnx")] = None,
     weights: Annotated[
-        Path | None,
-        typer.Option(help="Write a plain state_dict of float weights on their grids.", metavar="FILE.pt"),
+        Path | None, option("Write a plain state_dict of float weights on their grids.", metavar="FILE.pt")
     ] = None,
-    bits: Annotated[int | None, typer.Option(help="The width; default: q_max of the run's schedule.")] = None,
+    bits: Annotated[int | None, option("The width; default: q_max of the run's schedule.")] = None,
     kernels: Annotated[
         str,
-        typer.Option(
-            help="For ONNX: exact (the values of bitcycle) or integer (onnxruntime multiplies integers).",
-            autocompletion=completion(("exact", "integer")),
+        option(
+            "For ONNX: exact (the values of bitcycle) or integer (onnxruntime multiplies integers).",
+            complete=("exact", "integer"),
         ),
     ] = "exact",
 ) -> None:
@@ -56,3 +54,24 @@ def export(
         found = bc.export_onnx(model, batches[0], onnx, kernels=kernels, dynamic_shapes=any_shape(batches[0]))
         print(f"written: {onnx}\non the first batch of the test data:\n{found}")
         print(f"on all batches of the test data:\n{bc.check_onnx(onnx, model, batches)}")
+
+
+def deploy_check(
+    folder: TrainedFolder,
+    task: OwnTask = "",
+    bits: Annotated[list[int] | None, option("A width to evaluate at; repeatable; default: 8, 6, 4, 3 and 2.")] = None,
+    as_json: Annotated[bool, json_option("an object with the metric by width, full precision as 'full'")] = False,
+) -> None:
+    """Evaluate a trained run on the test data at the widths it could be deployed at."""
+    from bitcycle.lab.runs.deployment import WIDTHS, load_trained, metric_at
+    from bitcycle.lab.studies.exports import json_text
+    from bitcycle.lab.tasks import task_of
+
+    run, training = load_trained(folder, task)
+    found = metric_at(training, (None, *bits) if bits else WIDTHS)
+    if as_json:
+        print(json_text(found))
+    else:
+        metric = task_of(run).metric
+        print(f"{run.task} trained on {run.schedule}, evaluated on the test data with weights and activations at")
+        print(table(["bits", metric], [[width, f"{value:.4f}"] for width, value in found.items()]))

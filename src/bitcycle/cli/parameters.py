@@ -11,6 +11,9 @@ import typer
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.schedules import TEN
 
+Complete = Iterable[str] | Callable[..., list[str]]
+"""The values that shell completion proposes, or a function that finds them."""
+
 
 def completion(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a callback that completes one of these names.
@@ -18,11 +21,21 @@ def completion(names: Iterable[str]) -> Callable[[str], list[str]]:
     >>> completion(["graph", "image"])("im")
     ['image']
     """
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
 
-    return complete
+def option(help: str, *names: str, complete: Complete = (), **further: Any) -> Any:
+    """Return an option of a command, under these names; default: that of the parameter."""
+    return typer.Option(*names, help=help, autocompletion=_completer(complete), **further)
+
+
+def argument(help: str, complete: Complete = (), **further: Any) -> Any:
+    """Return an argument of a command; see :func:`option`."""
+    return typer.Argument(help=help, autocompletion=_completer(complete), **further)
+
+
+def _completer(complete: Complete) -> Callable[..., list[str]]:
+    return complete if callable(complete) else completion(complete)
 
 
 def complete_model(context: typer.Context, incomplete: str) -> list[str]:
@@ -34,7 +47,7 @@ def complete_model(context: typer.Context, incomplete: str) -> list[str]:
 
 def json_option(content: str) -> Any:
     """Return the option ``--json`` with a help text that names the content of the document."""
-    return typer.Option("--json", help=f"Print one JSON document: {content}.")
+    return option(f"Print one JSON document: {content}.", "--json")
 
 
 REPORT_JSON = "an object with study, planned, done, failures (run, reason), analyses, deficits and report (the page)"
@@ -44,31 +57,26 @@ complete_schedule = completion((*TEN, "static:", "full"))
 
 TaskName = Annotated[
     str,
-    typer.Argument(
-        help="A task (see 'bitcycle tasks'), or your own as FILE.py:CLASS or package.module:CLASS.",
-        autocompletion=complete_task,
+    argument(
+        "A task (see 'bitcycle tasks'), or your own as FILE.py:CLASS or package.module:CLASS.", complete=complete_task
     ),
 ]
 Bits = Annotated[
     tuple[int, int] | None,
-    typer.Option(
-        metavar="Q_MIN Q_MAX", help="q_min and q_max, unless a schedule has its own; default: set by the task."
-    ),
+    option("q_min and q_max, unless a schedule has its own; default: set by the task.", metavar="Q_MIN Q_MAX"),
 ]
 ScheduleBits = Annotated[
-    tuple[int, int], typer.Option(metavar="Q_MIN Q_MAX", help="q_min and q_max, unless a schedule has its own.")
+    tuple[int, int], option("q_min and q_max, unless a schedule has its own.", metavar="Q_MIN Q_MAX")
 ]
-Cycles = Annotated[int, typer.Option(help="Number of cycles, unless a schedule has its own.")]
-Steps = Annotated[int, typer.Option(help="Training steps.")]
-Device = Annotated[str, typer.Option(help="The device to train on: cpu, cuda, ...")]
+Cycles = Annotated[int, option("Number of cycles, unless a schedule has its own.")]
+Steps = Annotated[int, option("Training steps.")]
+Device = Annotated[str, option("The device to train on: cpu, cuda, ...")]
 
 STORE = Path("out/studies.sqlite")
-StorePath = Annotated[Path, typer.Option("--store", help="The SQLite file with all results.", envvar="BITCYCLE_STORE")]
-ReportFolder = Annotated[Path | None, typer.Option(help="Folder for the report; default: next to the store.")]
+StorePath = Annotated[Path, option("The SQLite file with all results.", "--store", envvar="BITCYCLE_STORE")]
+ReportFolder = Annotated[Path | None, option("Folder for the report; default: next to the store.")]
 Margin = Annotated[
     float | None,
-    typer.Option(
-        help="The largest acceptable loss of quality, in units of the metric; default: 1 % of the baseline's mean."
-    ),
+    option("The largest acceptable loss of quality, in units of the metric; default: 1 % of the baseline's mean."),
 ]
-Workers = Annotated[int, typer.Option(help="Worker processes; 0 = one per core.")]
+Workers = Annotated[int, option("Worker processes; 0 = one per core.")]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from bitcycle.cli.parameters import TaskName, json_option
+from bitcycle.cli.parameters import TaskName, json_option, option
 from bitcycle.cli.progress import ProgressBar
-from bitcycle.cli.run_options import with_run_options
+from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.exports import json_text
 
@@ -21,23 +19,22 @@ if TYPE_CHECKING:
 def range_test(
     *,
     task: TaskName,
-    levels: Annotated[
-        tuple[int, int], typer.Option(metavar="LOW HIGH", help="The lowest and the highest bit-width to test.")
-    ] = (2, 8),
-    iterations: Annotated[
-        int, typer.Option(help="Steps of each short run; doubled until full precision clearly learns.")
-    ] = 60,
-    longest: Annotated[int, typer.Option(help="The largest number of iterations after doubling.")] = 480,
-    seeds: Annotated[int, typer.Option(help="Number of short runs at each width, each with its own seed.")] = 3,
+    levels: Annotated[tuple[int, int], option("The lowest and the highest bit-width to test.", metavar="LOW HIGH")] = (
+        2,
+        8,
+    ),
+    iterations: Annotated[int, option("Steps of each short run; doubled until full precision clearly learns.")] = 60,
+    longest: Annotated[int, option("The largest number of iterations after doubling.")] = 480,
+    seeds: Annotated[int, option("Number of short runs at each width, each with its own seed.")] = 3,
     share: Annotated[
-        float, typer.Option(metavar="PERCENT", help="The share of full precision's progress that a width must reach.")
+        float, option("The share of full precision's progress that a width must reach.", metavar="PERCENT")
     ] = 50,
     fields: dict[str, Any],
     backward_bits: Annotated[
-        int | None, typer.Option(help="Bit-width of the gradients; default: the highest width tested.")
+        int | None, option("Bit-width of the gradients; default: the highest width tested.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|svg", help="Save a plot of the measurements to this file.")
+        Path | None, option("Save a plot of the measurements to this file.", metavar="FILE.png|svg")
     ] = None,
     as_json: Annotated[
         bool, json_option("an object with q_min, reason, iterations, seeds, share, evidence, reference")
@@ -60,7 +57,7 @@ def range_test(
         schedule="full",
         steps=max(chosen.steps, iterations),
         **run_identity(chosen, fields.pop("data", "")),
-        **fields,
+        **parse_fields(fields),
     )
     with ProgressBar() as bar:
 

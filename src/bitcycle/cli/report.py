@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bitcycle._support.text import table
-from bitcycle.cli.parameters import REPORT_JSON, STORE, Margin, ReportFolder, StorePath, json_option
+from bitcycle.cli.parameters import REPORT_JSON, STORE, Margin, ReportFolder, StorePath, argument, json_option
 from bitcycle.lab.studies.exports import json_text
 
 if TYPE_CHECKING:
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    study: Annotated[
-        str, typer.Argument(help="The study, by its name or by that of your own task; default: the latest.")
-    ] = "",
+    study: Annotated[str, argument("The study, by its name or by that of your own task; default: the latest.")] = "",
     store: StorePath = STORE,
     out: ReportFolder = None,
     margin: Margin = None,

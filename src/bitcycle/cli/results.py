@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bitcycle._support.text import short, table
-from bitcycle.cli.parameters import STORE, StorePath, json_option
+from bitcycle.cli.parameters import STORE, StorePath, argument, json_option, option
 from bitcycle.lab.format import duration
 
 if TYPE_CHECKING:
@@ -23,10 +21,10 @@ ALWAYS = ("task", "schedule", "seed")
 
 
 def results(
-    study: Annotated[str, typer.Argument(help="A study; default: all runs in the store.")] = "",
+    study: Annotated[str, argument("A study; default: all runs in the store.")] = "",
     store: StorePath = STORE,
-    export: Annotated[Path | None, typer.Option(help="Write a .csv, .json or .parquet file instead.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Show failed runs with their tracebacks.")] = False,
+    export: Annotated[Path | None, option("Write a .csv, .json or .parquet file instead.")] = None,
+    failed: Annotated[bool, option("Show failed runs with their tracebacks.", "--failed")] = False,
     as_json: Annotated[
         bool,
         json_option(
@@ -46,6 +44,8 @@ def results(
         studies = [opened.study(name) for name in ([study] if study else names)]
         runs = studies[0].runs if study else None
         if export is not None:
+            if export.exists() and export.samefile(store):
+                raise ValueError(f"{export} is the store itself: choose another file for the export")
             outcomes = opened.outcomes(runs, with_curves=export.suffix == ".json")
             count = write((each for each in outcomes if isinstance(each, RunResult)), export)
             print(f"written: {export} ({count} runs)")
@@ -81,11 +81,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str:
     """Return the results as a text table with the columns that tell the runs apart."""
-    from bitcycle.lab.runs.run_config import operands_used
-
     rows = [_flat(each.run, purposes.get(each.run, [])) for each in found]
-    further = dict.fromkeys([*operands_used(each.run.condition for each in found), *_distinguishing(rows)])
-    columns = (*ALWAYS, *further)
+    columns = [*ALWAYS, *_further(rows)]
     cells = [
         [
             *(str(row.get(column, "")) for column in columns),
@@ -113,14 +110,11 @@ def _flat(run: RunConfig, cells: list[Cell]) -> dict[str, Any]:
     }
 
 
-def _distinguishing(rows: Iterable[dict[str, Any]]) -> list[str]:
+def _further(rows: list[dict[str, Any]]) -> list[str]:
     """Return the columns in which rows with the same task, schedule and seed differ."""
-    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    alike: dict[tuple[Any, ...], dict[str, set[Any]]] = defaultdict(lambda: defaultdict(set))
+    names = dict.fromkeys(name for row in rows for name in row)
     for row in rows:
-        alike[tuple(row[column] for column in ALWAYS)].append(row)
-    columns: dict[str, bool] = {}
-    for first, *others in alike.values():
-        for other in others:
-            for column in first | other:
-                columns[column] = columns.get(column, False) or first.get(column) != other.get(column)
-    return [column for column, differs in columns.items() if differs]
+        for name in names:
+            alike[tuple(row[column] for column in ALWAYS)][name].add(row.get(name))
+    return [name for name in names if any(len(values[name]) > 1 for values in alike.values())]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from bitcycle._support.text import table
-from bitcycle.cli.parameters import Cycles, ScheduleBits, Steps, complete_schedule, json_option
+from bitcycle.cli.parameters import Cycles, ScheduleBits, Steps, argument, complete_schedule, json_option, option
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import percent
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
@@ -24,9 +22,9 @@ def schedules(
     *,
     specs: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Schedules to compare, such as CR or 'delay(0.1, RTH:4-8)'; default: the paper's ten schedules.",
-            autocompletion=complete_schedule,
+        argument(
+            "Schedules to compare, such as CR or 'delay(0.1, RTH:4-8)'; default: the paper's ten schedules.",
+            complete=complete_schedule,
         ),
     ] = None,
     bits: ScheduleBits = (3, 8),
@@ -40,9 +38,7 @@ def schedules(
             "mean_bits_activations, mean_bits_gradients and mean_strength"
         ),
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png|svg", help="Save a plot of the schedules to this file.")
-    ] = None,
+    plot: Annotated[Path | None, option("Save a plot of the schedules to this file.", metavar="FILE.png|svg")] = None,
 ) -> None:
     """Compare schedules: mean bits, saving relative to static q_max, and bits early in training.
 

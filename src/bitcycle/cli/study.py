@@ -20,8 +20,10 @@ from bitcycle.cli.parameters import (
     ReportFolder,
     StorePath,
     Workers,
+    argument,
     completion,
     json_option,
+    option,
 )
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.report import report_folder, write_and_print
@@ -31,7 +33,6 @@ from bitcycle.lab.format import count, duration
 from bitcycle.lab.studies.engines import EngineKind, engine_of
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.lab.studies.plan import BASELINES, GROUPS, MAX_SEEDS
-from bitcycle.lab.studies.progress import EndedRuns, status
 from bitcycle.schedules import TEN
 
 if TYPE_CHECKING:
@@ -46,17 +47,15 @@ class StudyOptions:
     store: StorePath = STORE
     out: ReportFolder = None
     workers: Workers = 0
-    threads: Annotated[int, typer.Option(help="Threads of each worker; 0 = its share of the cores.")] = 0
+    threads: Annotated[int, option("Threads of each worker; 0 = its share of the cores.")] = 0
     device: Device = "cpu"
-    engine: Annotated[EngineKind, typer.Option(help="Train on this machine, or on a Ray cluster.")] = EngineKind.LOCAL
-    address: Annotated[
-        str, typer.Option(help="Address of a Ray cluster; 'auto' finds one; default: start one here.")
-    ] = ""
-    gpus: Annotated[float, typer.Option(help="GPUs for each run on a cluster; can be a fraction.")] = 0.0
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Repeat failed runs.")] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the runs, their cost and the estimated time, then exit.")
-    ] = False
+    engine: Annotated[EngineKind, option("Train on this machine, or on a Ray cluster.")] = EngineKind.LOCAL
+    address: Annotated[str, option("Address of a Ray cluster; 'auto' finds one; default: start one here.")] = ""
+    gpus: Annotated[float, option("GPUs for each run on a cluster; can be a fraction.")] = 0.0
+    retry_failed: Annotated[bool, option("Repeat failed runs.", "--retry-failed")] = False
+    dry_run: Annotated[bool, option("Show the runs, their cost and the estimated time, then exit.", "--dry-run")] = (
+        False
+    )
     as_json: Annotated[bool, json_option(f"{REPORT_JSON}; with --dry-run: runs, seconds and workers")] = False
 
 
@@ -71,26 +70,24 @@ def study(
     *,
     task: Annotated[
         str,
-        typer.Argument(
+        argument(
+            "A task (see 'bitcycle tasks'), your own as FILE.py:CLASS or package.module:CLASS, or a TOML plan.",
             metavar="TASK|PLAN",
-            help="A task (see 'bitcycle tasks'), your own as FILE.py:CLASS or package.module:CLASS, or a TOML plan.",
-            autocompletion=_complete_subject,
+            complete=_complete_subject,
         ),
     ],
     schedules: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A name, a spec, 'ten', 'baselines' or 'all' (the default); repeatable.",
-            autocompletion=completion((*TEN, *BASELINES, *GROUPS)),
+        option(
+            "A name, a spec, 'ten', 'baselines' or 'all' (the default); repeatable.",
+            complete=(*TEN, *BASELINES, *GROUPS),
         ),
     ] = None,
     bits: Bits = None,
-    cycles: Annotated[
-        list[int] | None, typer.Option(help="Number of cycles; repeatable; default: set by the task.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 3.", max=MAX_SEEDS)] = None,
+    cycles: Annotated[list[int] | None, option("Number of cycles; repeatable; default: set by the task.")] = None,
+    seeds: Annotated[int | None, option("Number of seeds; default: 3.", max=MAX_SEEDS)] = None,
     fields: dict[str, Any],
-    name: Annotated[str, typer.Option(help="Name of the study; default: the name of the task or plan.")] = "",
+    name: Annotated[str, option("Name of the study; default: the name of the task or plan.")] = "",
     margin: Margin = None,
     options: StudyOptions,
 ) -> None:
@@ -196,13 +193,12 @@ class StudyBar(ProgressBar):
     def __init__(self) -> None:
         super().__init__(description="starting")
         self.status = "no run is done"
-        self.ended = EndedRuns()
 
     def follow(self, now: StudyProgress) -> None:
         """Show the progress."""
-        self.status = status(now)
+        self.status = now.status
         # Runs that were done before take no time, so they do not count in the estimate of the remaining time.
         before = now.finished_steps_before
         self.update(now.current_steps - before, now.planned_steps - before, self.status)
-        if (line := self.ended.line(now)) is not None:
-            self.print(line)
+        if now.line:
+            self.print(now.line)

@@ -1,12 +1,13 @@
-"""``bitcycle tasks``."""
+"""``bitcycle tasks`` and ``bitcycle task new``."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bitcycle.cli.parameters import json_option
+from bitcycle.cli.parameters import argument, json_option
 from bitcycle.lab.studies.exports import json_text
 
 
@@ -26,8 +27,8 @@ def tasks(
     if as_json:
         print(json_text(described))
     else:
-        for task in described:
-            _print(task)
+        for each in described:
+            _print(each)
 
 
 def _described(name: str) -> dict[str, Any]:
@@ -68,3 +69,22 @@ def _print(task: dict[str, Any]) -> None:
         ("default", f"{task['steps']} steps, {low}-{high} bits, {task['cycles']} cycles"),
     ):
         print(f"  {heading + ':':19} {text}")
+
+
+task = typer.Typer(no_args_is_help=True, help="Write a task of your own.")
+
+
+@task.callback()
+def about() -> None:
+    """Write a task of your own."""  # with a callback, a group of one command stays a group
+
+
+@task.command()
+def new(
+    file: Annotated[Path, argument("The file to write, such as my_task.py.", metavar="FILE.py")],
+) -> None:
+    """Write a file with a complete task, as a starting point for your own."""
+    from bitcycle.lab.tasks.template import write_template
+
+    name = write_template(file)
+    print(f"written: {file}\ntry: bitcycle study {file}:{name} --seeds 2 --steps 100")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitcycle._support.text import short
-from bitcycle.cli.parameters import Bits, Device, TaskName, complete_schedule, completion, json_option
+from bitcycle.cli.parameters import Bits, Device, TaskName, complete_schedule, json_option, option
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import duration
@@ -25,44 +24,36 @@ if TYPE_CHECKING:
     from bitcycle.lab.runs.result import RunResult
     from bitcycle.lab.runs.training import TrainingProgress
 
-TIMED_UPDATES = 5  # progress updates after which the remaining time can be estimated
-
 
 @with_run_options()
 def train(
     *,
     task: TaskName,
-    schedule: Annotated[
-        str, typer.Option(help="A precision schedule, by name or as a spec.", autocompletion=complete_schedule)
-    ] = "CR",
+    schedule: Annotated[str, option("A precision schedule, by name or as a spec.", complete=complete_schedule)] = "CR",
     bits: Bits = None,
     cycles: Annotated[
-        int | None, typer.Option(help="Number of cycles, unless the schedule has its own; default: set by the task.")
+        int | None, option("Number of cycles, unless the schedule has its own; default: set by the task.")
     ] = None,
-    preset: Annotated[str, typer.Option(help="Named settings, such as 'paper' (see 'bitcycle tasks').")] = "",
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    preset: Annotated[str, option("Named settings, such as 'paper' (see 'bitcycle tasks').")] = "",
+    seed: Annotated[int, option("Random seed.")] = 0,
     fields: dict[str, Any],
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for checkpoints and the result; the same command resumes from the last checkpoint."),
+        Path | None, option("Folder for checkpoints and the result; the same command resumes from the last checkpoint.")
     ] = None,
-    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
+    checkpoint_every: Annotated[int, option("Steps between checkpoints.")] = 100,
     device: Device = "cpu",
     execute: Annotated[
         str,
-        typer.Option(
-            help="How products are computed: simulated, integer, or auto (integer where it is faster).",
-            autocompletion=completion(("auto", "simulated", "integer")),
+        option(
+            "How products are computed: simulated, integer, or auto (integer where it is faster).",
+            complete=("auto", "simulated", "integer"),
         ),
     ] = "auto",
     log: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Log to tensorboard, mlflow or wandb; repeatable.",
-            autocompletion=completion(("tensorboard", "mlflow", "wandb")),
-        ),
+        option("Log to tensorboard, mlflow or wandb; repeatable.", complete=("tensorboard", "mlflow", "wandb")),
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads; 0 = torch's default.")] = 0,
+    threads: Annotated[int, option("Threads; 0 = torch's default.")] = 0,
     as_json: Annotated[
         bool,
         json_option(
@@ -82,6 +73,7 @@ def train(
 
     if threads:
         torch.set_num_threads(threads)
+    place = out and out.absolute()  # a task may change the working directory
     kind = task_named(task)
     identity = run_identity(kind, fields.pop("data", ""))
     given = parse_fields(fields)
@@ -97,9 +89,9 @@ def train(
             given["steps"] = chosen.steps or chosen.epochs * kind.prepare(one_step).steps_per_epoch
     spec = str(parse_schedule(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     run = RunConfig(schedule=spec, seed=seed, **identity, **{"steps": kind.steps, **given})
-    with _locked(out), _TrainingBar(run.steps, kind.metric) as bar:
+    with _locked(place), _TrainingBar(run.steps, kind.metric) as bar:
         try:
-            result, _ = train_run(run, out, bar.follow, checkpoint_every, device, log or (), execute)
+            result, _ = train_run(run, place, bar.follow, checkpoint_every, device, log or (), execute)
         except KeyboardInterrupt:
             bar.close()
             hint = "run the same command again to resume" if out else "use --out FOLDER to be able to resume"
@@ -107,11 +99,10 @@ def train(
             raise typer.Exit(130) from None
     text = json_text(result)
     print(text if as_json else _line(result))
-    if out is not None:
-        path = out / "result.json"
-        with replacing(path) as unfinished:
+    if place is not None:
+        with replacing(place / "result.json") as unfinished:
             unfinished.write_text(text + "\n", encoding="utf-8")
-        print(f"written: {path}", file=sys.stderr if as_json else sys.stdout)
+        print(f"written: {out / 'result.json'}", file=sys.stderr if as_json else sys.stdout)
 
 
 @contextmanager
@@ -139,24 +130,16 @@ def _line(result: RunResult) -> str:
 
 
 class _TrainingBar(ProgressBar):
-    """The progress of a training, with loss, metric, bits and cost; of a long one, the estimated time once."""
+    """The progress of a training, with loss, metric, bits and cost."""
 
     def __init__(self, steps: int, metric: str) -> None:
         super().__init__(steps)
         self.metric = metric
-        self.times: list[tuple[float, int]] = []
         self.step = 0
 
     def follow(self, now: TrainingProgress) -> None:
         """Show the progress."""
         self.step = now.step
-        if len(self.times) < TIMED_UPDATES:
-            self.times.append((time.monotonic(), now.step))
-            if len(self.times) == TIMED_UPDATES:
-                (start, first), (end, last) = self.times[0], self.times[-1]
-                seconds = (end - start) / (last - first) * (now.steps - last)
-                if seconds >= 60:
-                    self.print(f"estimated time: {duration(seconds)} ({now.steps:,} steps)")
         metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
         bits = "full" if now.bits is None else f"{now.bits} bits"
         cost = f"{short(int(now.bitops / 32**2))} MACs"

@@ -28,7 +28,7 @@ def told(*words, folder):
         (("study", "graph", "--seeds", "1000000000"), "100000"),
         (("study", "deficit.toml", "--cycles", "2"), "deficits have no cycles"),
         (("study", "flag.toml"), "autocast must be true or false, got 'yes'"),
-        (("study", "pairs.toml"), "a deficit must have one pair of bits, got 2"),
+        (("study", "pairs.toml"), "bits must have one value in a deficit, got 2"),
         (("advise", "--steps", "0"), "the number of steps"),
         (("advise", "--study", "mine"), "there is no store"),
     ],

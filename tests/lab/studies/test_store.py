@@ -21,9 +21,8 @@ from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.exports import export
 from bitcycle.lab.studies.plan import Plan, Purpose, StudyPart
 from bitcycle.lab.studies.plan_file import plan_of
-from bitcycle.lab.studies.rows import COLUMNS, row_of, with_digest
-from bitcycle.lab.studies.store import Store
-from bitcycle.lab.studies.store_file import VERSION
+from bitcycle.lab.studies.rows import row_of
+from bitcycle.lab.studies.store import VERSION, Store
 
 RUN = RunConfig("image", "CR:2-8:cycles=8", 400, seed=1, options={"a": "b"})
 
@@ -336,20 +335,6 @@ def test_a_damaged_row_is_refused_and_deleted(intact, tmp_path, change, damaged)
         assert store.delete_damaged() == []
         assert set(store.studies()) == {"one", "two"} - {damaged}
     assert repaired(path) == whole
-
-
-@pytest.mark.parametrize("column", ["batch_size", "test_weights", "options", "extra"])
-def test_odd_rows_are_refused_in_one_line(tmp_path, column):
-    """The digest is that of the odd content, as if another program had written it."""
-    with Store(tmp_path / "s.sqlite") as store:
-        row = list(row_of(record(), "now")[:-1])
-        row[COLUMNS["runs"].index(column)] = b"{odd"
-        store._insert("runs", with_digest(row))
-        store._insert("studies", with_digest(["one", "plan", "command", "now", None, None, [[1, "x"]], []]))
-        for question in (store.records, lambda: store.outcome(RUN), lambda: store.study("one")):
-            with pytest.raises(ValueError, match=r"s\.sqlite: the row of .* is not that of a run") as refused:
-                question()
-            assert "\n" not in str(refused.value)
 
 
 # --- Large stores: what a question costs, counted instead of timed

@@ -18,8 +18,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from bitcycle.lab.runs.run_config import differences
-
 # torch is imported where it is needed: the process that drives a study only asks whether there is a checkpoint.
 
 NAME = "checkpoint.pt"
@@ -85,8 +83,10 @@ def load_checkpoint(folder: Path, run: dict[str, Any]) -> dict[str, Any] | None:
     content = read_checkpoint(folder)
     if content is None:
         return None
-    if different := differences(content["run"], run):
-        listed = ", ".join(f"{key} {before!r} instead of {run[key]!r}" for key, before in different.items())
+    known = {"data"} if run.get("fingerprint") else set()  # the same data may be in several folders
+    changed = {key: value for key, value in content["run"].items() if key not in known and value != run.get(key)}
+    if changed:
+        listed = ", ".join(f"{key} {value!r} instead of {run.get(key)!r}" for key, value in changed.items())
         raise ValueError(f"{folder / NAME} belongs to another run ({listed}): choose another folder")
     state: dict[str, Any] = content["state"]
     return state

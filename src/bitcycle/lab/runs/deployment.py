@@ -13,14 +13,13 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 from bitcycle.arithmetic.site import write_bits
-from bitcycle.conversion.convert import quantize, set_bits
+from bitcycle.conversion.convert import set_bits
 from bitcycle.conversion.sites import sites
-from bitcycle.kernels.noise import mix
 from bitcycle.lab.data.splits import Split
 from bitcycle.lab.runs.checkpoints import read_checkpoint
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.runs.training import recipe_of
-from bitcycle.lab.tasks import Training, task_of
+from bitcycle.lab.runs.training import prepare
+from bitcycle.lab.tasks import Training
 from bitcycle.lab.tasks.user_tasks import load_task
 
 Inputs = tuple[Any, ...] | dict[str, Any]
@@ -87,10 +86,7 @@ def prepare_trained(run: RunConfig, weights: Mapping[str, Any]) -> Training:
         run: The configuration of the run.
         weights: The ``state_dict`` of the trained model.
     """
-    torch.manual_seed(mix(run.seed, 0) >> 1)
-    training = task_of(run).prepare(run)
-    recipe = replace(recipe_of(run, training), evaluate_at="max")  # its evaluation bits are set here
-    quantize(training.model, recipe, keep=training.keep, policy=training.policy)
+    training = prepare(run, evaluate_at="max")  # its evaluation bits are set here
     weight_bits, activation_bits = run.schedules.evaluation(run.steps)
     strength = 1.0
     if run.evaluate_at == "current":

@@ -13,17 +13,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 
 from bitcycle._support.text import short_repr
 
-
-class PolicyKind(StrEnum):
-    """The kinds of learning-rate policy."""
-
-    UNCHANGED = ""
-    HOLD = "hold"
-    RESTART = "restart"
+_POLICY = re.compile(r"hold@(?P<start>[0-9]{1,18})\.\.(?P<stop>[0-9]{1,18})|restart@(?P<restart>[0-9]{1,18})")
 
 
 @dataclass(frozen=True)
@@ -41,11 +34,12 @@ class LearningRatePolicy:
 
     total: int
     """Steps of the training."""
-    kind: PolicyKind = PolicyKind.UNCHANGED
     start: int = 0
-    """The first step that is held; equal to ``stop`` for a restart."""
+    """The first step that is held."""
     stop: int = 0
-    """The step after the last one that is held, or the step of the restart."""
+    """The step after the last one that is held."""
+    restart: int = 0
+    """The step at which the schedule restarts; 0 = it does not."""
 
     @classmethod
     def of(cls, text: str, total: int) -> LearningRatePolicy:
@@ -60,31 +54,25 @@ class LearningRatePolicy:
         """
         if not text:
             return cls(total)
-        match = re.fullmatch(r"(hold)@([0-9]{1,18})\.\.([0-9]{1,18})|(restart)@([0-9]{1,18})", text)
+        match = _POLICY.fullmatch(text)
         if match is None:
             raise ValueError(f"a learning-rate policy must be hold@A..B or restart@B, in steps, got {short_repr(text)}")
-        if match[1]:
-            policy = cls(total, PolicyKind.HOLD, int(match[2]), int(match[3]))
-        else:
-            policy = cls(total, PolicyKind.RESTART, int(match[5]), int(match[5]))
-        if policy.start > policy.stop or policy.stop >= total:
+        policy = cls(total, **{name: int(step) for name, step in match.groupdict(0).items()})
+        if policy.start > policy.stop or max(policy.stop, policy.restart) >= total:
             raise ValueError(f"the learning-rate policy {text} does not fit into a training of {total} steps")
         return policy
 
     def position(self, step: int) -> tuple[int, int]:
         """Return the step and the total number of steps for which the learning rate is computed."""
-        match self.kind:
-            case PolicyKind.HOLD:
-                length = self.stop - self.start
-                return step - min(max(step - self.start, 0), length), self.total - length
-            case PolicyKind.RESTART if step >= self.stop:
-                return step - self.stop, self.total - self.stop
-        return step, self.total
+        if self.restart and step >= self.restart:
+            return step - self.restart, self.total - self.restart
+        length = self.stop - self.start
+        return step - min(max(step - self.start, 0), length), self.total - length
 
     def held(self, step: int) -> bool:
         """Return whether the learning rate is held at this step."""
-        return self.kind is PolicyKind.HOLD and self.start <= step < self.stop
+        return self.start <= step < self.stop
 
     def restarts(self, step: int) -> bool:
         """Return whether the learning rate restarts at this step."""
-        return self.kind is PolicyKind.RESTART and step == self.stop > 0
+        return step == self.restart > 0

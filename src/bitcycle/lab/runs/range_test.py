@@ -9,11 +9,8 @@ import torch
 from torch import Tensor
 
 from bitcycle._range_test import RangeTestResult, range_test
-from bitcycle.conversion.convert import quantize
-from bitcycle.kernels.noise import mix
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.runs.training import update
-from bitcycle.lab.tasks import task_of
+from bitcycle.lab.runs.training import prepare, update
 
 
 def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> RangeTestResult:
@@ -27,11 +24,7 @@ def range_test_of_task(run: RunConfig, longest: int = 480, **settings: Any) -> R
     Returns:
         The result of :func:`bitcycle.range_test`.
     """
-    torch.manual_seed(mix(run.seed, 0) >> 1)
-    task = task_of(run)
-    task.chosen_options(run)  # a task without options does not check them itself
-    training = task.prepare(run)
-    quantize(training.model, training.recipe, keep=training.keep, policy=training.policy)
+    training = prepare(run)
 
     def step(batch: tuple[int, int]) -> Tensor:
         iteration, data_step = batch

@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ import bitcycle
 from bitcycle._cost import Meter
 from bitcycle._support.text import format_error
 from bitcycle.arithmetic.execution import Execution, resolve
-from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize, restore, set_execution
 from bitcycle.integrations.loggers import LoggedRun, open_loggers
 from bitcycle.kernels.native import current_kernels
@@ -34,7 +33,7 @@ from bitcycle.lab.runs.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.lab.runs.diagnostics import Diagnostics
 from bitcycle.lab.runs.learning_rate import LearningRatePolicy
 from bitcycle.lab.runs.result import TEST_LOSS, RunResult
-from bitcycle.lab.runs.run_config import RunConfig, WeightChoice
+from bitcycle.lab.runs.run_config import DEFAULTS, OF_RECIPE, RunConfig, WeightChoice
 from bitcycle.lab.tasks import Task, Training, task_of
 from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules.base import validate_positive
@@ -100,29 +99,27 @@ def train(
     started = time.perf_counter()
     validate_positive(checkpoint_every, "the number of steps between checkpoints")
     check_device(device)
+    folder = folder and folder.absolute()  # a task may change the working directory
     task = task_of(run)
-    torch.manual_seed(mix(run.seed, 0) >> 1)
-    task.chosen_options(run)  # a task without options does not check them itself
-    training = task.prepare(run)
-    model = training.model.to(device)
     execution = resolve(execute)
-    recipe = recipe_of(run, training)
-    quantize(model, recipe, keep=training.keep, policy=training.policy, execute=execution.value)
-    scheduler = PrecisionScheduler(
-        model,
-        run.schedule,
-        run.steps,
-        run.backward_bits,
-        weights=run.weights or None,
-        activations=run.activations or None,
-        strength=run.strength or None,
-    )
+    training = prepare(run, device, execution.value)
+    model = training.model
+    scheduler = PrecisionScheduler(model, run.schedule, run.steps, run.backward_bits, **run.condition.overrides)
     if run.compiled:
         training.model = torch.compile(model)  # type: ignore[assignment]
     policy = LearningRatePolicy.of(run.learning_rate, run.steps)
     with Meter(training.model) as meter:
-        diagnostics = Diagnostics(training, model, scheduler, meter, run.seed) if run.diagnostics else None
-        state = _State(run, task, training, model, scheduler, meter, diagnostics, execution)
+        parts = {
+            "model": model,
+            "optimizer": training.optimizer,
+            "task": training,
+            "precision": scheduler,
+            "meter": meter,
+        }
+        diagnostics = None
+        if run.diagnostics:
+            parts["diagnostics"] = diagnostics = Diagnostics(training, model, scheduler, meter, run.seed)
+        state = _State(run, task, execution, parts)
         if folder is not None:
             state.load(folder)
         logged = LoggedRun(run.name, f"{run.task} {run.description} seed {run.seed}", run.as_dict())
@@ -142,8 +139,8 @@ def train(
             bits, last = scheduler.bits, step + 1 == run.steps
             evaluates = last or (step + 1) % interval == 0
             if evaluates:  # at the bits of this step, if the run is evaluated at its current bits
-                with _evaluation_mode(model):
-                    state.add_evaluation(step, bits, training.evaluate(Split.VALIDATION))
+                model.eval()
+                state.add_evaluation(step, bits, training.evaluate(Split.VALIDATION))
             scheduler.step()
             if evaluates:
                 if not policy.held(step):
@@ -155,14 +152,13 @@ def train(
             if folder is not None and (last or (step + 1) % checkpoint_every == 0):
                 state.save(folder)
     model.load_state_dict(state.best_weights)
-    with _evaluation_mode(model):
-        test, extra, losses = training.test()
+    model.eval()
+    test, extra, losses = training.test()
     if losses is not None:
         extra[TEST_LOSS] = float(losses.double().mean())
     logger.log(run.steps, {"test": test, **extra})
     logger.close()
     restore(model)
-    seconds = state.seconds + time.perf_counter() - started
     result = RunResult(
         run=run,
         metric=task.metric,
@@ -171,7 +167,7 @@ def train(
         validation=state.best,
         best_step=state.best_step,
         bitops=meter.bitops,
-        seconds=seconds,
+        seconds=state.seconds + time.perf_counter() - started,
         extra=extra,
         curve=state.curve,
         example_losses=None if losses is None else losses.float().cpu().numpy(),
@@ -180,10 +176,23 @@ def train(
     return result, model
 
 
-def recipe_of(run: RunConfig, training: Training) -> Recipe:
-    """Return the recipe of a training, with what the run sets of it unless that is the default."""
-    recipe = training.recipe if run.grid == Recipe().grid else replace(training.recipe, grid=run.grid)
-    return replace(recipe, evaluate_at="current") if run.evaluate_at == "current" else recipe
+def prepare(run: RunConfig, device: str = "cpu", execute: str = "auto", **recipe: Any) -> Training:
+    """Return the training of a run with its model converted, before its first step.
+
+    Args:
+        run: The configuration of the run.
+        device: The torch device to train on.
+        execute: How products are computed, see :func:`bitcycle.quantize`.
+        **recipe: Changes of the recipe, beside those of the run.
+    """
+    torch.manual_seed(mix(run.seed, 0) >> 1)
+    task = task_of(run)
+    task.chosen_options(run)  # a task without options does not check them itself
+    training = task.prepare(run)
+    of_run = {name: getattr(run, name) for name in OF_RECIPE if getattr(run, name) != DEFAULTS[name]}
+    chosen = replace(training.recipe, **{**of_run, **recipe})
+    quantize(training.model.to(device), chosen, keep=training.keep, policy=training.policy, execute=execute)
+    return training
 
 
 def check_device(name: str) -> None:
@@ -238,40 +247,13 @@ def update(
             group["lr"] = rate
 
 
-@contextmanager
-def _evaluation_mode(model: nn.Module) -> Iterator[None]:
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
-
-
 class _State:
     """The content of a checkpoint, and the choice of the weights to test."""
 
-    def __init__(
-        self,
-        run: RunConfig,
-        task: Task,
-        training: Training,
-        model: nn.Module,
-        scheduler: PrecisionScheduler,
-        meter: Meter,
-        diagnostics: Diagnostics | None,
-        execution: Execution,
-    ) -> None:
-        self.run, self.task, self.model, self.execution = run, task, model, execution
-        self.parts: dict[str, Any] = {
-            "model": model,
-            "optimizer": training.optimizer,
-            "task": training,
-            "precision": scheduler,
-            "meter": meter,
-        }
-        if diagnostics:
-            self.parts["diagnostics"] = diagnostics
+    def __init__(self, run: RunConfig, task: Task, execution: Execution, parts: dict[str, Any]) -> None:
+        self.run, self.task, self.execution = run, task, execution
+        self.parts = parts
+        """Everything with a ``state_dict``, by its name in the checkpoint."""
         self.curve: list[dict[str, float]] = []
         self.losses: list[float] = []  # since the last evaluation
         self.best = float("-inf") if task.higher_is_better else float("inf")
@@ -292,7 +274,7 @@ class _State:
         better = metric >= self.best if self.task.higher_is_better else metric <= self.best
         if better or not self.best_weights or self.run.test_weights is WeightChoice.LAST:
             self.best, self.best_step = metric, step + 1
-            self.best_weights = copy.deepcopy(self.model.state_dict())
+            self.best_weights = copy.deepcopy(self.parts["model"].state_dict())
 
     def save(self, folder: Path) -> None:
         own = {name: getattr(self, name) for name in OWN}
@@ -313,7 +295,7 @@ class _State:
                 f"the run in {folder} began with the execution {began!r}, which this machine does not have: "
                 "continue it where it began, or choose another folder"
             ) from None
-        set_execution(self.model, self.execution)
+        set_execution(self.parts["model"], self.execution)
         try:
             own = {name: checkpoint["own"][name] for name in OWN}
             for name, part in self.parts.items():

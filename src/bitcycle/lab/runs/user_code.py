@@ -24,7 +24,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -65,21 +65,13 @@ class UserCode:
         """The file of the module, as a message shows it."""
         return relative_path(os.path.join(self.folder, self.main))
 
-    def import_module(self) -> ModuleType:
-        """Import the module, unless this process imported the same text last.
-
-        Raises:
-            UserCodeError: If a module fails.
-        """
-        return _IMPORTER.import_code(self)
-
     def load(self) -> Any:
         """Import the module and return the object.
 
         Raises:
             UserCodeError: If a module fails, or has no object of this name.
         """
-        module = self.import_module()
+        module = import_code(self)
         if not hasattr(module, self.attribute):
             public = [name for name in vars(module) if not name.startswith("_")]
             raise UserCodeError(f"{self.path} has no {self.attribute}; {nearest(self.attribute, public)}")
@@ -164,7 +156,7 @@ def code_of_class(defined: type) -> UserCode:
 
 def refuse_while_importing(called: str) -> None:
     """Raise an error if this is called by the top level of the user's code, which would import it without end."""
-    if _IMPORTER.importing:
+    if _IMPORTED.importing:
         raise UserCodeError(f"{called} runs whenever this file is imported: put it under if __name__ == '__main__':")
 
 
@@ -233,50 +225,55 @@ def _read_text(path: Path) -> str:
         raise UserCodeError(f"{relative_path(str(path))} cannot be read: {error}") from None
 
 
-class _Importer:
-    """Imports the code of the user; of each module, this process has the version that it imported last."""
+@dataclass
+class _Imported:
+    """The code of the user that this process imported last. Of each module, a process has one version."""
 
-    def __init__(self) -> None:
-        self.content: tuple[str, str, dict[str, str]] | None = None
-        self.folder = "no folder yet"
-        self.names: set[str] = set()
-        """The modules of the user that are in ``sys.modules``."""
-        self.importing = False
-
-    def import_code(self, code: UserCode) -> ModuleType:
-        main = _module_name(code.main)
-        content = (code.folder, code.main, code.files)
-        if self.content == content and main in sys.modules:
-            return sys.modules[main]
-        names = {_module_name(path): path for path in code.files}
-        for name in names.keys() - self.names:
-            present = getattr(sys.modules.get(name), "__file__", None)
-            if present is not None and not Path(present).is_relative_to(code.folder):
-                place = relative_path(os.path.join(code.folder, names[name]))
-                raise UserCodeError(f"{place} has the name of the module {name}, which is in use: rename it")
-        with_packages = {part for name in names for part in accumulate(name.split("."), "{}.{}".format)}
-        for name in self.names | with_packages:
-            sys.modules.pop(name, None)
-        if self.folder in sys.path:
-            sys.path.remove(self.folder)
-        self.content, self.names = None, with_packages
-        self.folder = _import_folder(code)
-        sys.path.insert(0, self.folder)  # it stays, for imports at run time and for processes of data loaders
-        importlib.invalidate_caches()
-        writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # it is stale after a quick edit
-        self.importing = True
-        try:
-            module = importlib.import_module(main)
-        except (Exception, SystemExit) as error:  # the user's code can raise anything
-            files = [os.path.join(self.folder, path) for path in code.files]
-            raise UserCodeError(_with_source_line(error, files)) from error
-        finally:
-            self.importing, sys.dont_write_bytecode = False, writes_bytecode
-        self.content = content
-        return module
+    content: tuple[str, str, dict[str, str]] | None = None
+    folder: str = ""
+    names: set[str] = field(default_factory=set)
+    """The modules of the user that are in ``sys.modules``."""
+    importing: bool = False
 
 
-_IMPORTER = _Importer()
+_IMPORTED = _Imported()
+
+
+def import_code(code: UserCode) -> ModuleType:
+    """Import the module of some code, unless this process imported the same text last.
+
+    Raises:
+        UserCodeError: If a module fails.
+    """
+    last, main, content = _IMPORTED, _module_name(code.main), (code.folder, code.main, code.files)
+    if last.content == content and main in sys.modules:
+        return sys.modules[main]
+    for path in code.files:
+        name = _module_name(path)
+        present = getattr(sys.modules.get(name), "__file__", None)
+        if name not in last.names and present is not None and not Path(present).is_relative_to(code.folder):
+            place = relative_path(os.path.join(code.folder, path))
+            raise UserCodeError(f"{place} has the name of the module {name}, which is in use: rename it")
+    names = {part for path in code.files for part in accumulate(_module_name(path).split("."), "{}.{}".format)}
+    for name in last.names | names:
+        sys.modules.pop(name, None)
+    if last.folder in sys.path:
+        sys.path.remove(last.folder)
+    last.content, last.names, last.folder = None, names, _import_folder(code)
+    sys.path.insert(0, last.folder)  # it stays, for imports at run time and for processes of data loaders
+    importlib.invalidate_caches()
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # it is stale after a quick edit
+    last.importing = True
+    try:
+        module = importlib.import_module(main)
+    except (Exception, SystemExit) as error:  # the user's code can raise anything
+        raise UserCodeError(
+            _with_source_line(error, [os.path.join(last.folder, path) for path in code.files])
+        ) from error
+    finally:
+        last.importing, sys.dont_write_bytecode = False, writes_bytecode
+    last.content = content
+    return module
 
 
 def _import_folder(code: UserCode) -> str:

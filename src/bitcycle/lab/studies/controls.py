@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from bitcycle._support.text import short_repr
+from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
+from bitcycle.lab.studies.plan import StudyPart
 from bitcycle.schedules import Bits, Control, Schedule, match
 from bitcycle.schedules import schedule as parse_schedule
 
@@ -28,6 +31,37 @@ def has_controls(names: Sequence[str]) -> bool:
     (True, False)
     """
     return any(name.startswith(_START) for name in names)
+
+
+def solve_controls(part: StudyPart) -> StudyPart:
+    """Return a part with its controls solved for the task's model.
+
+    Raises:
+        ValueError: If the part has several settings to solve them for, or there is no control of the same cost.
+    """
+    several = [part.fields.get(name, ("",)) for name in ("backward_bits", *OPERAND_OVERRIDES)]
+    if any(len(values) != 1 for values in (part.bits, part.cycles, *several, *part.fields.get("options", {}).values())):
+        raise ValueError(
+            "controls such as match(CT) are solved for one pair of bits, one number of cycles and one value of each "
+            "option, of backward_bits, weights, activations and strength: write a part for each combination"
+        )
+    from bitcycle.lab.studies.estimate import training_cost  # loads torch
+
+    run = next(iter(replace(part, schedules=("full",)).runs()))
+    q_max, (backward,) = part.bits[0][1], part.fields.get("backward_bits", ("max",))
+    at_max, at_q_max = (
+        replace(run, schedule=f"static:{q_max}", backward_bits=bits).schedules.histogram(run.steps)
+        for bits in ("max", q_max)
+    )
+    if backward == "max" and at_max != at_q_max:  # static settings have q_max, and schedules "max"
+        raise ValueError(
+            f"controls such as match(CT) need the gradients of their schedule, which are not at q_max = {q_max} bits "
+            "with these weights, activations or strength: set backward_bits"
+        )
+    solved = with_solved_controls(
+        part.schedules, part.bits[0], part.cycles[0], part.steps, backward, training_cost(run)
+    )
+    return replace(part, schedules=tuple(solved))
 
 
 def with_solved_controls(

@@ -20,13 +20,12 @@ between held and longer is the effect of the deficit. What restarted recovers wa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from bitcycle.lab.runs.parsing import one_of
+from bitcycle.lab.runs.fields import one_of
 from bitcycle.lab.runs.run_config import RunConfig
 
 
@@ -58,6 +57,8 @@ class Recovery(StrEnum):
 
 
 ARMS = tuple(Arm)
+MAX_LENGTH = 1000
+"""The longest deficit, in normal runs."""
 DEFAULTS: dict[str, Any] = {"test_weights": "last", "diagnostics": True}
 """The fields of a run whose default differs in deficit experiments."""
 FIXED = ("learning_rate",)
@@ -113,18 +114,15 @@ class DeficitPart:
             raise ValueError(f"a deficit needs q_min below q_max, got {low} and {high}")
         if self.steps < 1:
             raise ValueError(f"a normal run must have 1 step or more, got {self.steps}")
-        for length in (*self.lengths, self.window):
-            if not 0 <= length < math.inf:
-                raise ValueError(f"the length of a deficit must be 0 or more normal runs, got {length:g}")
-        for start in self.starts:
-            if not 0 <= start < math.inf:
-                raise ValueError(f"a window must begin at 0 or later, in normal runs, got {start:g}")
+        for length in (*self.lengths, self.window, *self.starts):
+            if not 0 <= length <= MAX_LENGTH:
+                raise ValueError(
+                    f"lengths, window and starts must be from 0 to {MAX_LENGTH} normal runs, got {length:g}"
+                )
         object.__setattr__(self, "recovery", Recovery(one_of(tuple(Recovery))(self.recovery, "recovery")))
         object.__setattr__(self, "arms", tuple(Arm(one_of(ARMS)(arm, "an arm")) for arm in self.arms))
         if self.recovery is Recovery.REST and round(self.window * self.steps):
             for start in self.starts:
-                if start >= 1:
-                    raise ValueError(f"a window must begin at 0 or more and below 1 normal run, got {start:g}")
                 if round(start * self.steps) >= self.steps:
                     raise ValueError(
                         f"a window must begin before the last of the {self.steps} steps of the normal run, "
@@ -170,7 +168,3 @@ class DeficitPart:
     def _run(self, spec: str, steps: int, policy: str, seed: int) -> RunConfig:
         values = {"backward_bits": self.bits[1], **DEFAULTS, **self.fields}
         return RunConfig(self.task, spec, steps, seed, learning_rate=policy, **values)
-
-    def values(self) -> dict[str, Any]:
-        """Return the table of a plan file, under ``[[deficit]]``."""
-        return {**{name: value for name, value in vars(self).items() if name != "fields"}, **self.fields}

@@ -58,23 +58,34 @@ class StudyProgress:
     """Steps of the runs that were done or failed before this start."""
     running: dict[str, int] = field(default_factory=dict)
     """The current step of each run in progress, by the name of the run."""
-    latest: RunResult | RunFailure | None = None
-    """The outcome of the run that ended last."""
+    ended: RunResult | RunFailure | None = None
+    """The outcome of the run whose end is reported; None in other reports."""
 
     @property
     def current_steps(self) -> int:
         """Steps so far, including those of runs in progress."""
         return self.finished_steps + sum(self.running.values())
 
-    def add(self, outcome: RunResult | RunFailure) -> None:
-        """Count a run that has ended."""
-        if isinstance(outcome, RunResult):
-            self.done += 1
-        else:
-            self.failed += 1
-        self.latest = outcome
-        self.running.pop(outcome.run.name, None)
-        self.finished_steps += outcome.run.steps
+    @property
+    def status(self) -> str:
+        """How many runs are done.
+
+        >>> StudyProgress(10, 1000, done=4, failed=1, done_before=2).status
+        '4 of 10 runs done (2 before), 1 failed'
+        """
+        before = f" ({self.done_before} before)" if self.done_before else ""
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.done} of {self.planned_runs} runs done{before}{failed}"
+
+    @property
+    def line(self) -> str:
+        """One line about the run whose end is reported; empty in other reports."""
+        if self.ended is None:
+            return ""
+        run = self.ended.run
+        outcome = f"{self.ended.test:.4f}" if isinstance(self.ended, RunResult) else "failed"
+        number = self.done + self.failed
+        return f"{number:>4}/{self.planned_runs}  {run.task} {run.description} seed {run.seed}: {outcome}"
 
 
 def run_study(
@@ -123,17 +134,29 @@ def run_study(
     if missing or plan.name not in store.studies() or store.study(plan.name).plan != text:
         store.begin(plan.name, plan.purposes(), text, command, plan.deficits)
 
-    progress = StudyProgress(len(runs), sum(run.steps for run in runs), len(done), len(failed), len(done))
-    progress.finished_steps = sum(run.steps for run in runs if run.name in done | failed)
-    progress.finished_steps_before = progress.finished_steps
+    steps_before = sum(run.steps for run in runs if run.name in done | failed)
+    progress = StudyProgress(
+        planned_runs=len(runs),
+        planned_steps=sum(run.steps for run in runs),
+        done=len(done),
+        failed=len(failed),
+        done_before=len(done),
+        finished_steps=steps_before,
+        finished_steps_before=steps_before,
+    )
 
     def report(running: dict[str, int]) -> None:
         progress.running = running
         watch(progress)
 
     def count(outcome: RunResult | RunFailure) -> None:
-        progress.add(outcome)
+        progress.done += isinstance(outcome, RunResult)
+        progress.failed += isinstance(outcome, RunFailure)
+        progress.running.pop(outcome.run.name, None)
+        progress.finished_steps += outcome.run.steps
+        progress.ended = outcome
         watch(progress)
+        progress.ended = None
 
     watch(progress)
     queue = RunQueue(missing, store, ended_elsewhere=count)

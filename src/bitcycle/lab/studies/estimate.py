@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
-
-import torch
 
 from bitcycle._cost import Cost, cost
-from bitcycle.conversion.convert import quantize, set_bits
+from bitcycle.conversion.convert import set_bits
 from bitcycle.lab.data.splits import Split
-from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES, ComparisonGroup, Condition, RunConfig
+from bitcycle.lab.runs.run_config import ComparisonGroup, Condition, RunConfig
+from bitcycle.lab.runs.training import prepare
 from bitcycle.lab.tasks import Training, task_of
 from bitcycle.schedules import Bits, Schedule
 from bitcycle.schedules.operands import OperandSchedules
@@ -48,14 +46,11 @@ def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
         if run.group not in measured:
             measured[run.group] = _measure(run)
         if run.condition not in estimated:
-            estimated[run.condition] = _estimated(run, measured[run.group])
+            kind = measured[run.group]
+            bitops = kind.step.training(run.schedule, run.steps, run.backward_bits, **run.condition.overrides)
+            seconds = run.steps * kind.seconds_per_step + kind.evaluations * kind.seconds_per_evaluation
+            estimated[run.condition] = int(bitops), seconds
     return [RunEstimate(run, *estimated[run.condition]) for run in wanted]
-
-
-def _estimated(run: RunConfig, kind: _Measured) -> tuple[int, float]:
-    """Return the BitOps of a run and its seconds."""
-    bitops = kind.step.training(run.schedule, run.steps, run.backward_bits, **_overrides(run))
-    return int(bitops), run.steps * kind.seconds_per_step + kind.evaluations * kind.seconds_per_evaluation
 
 
 def training_cost(run: RunConfig) -> Callable[[Schedule, Bits | str], float]:
@@ -68,8 +63,8 @@ def training_cost(run: RunConfig) -> Callable[[Schedule, Bits | str], float]:
 
     def cost_of(schedule: Schedule, backward_bits: Bits | str) -> float:
         if all(size == 1 for size in sizes):
-            return step_cost.training(schedule, run.steps, backward_bits, **_overrides(run))
-        operands = OperandSchedules.of(schedule, backward_bits, **_overrides(run))
+            return step_cost.training(schedule, run.steps, backward_bits, **run.condition.overrides)
+        operands = OperandSchedules.of(schedule, backward_bits, **run.condition.overrides)
         widths = [operands.at(step, run.steps).counted() for step in range(run.steps)]
         of_step = {(w, a, g): step_cost.bitops(weights=w, activations=a, backward=g) for w, a, g in set(widths)}
         return sum(size * of_step[each] for size, each in zip(sizes, widths, strict=True))
@@ -77,15 +72,8 @@ def training_cost(run: RunConfig) -> Callable[[Schedule, Bits | str], float]:
     return cost_of
 
 
-def _overrides(run: RunConfig) -> dict[str, Any]:
-    """Return the separate schedules of the run, as costs and schedules take them."""
-    return {name: getattr(run, name) or None for name in OPERAND_OVERRIDES}
-
-
 def _prepared(run: RunConfig) -> tuple[Training, Cost]:
-    torch.manual_seed(0)
-    training = task_of(run).prepare(run)
-    quantize(training.model, training.recipe, keep=training.keep, policy=training.policy)
+    training = prepare(run, grid="integer")  # every grid costs the same
     training.model.train()
     return training, cost(training.model, training.example())
 

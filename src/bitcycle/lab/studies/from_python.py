@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bitcycle._support.names import nearest
-from bitcycle.lab.runs.parsing import as_list
+from bitcycle.lab.runs.fields import as_list
 from bitcycle.lab.runs.run_config import DEFAULTS, KEYWORDS, OPERAND_OVERRIDES
 from bitcycle.lab.runs.user_code import refuse_while_importing
 from bitcycle.lab.statistics import analyse
@@ -18,7 +19,6 @@ from bitcycle.lab.studies.driver import StudyProgress, run_study
 from bitcycle.lab.studies.engines import engine_of
 from bitcycle.lab.studies.plan import check_data
 from bitcycle.lab.studies.plan_file import plan_of
-from bitcycle.lab.studies.progress import EndedRuns
 from bitcycle.lab.studies.store import Store
 from bitcycle.lab.studies.study_result import StudyResult
 from bitcycle.lab.tasks import TASKS, Task
@@ -101,7 +101,7 @@ def study(
         _refuse_functions(each for key in _SPECS for each in as_list(given.get(key, "")))
     plan = plan_of({"task": named, **given}, name)
     chosen = engine_of(engine, workers, threads, device, address, gpus)
-    watch = (EndedRuns().print if progress else _ignore) if isinstance(progress, bool) else progress
+    watch = progress if callable(progress) else _print_line if progress else lambda now: None
     if not Path(store).exists():  # nothing is done yet
         check_data(plan.runs())
     with Store(store) as opened:
@@ -169,5 +169,7 @@ def _task(task: str | Task | type[Task]) -> str | type[Task]:
     return task.name if is_built_in(task) else load_class(task)
 
 
-def _ignore(progress: StudyProgress) -> None:
-    pass
+def _print_line(now: StudyProgress) -> None:
+    """Print a line for a run that has ended."""
+    if now.line:
+        print(now.line, file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bitcycle.lab.runs.learning_rate import LearningRatePolicy
-from bitcycle.lab.runs.run_config import COMPARED, RunConfig, grouped_by_condition
+from bitcycle.lab.runs.run_config import COMPARED, RunConfig
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.schedules import Constant, Schedule
 from bitcycle.schedules import schedule as parse_schedule
@@ -70,10 +71,6 @@ class StudyPart:
             for bits, cycles, name in product(self.bits, self.cycles, self.schedules)
             for each in GROUPS.get(name, (name,))
         ]
-
-    def values(self) -> dict[str, Any]:
-        """Return the table of a plan file, under ``[[part]]``."""
-        return {**{name: value for name, value in vars(self).items() if name != "fields"}, **self.fields}
 
 
 def _completed(name: str, bits: tuple[int, int], cycles: int) -> Schedule:
@@ -136,10 +133,10 @@ class Plan:
         for part in self.parts:
             if len(part.seeds) > MAX_SEEDS:
                 raise ValueError(f"a study can have up to {MAX_SEEDS:,} seeds, got {len(part.seeds):,}")
-        runs = [group[0] for group in grouped_by_condition(self.runs())]
-        if not runs:
+        first = {run.condition: run for run in reversed(self.runs())}
+        if not first:
             raise ValueError(f"the study {self.name!r} has no runs")
-        for run in runs:
+        for run in reversed(first.values()):
             task = task_of(run)
             task.chosen_model(run)
             task.chosen_options(run)
@@ -152,7 +149,8 @@ class Plan:
         lines = [f"name = {_toml(self.name)}"]
         for part in self.parts:
             lines += ["", "[[part]]" if isinstance(part, StudyPart) else "[[deficit]]"]
-            lines += [f"{key} = {_toml(value)}" for key, value in part.values().items()]
+            values = {key: value for key, value in vars(part).items() if key != "fields"} | part.fields
+            lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -174,15 +172,11 @@ def check_widths(run: RunConfig) -> None:
 
 
 def _toml(value: Any) -> str:
+    """Return a value as TOML. Its texts, numbers and arrays are those of JSON."""
     if value is None:  # bits
         return '"full"'
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{_toml(key)} = {_toml(each)}' for key, each in value.items())} }}"
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):
-        escaped = "".join(f"\\u{ord(c):04x}" if ord(c) < 32 or c in '"\\\x7f' else c for c in value)
-        return f'"{escaped}"'
-    return str(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

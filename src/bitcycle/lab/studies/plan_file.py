@@ -38,29 +38,19 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
-from bitcycle.lab.runs.parsing import Parser, as_list, integer, string
-from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, FIELDS, OPERAND_OVERRIDES
+from bitcycle.lab.runs.fields import Parser, each_of, integer, number, string
+from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, FIELDS
 from bitcycle.lab.studies import deficits
-from bitcycle.lab.studies.controls import has_controls, with_solved_controls
+from bitcycle.lab.studies.controls import has_controls, solve_controls
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.lab.studies.plan import MAX_SEEDS, Plan, StudyPart
 from bitcycle.schedules.base import MAX_BITS, MAX_CYCLES
-
-_RUN_KEYS = tuple(name for name in FIELDS if name not in ("task", "schedule", "steps", "seed"))
-"""The fields of a run that a table has under their own names, beside its task and its steps."""
-KEYS = (*(field.name for field in fields(StudyPart) if field.name != "fields"), *_RUN_KEYS)
-"""The keys of a part."""
-DEFICIT_KEYS = (
-    *(field.name for field in fields(DeficitPart) if field.name != "fields"),
-    *(key for key in _RUN_KEYS if key not in deficits.FIXED),
-)
-"""The keys of a deficit."""
 
 MAX_BYTES = 1_000_000
 """The largest plan: twenty thousand seeds take 120 kB."""
@@ -90,58 +80,45 @@ def read_plan(path: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
         if _LONG_KEY.search(text):
             raise ValueError(f"a key may have {MAX_KEY_PARTS} parts at most")
         values = tomllib.loads(text)
-    except RecursionError:
-        raise ValueError(f"{path}: is not TOML that can be read: values are nested too deep") from None
-    except ValueError as error:  # also an integer of too many digits
-        raise ValueError(f"{path}: is not TOML that can be read: {error}") from None
+    except (ValueError, RecursionError) as error:  # a ValueError also for an integer of too many digits
+        reason = "values are nested too deep" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{path}: is not TOML that can be read: {reason}") from None
     try:
-        return plan_of(_overridden(values, overrides or {}), path.stem)
+        return plan_of(values, path.stem, overrides or {})
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    parts, tables = _tables(values)
-    for_deficits = {key: value for key, value in overrides.items() if key in DEFICIT_KEYS}
-    if not parts and for_deficits != overrides:
-        others = ", ".join(overrides.keys() - for_deficits.keys())
-        raise ValueError(f"deficits have no {others}, and the plan has no [[part]]")
-    return {
-        **values,
-        "part": [{**part, **overrides} for part in parts],
-        "deficit": [{**table, **for_deficits} for table in tables],
-    }
-
-
-def plan_of(values: Mapping[str, Any], name: str = "") -> Plan:
+def plan_of(values: Mapping[str, Any], name: str = "", overrides: Mapping[str, Any] | None = None) -> Plan:
     """Return the plan that these values describe, with the defaults of the tasks, checked.
 
     Args:
         values: The content of a plan file. A task can also be a class, as user_tasks.load_class returns it.
         name: The name of the plan if the values have none; default: that of its first task.
+        overrides: Values that replace those of every table they apply to.
 
     Raises:
         ValueError: A value is wrong; the message says what would be right.
     """
     common = {key: value for key, value in values.items() if key not in ("name", "part", "deficit")}
-    parts, tables = _tables(values)
+    tables, forced = {"part": values.get("part", []), "deficit": values.get("deficit", [])}, overrides or {}
+    for kind, some in tables.items():
+        if not isinstance(some, list) or not all(isinstance(table, dict) for table in some):
+            raise ValueError(f"{kind}s must be written as [[{kind}]] tables")
+    if not tables["part"] and not tables["deficit"]:  # a plan without tables is one part
+        tables["part"] = [{}]
+    of_deficits = {key: value for key, value in forced.items() if key in DEFICIT_KEYS}
+    if not tables["part"] and of_deficits != forced:
+        raise ValueError(
+            f"deficits have no {', '.join(forced.keys() - of_deficits.keys())}, and the plan has no [[part]]"
+        )
     made: tuple[StudyPart | DeficitPart, ...] = (
-        *(_with_controls(_study_part(_resolved({**common, **part}, KEYS))) for part in parts),
-        *(deficit_part(_resolved({**common, **table}, DEFICIT_KEYS)) for table in tables),
+        *(_study_part(_resolved({**common, **table, **forced}, KEYS)) for table in tables["part"]),
+        *(deficit_part(_resolved({**common, **table, **of_deficits}, DEFICIT_KEYS)) for table in tables["deficit"]),
     )
     plan = Plan(string(values.get("name", name), "name") or (made[0].task if made else ""), made)
     plan.check()
     return plan
-
-
-def _tables(values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the tables of parts and of deficits; a plan without any is one part."""
-    for name in ("part", "deficit"):
-        tables = values.get(name, [])
-        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise ValueError(f"{name}s must be written as [[{name}]] tables")
-    of_deficits = values.get("deficit", [])
-    return values.get("part", [] if of_deficits else [{}]), of_deficits
 
 
 def _resolved(values: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
@@ -168,41 +145,33 @@ def _resolved(values: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, An
 
 def _study_part(values: Mapping[str, Any]) -> StudyPart:
     """Return the part of a table that has bits, cycles and steps."""
-    return StudyPart(
-        task=values["task"],
-        schedules=tuple(string(each, "a schedule") for each in as_list(values.get("schedules", "all"))),
-        bits=_bit_pairs(values["bits"]),
-        cycles=tuple(integer(1, MAX_CYCLES)(each, "cycles") for each in as_list(values["cycles"])),
-        seeds=seeds_of(values.get("seeds", 3)),
-        steps=FIELDS["steps"].parse(values["steps"], "steps"),
-        fields=_fields(values, KEYS, DEFAULTS),
-    )
+    given = _own_values({"schedules": "all", "seeds": 3, **values})
+    part = StudyPart(task=values["task"], **given, fields=_fields(values, DEFAULTS))
+    return solve_controls(part) if has_controls(part.schedules) else part
 
 
 def deficit_part(values: Mapping[str, Any]) -> DeficitPart:
     """Return the experiments of a table that has bits and steps."""
-    pairs = _bit_pairs(values["bits"])
-    if len(pairs) > 1:
-        raise ValueError(f"a deficit must have one pair of bits, got {len(pairs)}: write one [[deficit]] for each")
-    given = {key: parse(values[key], key) for key, parse in _EXPERIMENT.items() if key in values}
-    several = _fields(values, DEFICIT_KEYS, {**DEFAULTS, **deficits.DEFAULTS})
+    given = {name: value for name, value in _own_values(values).items() if name in DEFICIT_KEYS}
+    of_runs = _fields(values, {**DEFAULTS, **deficits.DEFAULTS})
+    given["bits"] = _single(given["bits"], "bits")
     return DeficitPart(
-        task=values["task"],
-        bits=pairs[0],
-        steps=FIELDS["steps"].parse(values["steps"], "steps"),
-        seeds=seeds_of(values.get("seeds", 5)),
-        fields={name: _single(value, name) for name, value in several.items()},
-        **given,
+        task=values["task"], **given, fields={name: _single(value, name) for name, value in of_runs.items()}
     )
 
 
-def _fields(values: Mapping[str, Any], keys: tuple[str, ...], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _own_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a table that are not fields of its runs."""
+    return {name: parse(values[name], name) for name, parse in _PARSERS.items() if name in values}
+
+
+def _fields(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the runs that are not the default; tuples of those that can have several values."""
     found: dict[str, Any] = {}
     for name in _RUN_KEYS:
-        if name in keys and name in values:
-            parse, given = FIELDS[name].parse, values[name]
-            value = tuple(parse(each, name) for each in as_list(given)) if name in COMPARED else parse(given, name)
+        if name in values:
+            parse = each_of(FIELDS[name].parse) if name in COMPARED else FIELDS[name].parse
+            value = parse(values[name], name)
             if value not in (defaults[name], (defaults[name],), {}):
                 found[name] = value
     return found
@@ -219,78 +188,48 @@ def _single(value: Any, name: str) -> Any:
     return value[0]
 
 
-def _with_controls(part: StudyPart) -> StudyPart:
-    """Return the part with its controls at equal cost solved for the task's model."""
-    if not has_controls(part.schedules):
-        return part
-    several = [part.fields.get(name, ("",)) for name in ("backward_bits", *OPERAND_OVERRIDES)]
-    if any(len(values) != 1 for values in (part.bits, part.cycles, *several, *part.fields.get("options", {}).values())):
-        raise ValueError(
-            "controls such as match(CT) are solved for one pair of bits, one number of cycles and one value of each "
-            "option, of backward_bits, weights, activations and strength: write a part for each combination"
-        )
-    from bitcycle.lab.studies.estimate import training_cost  # loads torch
-
-    run = next(iter(replace(part, schedules=("full",)).runs()))
-    q_max, (backward,) = part.bits[0][1], part.fields.get("backward_bits", ("max",))
-    at_max, at_q_max = (
-        replace(run, schedule=f"static:{q_max}", backward_bits=bits).schedules.histogram(run.steps)
-        for bits in ("max", q_max)
-    )
-    if backward == "max" and at_max != at_q_max:  # static settings have q_max, and schedules "max"
-        raise ValueError(
-            f"controls such as match(CT) need the gradients of their schedule, which are not at q_max = {q_max} bits "
-            "with these weights, activations or strength: set backward_bits"
-        )
-    schedules = with_solved_controls(
-        part.schedules, part.bits[0], part.cycles[0], part.steps, backward, training_cost(run)
-    )
-    return replace(part, schedules=tuple(schedules))
-
-
-def seeds_of(value: Any) -> tuple[int, ...]:
+def seeds_of(value: Any, name: str = "seeds") -> tuple[int, ...]:
     """Return the seeds that a number of seeds or a list of seeds stands for.
 
     >>> seeds_of(3), seeds_of([7, 8])
     ((0, 1, 2), (7, 8))
     """
-    if isinstance(value, list):
-        return tuple(FIELDS["seed"].parse(each, "a seed") for each in value)
-    return tuple(range(integer(1, MAX_SEEDS)(value, "seeds")))
+    several: tuple[int, ...] = each_of(FIELDS["seed"].parse, "a seed")(value, name) if isinstance(value, list) else ()
+    return several or tuple(range(integer(1, MAX_SEEDS)(value, name)))
 
 
-def _bit_pairs(value: Any) -> tuple[tuple[int, int], ...]:
+def _bit_pairs(value: Any, name: str) -> tuple[tuple[int, int], ...]:
     pairs = value if value and isinstance(value, (list, tuple)) and isinstance(value[0], (list, tuple)) else [value]
     checked = []
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise ValueError(f"bits must be a pair such as [3, 8] or a list of pairs, got {short_repr(value)}")
-        low, high = (integer(1, MAX_BITS)(each, "bits") for each in pair)
+        low, high = (integer(1, MAX_BITS)(each, name) for each in pair)
         if low > high:
             raise ValueError(f"bits must be q_min and q_max in this order, got {low} and {high}")
         checked.append((low, high))
     return tuple(checked)
 
 
-def _multiple(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1000:
-        raise ValueError(f"{what} must be 0 or more normal runs, got {short_repr(value)}")
-    return float(value)
-
-
-def _multiples(value: Any, what: str) -> tuple[float, ...]:
-    return tuple(_multiple(each, what) for each in as_list(value))
-
-
-def _arms(value: Any, what: str) -> tuple[str, ...]:
-    return tuple(string(each, "an arm") for each in as_list(value))
-
-
-_EXPERIMENT: dict[str, Parser] = {
-    "lengths": _multiples,
-    "window": _multiple,
-    "starts": _multiples,
+_PARSERS: dict[str, Parser] = {
+    "schedules": each_of(string, "a schedule"),
+    "bits": _bit_pairs,
+    "cycles": each_of(integer(1, MAX_CYCLES)),
+    "seeds": seeds_of,
+    "steps": FIELDS["steps"].parse,
+    "lengths": each_of(number),
+    "window": number,
+    "starts": each_of(number),
     "recovery": string,
-    "arms": _arms,
+    "arms": each_of(string, "an arm"),
 }
-"""How the keys of a deficit are read that are not fields of its runs."""
+"""How the keys are read that are not fields of the runs."""
+_RUN_KEYS = tuple(name for name in FIELDS if name not in ("task", "schedule", "steps", "seed"))
+"""The fields of a run that a table has under their own names, beside its task and its steps."""
+KEYS = (*(field.name for field in fields(StudyPart) if field.name != "fields"), *_RUN_KEYS)
+"""The keys of a part."""
+DEFICIT_KEYS = (
+    *(field.name for field in fields(DeficitPart) if field.name != "fields"),
+    *(key for key in _RUN_KEYS if key not in deficits.FIXED),
+)
+"""The keys of a deficit."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from bitcycle.lab.data.fingerprints import fingerprint
 from bitcycle.lab.data.official import resolve_data
-from bitcycle.lab.runs.user_code import CODES, UserCode, UserCodeError, code_at, code_of_class, read_code
+from bitcycle.lab.runs.user_code import CODES, UserCode, UserCodeError, code_at, code_of_class, import_code, read_code
 from bitcycle.lab.tasks.registry import TASKS, check_attributes
 from bitcycle.lab.tasks.task import Task
 
@@ -90,7 +90,7 @@ def _default_data(task: type[Task]) -> str:
 
 
 def _only_task(code: UserCode) -> str:
-    module = code.import_module()
+    module = import_code(code)
     tasks = [
         each.__name__
         for each in vars(module).values()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
+from typing import Self
 
 from bitcycle.lab.runs.result import RunFailure, RunResult
 from bitcycle.lab.runs.run_config import RunConfig
@@ -56,14 +57,14 @@ class LocalEngine:
     ) -> Iterator[RunResult | RunFailure]:
         """Train the runs and yield their outcomes; see :meth:`bitcycle.lab.studies.driver.Engine.outcomes`."""
         order = _Order(runs)
-        with self._pool(store.checkpoints) as pool:
+        with _Pool(store.checkpoints, self.device, self.thread_count) as pool:
             while order or pool.busy:
                 while len(pool.busy) < self.worker_count and (run := order.next(pool.busy)) is not None:
                     pool.start(run)
                 pool.wait()
                 watch({run.name: current_step(store.checkpoints / run.name) for run in pool.busy})
                 for run, ending in pool.collect():
-                    outcome = order.crashed(run, ending) if isinstance(ending, _Crash) else ending
+                    outcome = order.crashed(run, ending) if isinstance(ending, str) else ending
                     if outcome is not None:
                         yield outcome
 
@@ -76,18 +77,6 @@ class LocalEngine:
     def thread_count(self) -> int:
         """Threads of each process."""
         return self.threads or max(1, (os.cpu_count() or 1) // self.worker_count)
-
-    @contextmanager
-    def _pool(self, checkpoints: Path) -> Iterator[_Pool]:
-        """Make a pool whose processes have ended when the context is left, also after an error."""
-        pool = _Pool(checkpoints, self.device, self.thread_count)
-        try:
-            yield pool
-        except BaseException:  # an error or Ctrl-C: the current runs have their checkpoints
-            pool.kill()
-            raise
-        finally:
-            pool.close()
 
 
 class _Order:
@@ -112,34 +101,35 @@ class _Order:
             run = self.alone = self.suspects.popleft()
         return run
 
-    def crashed(self, run: RunConfig, crash: _Crash) -> RunFailure | None:
+    def crashed(self, run: RunConfig, how: str) -> RunFailure | None:
         """Count a crash of the worker that trained a run, and say whether it was one too many."""
         self.crashes[run] += 1
         if self.crashes[run] == MAX_CRASHES:
-            return RunFailure(run, f"worker crashed {MAX_CRASHES} times ({crash.how}): out of memory, or killed")
+            return RunFailure(run, f"worker crashed {MAX_CRASHES} times ({how}): out of memory, or killed")
         (self.suspects if self.crashes[run] == MAX_CRASHES - 1 else self.again).append(run)
         return None
 
 
-@dataclass(frozen=True)
-class _Crash:
-    """A worker ended without an outcome."""
-
-    exit_code: int | None
-
-    @property
-    def how(self) -> str:
-        code = self.exit_code or 0
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-
 class _Pool:
-    """Worker processes, each with a connection of its own, so that a crash is known to be that of one run."""
+    """Worker processes, each with a connection of its own, so that a crash is known to be that of one run.
+
+    All of them have ended when its context is left. An error or Ctrl-C kills them: the current runs have their
+    checkpoints.
+    """
 
     def __init__(self, checkpoints: Path, device: str, threads: int) -> None:
         self.checkpoints, self.device, self.threads = checkpoints, device, threads
         self.training: dict[RunConfig, _Worker] = {}
         self.idle: list[_Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        for worker in (*self.training.values(), *self.idle):
+            if error is not None:
+                worker.process.kill()
+            worker.end()
 
     @property
     def busy(self) -> list[RunConfig]:
@@ -166,8 +156,8 @@ class _Pool:
         else:
             time.sleep(POLL_INTERVAL_S)
 
-    def collect(self) -> Iterator[tuple[RunConfig, RunResult | RunFailure | _Crash]]:
-        """Yield the runs that have ended, with their outcomes.
+    def collect(self) -> Iterator[tuple[RunConfig, RunResult | RunFailure | str]]:
+        """Yield the runs that have ended, with their outcomes, or with how their workers crashed.
 
         Raises:
             OSError: A checkpoint cannot be written.
@@ -177,23 +167,13 @@ class _Pool:
             if outcome is None:
                 continue
             del self.training[run]
-            if isinstance(outcome, _Crash):
+            if isinstance(outcome, str):
                 worker.end()
             else:
                 self.idle.append(worker)
             if isinstance(outcome, OSError):
                 raise outcome
             yield run, outcome
-
-    def kill(self) -> None:
-        """Kill all workers."""
-        for worker in (*self.training.values(), *self.idle):
-            worker.process.kill()
-
-    def close(self) -> None:
-        """Wait until all workers have ended."""
-        for worker in (*self.training.values(), *self.idle):
-            worker.end()
 
 
 class _Worker:
@@ -216,8 +196,8 @@ class _Worker:
         """What becomes ready when a run has ended or the process has."""
         return self.connection, self.process.sentinel
 
-    def outcome(self) -> RunResult | RunFailure | OSError | _Crash | None:
-        """Return the outcome of the run, or None while it is under way."""
+    def outcome(self) -> RunResult | RunFailure | OSError | str | None:
+        """Return the outcome of the run, how the process crashed, or None while it is under way."""
         ended = not self.process.is_alive()  # asked first: the process may send its outcome and end in between
         if self.connection.poll():
             try:
@@ -228,7 +208,10 @@ class _Worker:
                 self.process.kill()
                 self.process.join()
                 ended = True
-        return _Crash(self.process.exitcode) if ended else None
+        if not ended:
+            return None
+        code = self.process.exitcode or 0
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def end(self) -> None:
         self.connection.close()

@@ -1,12 +1,14 @@
-"""Values that users write, checked and in one form: in plan files, as keywords in Python, as options of commands.
+"""How the fields of a run are declared, and the values that users write for them: checked and in one form.
 
-A parser takes the value and the name of what it is given for, and returns the value in its canonical form. It raises
-a ValueError that names both if the value is wrong.
+Values come from plan files, keywords in Python and options of commands. A parser takes the value and the name of what
+it is given for, and returns the value in its canonical form. It raises a ValueError that names both if the value is
+wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field
 from typing import Any
 
 from bitcycle._support.text import short_repr
@@ -50,6 +52,17 @@ def integer(least: int, most: int = MAX_STEPS) -> Parser:
         return value
 
     return parse
+
+
+def number(value: Any, name: str) -> float:
+    """Return a number."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or (isinstance(value, int) and value > MAX_INTEGER)
+    ):
+        raise ValueError(f"{name} must be a number, got {short_repr(value)}")
+    return float(value)
 
 
 def one_of(choices: Sequence[str]) -> Parser:
@@ -127,3 +140,41 @@ def _option(name: str, value: Any) -> str:
 def as_list(value: Any) -> list[Any]:
     """Return several values as a list, and a single one as a list of it."""
     return [value] if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__") else list(value)
+
+
+def each_of(parse: Parser, one: str = "") -> Parser:
+    """Return the parser of one value or several; ``one`` names a single one in messages.
+
+    >>> each_of(integer(1))([2, 8], "cycles"), each_of(string, "a schedule")("CR", "schedules")
+    ((2, 8), ('CR',))
+    """
+    return lambda value, name: tuple(parse(each, one or name) for each in as_list(value))
+
+
+@dataclass(frozen=True)
+class FieldInfo:
+    """What is known about a field of a run, beside its name, type and default."""
+
+    help: str
+    """What the field sets, for the help of commands and the documentation of ``bitcycle.study``."""
+    parse: Parser = string
+    """Checks a value that a user has written, and returns its canonical form."""
+    choices: tuple[str, ...] = ()
+    """Values that shell completion proposes."""
+    title: str = ""
+    """Describes a value that is not the default in the title of a comparison; default: ``NAME VALUE``."""
+    is_keyword: bool = True
+    """Whether users set it by its name; plans have lists of tasks, schedules and seeds, and find out the sources."""
+    is_compared: bool = False
+    """Whether statistics compare runs that differ in it. A plan can have several values of such a field."""
+    is_detail: bool = False
+    """Whether it is left out of titles that differ without it."""
+    is_in_name: bool = True
+    """Whether it changes the result, and so the name of the run."""
+    option: str = ""
+    """The option of commands; default: made from the name."""
+
+
+def declare(help: str, parse: Parser = string, default: Any = MISSING, **further: Any) -> Any:
+    """Declare a field of a run; see :class:`FieldInfo` for the arguments. Without a default, every run must have it."""
+    return field(default=default, metadata={"info": FieldInfo(help, parse, **further)})
