@@ -14,8 +14,7 @@ from typing import Any
 
 from bitcycle.lab import format as fmt
 from bitcycle.lab.judging import Effect
-from bitcycle.lab.report.rendering import style
-from bitcycle.lab.report.tables import Column, html_table, markdown_table
+from bitcycle.lab.report.rendering import Column, html_table, markdown_table, style
 from bitcycle.lab.statistics.analysis import Estimate
 from evidence.design import Claim, Design, Domain, Measure, Role
 from evidence.figures import Figure, StudyFigures, complete_study, total_seconds

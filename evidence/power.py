@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitcycle.lab.judging import Effect
-from bitcycle.lab.statistics.bootstrap import stats
+from bitcycle.lab.statistics.estimates import stats
 from evidence.design import Claim, Design, Domain, Measure, Role, Rule
 from evidence.judging import AllFigures, Mark, effects_by_seed, gap_of, verdict
 

@@ -164,15 +164,15 @@ BUGS = (
     ),
     Bug("lab/studies/deficits.py", "total = self.steps + stop - held_from", "total = self.steps + stop", "lab/studies"),
     Bug(
-        "lab/statistics/comparisons.py",
+        "lab/statistics/estimates.py",
         "(len(order) - rank) * p_values[i]",
         "len(order) * p_values[i]",
         "lab/statistics",
     ),
-    Bug("lab/statistics/comparisons.py", "return 2.0 ** (1 - n)", "return 2.0**-n", "lab/statistics"),
+    Bug("lab/statistics/estimates.py", "return 2.0 ** (1 - n)", "return 2.0**-n", "lab/statistics"),
     Bug("lab/judging.py", "if self.lower >= -margin:", "if self.lower >= margin:", "lab/test_judging.py"),
     Bug("lab/judging.py", "sign = 1 if higher_is_better else -1", "sign = 1", "lab/test_judging.py"),
-    Bug("lab/report/curves.py", "if runs == self._runs[key]", "if runs", "lab/report"),
+    Bug("lab/report/line_plots.py", "if runs == self._runs[key]", "if runs", "lab/report"),
 )
 """The bugs. A change of the code that makes one of them impossible replaces it by another one of the same kind."""
 

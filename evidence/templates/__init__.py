@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report.tables import plain
+from bitcycle.lab.report.rendering import plain
 
 # Markdown is not HTML: templates in Markdown escape values by the filter "plain" where they are not escaped already.
 _ENVIRONMENT = Environment(

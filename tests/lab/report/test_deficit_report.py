@@ -8,16 +8,13 @@ import pytest
 
 from bitcycle._support.figures import SHADES
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report.curves import Curves
-from bitcycle.lab.report.deficit_plot import ARM_GAP, deficit_rows
 from bitcycle.lab.report.deficit_section import Trainings, drawn_conditions
-from bitcycle.lab.report.glossary import DIAGNOSTICS
-from bitcycle.lab.report.labels import experiments_of, places_of, point_lines, points_of
-from bitcycle.lab.report.line_plot import value_axis
-from bitcycle.lab.report.page import sections_of
+from bitcycle.lab.report.labels import ARM, experiments_of, places_of, point_lines, points_of
+from bitcycle.lab.report.line_plots import DIAGNOSTICS, Curves, value_axis
+from bitcycle.lab.report.quality_plots import ARM_GAP, deficit_rows
 from bitcycle.lab.report.rendering import TEMPLATES
-from bitcycle.lab.report.style import ARM
-from bitcycle.lab.report.wording import details
+from bitcycle.lab.report.words import details
+from bitcycle.lab.report.writing import sections_of
 from bitcycle.lab.runs.result import Diagnostic
 from bitcycle.lab.statistics.deficits import analyse_deficits
 from bitcycle.lab.studies.deficits import ARMS, DeficitPart

@@ -13,15 +13,13 @@ from markupsafe import escape
 from bitcycle._support import figures
 from bitcycle._support.figures import COLOURS, NAME_GAP
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report import page as pages
-from bitcycle.lab.report.cost_plot import COLUMN
-from bitcycle.lab.report.labels import MAX_DRAWN, drawn_settings, places_of
+from bitcycle.lab.report import writing
+from bitcycle.lab.report.labels import KINDS, MAX_DRAWN, drawn_settings, places_of
+from bitcycle.lab.report.quality_plots import COLUMN
 from bitcycle.lab.report.rendering import TEMPLATES, script
-from bitcycle.lab.report.style import KINDS
-from bitcycle.lab.report.wording import details, headline, recommendations
+from bitcycle.lab.report.words import details, headline, recommendations
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.statistics.analysis import Role, Verdict
-from bitcycle.lab.statistics.claims import HighStart
+from bitcycle.lab.statistics.analysis import Claim, ClaimKind, Role, Verdict
 from tests.lab.studies.examples import SPECS, make_analysis, make_records, make_study
 
 HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;\x00\u202e$\\frac{"
@@ -46,7 +44,7 @@ def undrawn():
 
 def page(study, analyses, records, deficits=()):
     with undrawn():
-        return pages.page(study, pages.sections_of(analyses, records, deficits))
+        return writing.page(study, writing.sections_of(analyses, records, deficits))
 
 
 def rows(spec):
@@ -200,9 +198,9 @@ def hostile_study():
         metric=HOSTILE,
         baseline=HOSTILE,
         settings=settings,
-        correlations=[dataclasses.replace(sound.correlations[0], kind=HOSTILE, over=HOSTILE)],
+        correlations=[dataclasses.replace(sound.correlations[0], over=HOSTILE)],
         equal_cost=dataclasses.replace(sound.equal_cost, labels=[HOSTILE], pairs=[pair]),
-        claims=[HighStart(Verdict.OPEN, (), (pair,))],
+        claims=[Claim(ClaimKind.HIGH_START, Verdict.OPEN)],
         advice={Role.ONLY_CHOICE: settings[0].label},
     )
     frame = make_study(
@@ -231,7 +229,7 @@ def test_one_seed_has_no_error_bars():
     records = make_records(seeds=(0,))
     analysis = make_analysis(records)
     text = page(make_study(seeds=[0]), [analysis], records)
-    [section] = pages.sections_of([analysis], records)
+    [section] = writing.sections_of([analysis], records)
     assert all(row["low"] == row["y"] == row["high"] for row in rows(section.cost.wide) if "low" in row)
     assert "There is one seed per schedule" in text
     assert "no interval" in text
@@ -243,8 +241,8 @@ def test_diverged_settings_are_in_the_table_alone():
     reader = read(page(make_study(), [analysis], records))
     assert "diverged" in reader.texts
     assert "RR diverged: in the table, but not in the plots." in reader.texts
-    [section] = pages.sections_of([analysis], records)
-    drawn = {row.get("tip", "").split("\n")[0] for each in section.figures for row in rows(each.wide)}
+    [section] = writing.sections_of([analysis], records)
+    drawn = {row.get("tip", "").split("\n")[0] for each in (section.cost, section.schedules) for row in rows(each.wide)}
     assert "RR" not in drawn
     assert {"RTH", "CR", "static 8", "full"} <= drawn
 
@@ -295,7 +293,7 @@ def test_no_curves_and_unknown_schedules():
 
 @pytest.fixture(scope="module")
 def cost(study):
-    [section] = pages.sections_of(*study[1:])
+    [section] = writing.sections_of(*study[1:])
     return section.cost
 
 
@@ -398,9 +396,9 @@ def test_very_many_settings_are_drawn_in_part():
     drawn = drawn_settings(analysis)
     assert len(unique) > len(drawn) == MAX_DRAWN
     assert all(setting in drawn for setting in unique if setting.baseline)
-    [section] = pages.sections_of([analysis], records)
+    [section] = writing.sections_of([analysis], records)
     with undrawn():
-        reader = read(pages.page(make_study(), [section]))
+        reader = read(writing.page(make_study(), [section]))
     assert any(f"The plots show {MAX_DRAWN} of {len(unique)} settings" in each for each in reader.texts)
     assert len([a for tag, a in reader.tags if tag == "tr" and "data-setting" in a]) == len(unique)
     drawn = {row["name"] for each in section.training for row in rows(each.wide) if "dash" in row}

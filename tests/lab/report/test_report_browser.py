@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from bitcycle.lab.report.labels import experiments_of, point_lines, tip_lines
-from bitcycle.lab.report.page import page as page_of
-from bitcycle.lab.report.page import sections_of
+from bitcycle.lab.report.writing import page as page_of
+from bitcycle.lab.report.writing import sections_of
 from bitcycle.lab.studies.deficits import DeficitPart
 from tests.lab.report.test_deficit_report import hostile
 from tests.lab.report.test_report import hostile_study

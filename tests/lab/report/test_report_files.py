@@ -16,9 +16,8 @@ from bitcycle.lab import format as fmt
 from bitcycle.lab.report import write_report, writing
 from bitcycle.lab.report.columns import deficits_csv, settings_csv
 from bitcycle.lab.report.labels import places_of, points_of
-from bitcycle.lab.report.page import sections_of
-from bitcycle.lab.report.tables import fenced
-from bitcycle.lab.report.writing import summary
+from bitcycle.lab.report.rendering import fenced
+from bitcycle.lab.report.writing import sections_of, summary
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.lab.studies.plan import Plan, StudyPart

@@ -7,7 +7,7 @@ import pytest
 
 from bitcycle.cli.results import _table
 from bitcycle.lab.report.columns import setting_columns, settings_csv
-from bitcycle.lab.report.curves import Curves
+from bitcycle.lab.report.line_plots import Curves
 from bitcycle.lab.report.study_section import StudySection
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.exports import export

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bitcycle.lab.advice import advise
-from bitcycle.lab.report.wording import headline, recommendations
-from bitcycle.lab.statistics.bootstrap import estimate, tail
-from bitcycle.lab.statistics.claims import CheapestAcceptable
-from bitcycle.lab.statistics.comparisons import compare, corrected, holm, paired_p, t_interval
+from bitcycle.lab.report.words import headline, recommendations
+from bitcycle.lab.statistics.analysis import ClaimKind
+from bitcycle.lab.statistics.estimates import compare, corrected, estimate, holm, paired_p, t_interval, tail
 from bitcycle.lab.statistics.settings import on_front
 from bitcycle.lab.studies.evidence import evidence_of
 from tests.lab.statistics.made_up import claim, noise, only, record, setting, study
@@ -184,8 +183,8 @@ def by_the_report(records, margin):
 
 
 def claimed(analysis):
-    claims = [each for each in analysis.claims if isinstance(each, CheapestAcceptable)]
-    return claims[0].label if claims else None
+    claims = [each for each in analysis.claims if each.kind == ClaimKind.CHEAPEST_ACCEPTABLE]
+    return claims[0].about if claims else None
 
 
 def by_the_advisor(records, margin):
@@ -211,7 +210,7 @@ def test_the_claim_in_one_line():
     found = only(records)
     chosen = found.cheapest_acceptable
     assert chosen.label == "LR"
-    text = headline(claim(found, CheapestAcceptable), found)
+    text = headline(claim(found, ClaimKind.CHEAPEST_ACCEPTABLE), found)
     assert text.startswith(
         "Cheapest acceptable schedule: LR, 39 % less cost, accuracy 0.975 against 0.980 (difference -0.0"
     )
@@ -223,7 +222,7 @@ def test_perplexity_is_shown_with_its_own_sign():
     records = study(lambda s, cost, seed: 90 + (0.4 if cost < 1 else 0) + noisy(), higher_is_better=False)
     found = only(records)
     assert setting(found, "static 3").acceptable.mean < 0
-    text = headline(claim(found, CheapestAcceptable), found)
+    text = headline(claim(found, ClaimKind.CHEAPEST_ACCEPTABLE), found)
     assert "static 3, 70 % less cost" in text
     assert "(difference +0." in text
 
