@@ -177,15 +177,15 @@ def composed(
         parts += [Markup('<path d="M{} {}h20" stroke="{}" stroke-width="2"/>').format(x, y - 4, colour)]
         parts += [_text(name, x + 26, y)]
         x += 0.65 * FONT_SIZE * len(name) + 50
-    y += line if heading else 0
+    y += 1.5 * line if heading else 0
     for i in range(0, len(images), 2):
         for x, image, title in zip((0.0, wide + gap), images[i : i + 2], [*titles[i : i + 2], "", ""], strict=False):
             parts += [_text(title, x, y, weight="bold")] if title else []
             place = f'<svg x="{x:g}" y="{y + (line / 2 if title else 0):g}" '
             parts.append(Markup(image.replace("<svg ", place, 1)))
         y += max(float(_size(image)[1]) for image in images[i : i + 2]) + gap
-    parts += [_text(note, 0, y + i * line, colour=COLOURS["quiet"]) for i, note in enumerate(notes)]
-    height = y + line * len(notes)
+    parts += [_text(note, 0, y - gap + i * line, colour=COLOURS["quiet"]) for i, note in enumerate(notes, start=1)]
+    height = y - gap + line * (len(notes) + 1)
     begin = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="-10 0 {0} {1}">'
     paper = '<rect x="-10" width="{0}" height="{1}" fill="{2}"/>'
     frame = Markup(begin + paper).format(f"{width + 20:g}", f"{height:g}", COLOURS["paper"])

@@ -184,7 +184,7 @@ def test_the_lowest_static_width_is_below_the_baseline_and_trained_like_it():
     found = only([*base, *cyclic, *other_grid, *apart])
     assert not any(each.kind == ClaimKind.PRECISION_MATTERS for each in found.claims)
     found = only([*base, *cyclic, *other_grid, *apart, *runs("static:4", 0.6, backward_bits=8)])
-    assert claim(found, ClaimKind.PRECISION_MATTERS).about == "static 4 integer gradients 8"
+    assert claim(found, ClaimKind.PRECISION_MATTERS).about == "static 4 integer"
 
 
 def test_no_relation_is_open_and_no_difference_is_not_called_equality():
@@ -456,7 +456,7 @@ def test_labels(specs, expected):
 
 def test_gradients_and_rates_where_they_differ():
     runs = [RunConfig("graph", "CR:3-8", 100, backward_bits=bits).condition for bits in ("max", 6, None)]
-    assert labels(runs) == ["CR gradients 8", "CR gradients 6", "CR gradients full"]
+    assert labels(runs) == ["CR", "CR gradients 6", "CR gradients full"]
     assert labels(runs[1:2]) == ["CR"]
     assert labels(
         [RunConfig("graph", "static:8", 100, learning_rate=rate).condition for rate in ("", "restart@50")]

@@ -228,7 +228,7 @@ def labels(settings: Sequence[Condition]) -> list[str]:
     quantized = [condition for condition, s in zip(settings, schedules, strict=True) if s != Constant(None)]
     cyclic = [s for s in schedules if isinstance(s, Cyclic)]
     usual_bits, usual_cycles = _usual(map(_bits, cyclic)), _usual(_cycles(s) for s in cyclic if _cycles(s))
-    usual_gradients = _usual(condition.backward_bits for condition in quantized)
+    usual_gradients = _usual(map(gradient_bits, quantized))
     several_rates = len({condition.learning_rate for condition in settings}) > 1
     several_grids = len({condition.grid for condition in quantized}) > 1
     short = []
@@ -244,7 +244,7 @@ def labels(settings: Sequence[Condition]) -> list[str]:
         if s != Constant(None):  # full precision has no grid
             parts += [condition.grid] if several_grids else []
             width = gradient_bits(condition)
-            unusual = [condition.backward_bits] != usual_gradients
+            unusual = condition.backward_bits != "max" and [width] != usual_gradients
             parts += [f"gradients {'full' if width is None else width}"] if unusual else []
         short.append(" ".join(part for part in parts if part))
     counts = Counter(short)  # one schedule spelt in two ways has one label: the name of the run is added
