@@ -103,21 +103,6 @@ def test_splits_draw_from_disjoint_digits():
     assert sum(len(images) for images, _ in _source()) == sum(map(len, parts)) == len(set.union(*parts)) == 1797
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"size": 20}, "at least 24 pixels"),
-        ({"train": 0}, "at least one scene"),
-        ({"seed": -1}, "seed must be 0 or more, got -1"),
-    ],
-)
-def test_impossible_scenes(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        digit_scenes(**arguments)
-    with pytest.raises(IndexError, match="index must be from 0 to 4, got 5"):
-        digit_scenes(5).train.sample(5)
-
-
 # Pascal VOC folders
 
 
@@ -302,12 +287,3 @@ def test_a_box_follows_its_pixels_through_resizing_and_flipping():
     assert twice[0].boxes.tolist() == [[48, 8, 64, 24]]
     assert twice[1].boxes.tolist() == [[16, 8, 32, 24]]
     assert collate([blank(8, 8, ())], 16, torch.tensor([True])).targets[0].boxes.shape == (0, 4)
-
-
-def test_impossible_batches():
-    with pytest.raises(ValueError, match="at least one sample"):
-        collate([], 8)
-    with pytest.raises(ValueError, match="at least 1 pixel"):
-        collate([blank(8, 8)], 0)
-    with pytest.raises(ValueError, match="one entry per sample"):
-        collate([blank(8, 8)], 8, torch.tensor([True, False]))

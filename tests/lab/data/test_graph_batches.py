@@ -50,19 +50,6 @@ def test_epochs_and_seeds_differ():
     assert not torch.equal(first, random_part(1000, 4, 1, 0))
 
 
-# Induced parts
-
-
-@given(graph=graphs(), seed=st.integers(0, 9))
-def test_the_edges_of_a_part_are_exactly_the_induced_ones(graph, seed):
-    edges, nodes = graph
-    part = some_of(nodes, seed)
-    found = pairs_of(Adjacency(edges, nodes).induced(part), part, part)
-    inside = set(part.tolist())
-    expected = [(a, b) for a, b in edges.T.tolist() if a in inside and b in inside]
-    assert sorted(found) == sorted(expected)
-
-
 # Sampled neighbourhoods
 
 

@@ -11,8 +11,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from bitcycle.lab.data.files import DataError
-from bitcycle.lab.data.graph_files import read_ogb, read_planetoid
-from bitcycle.lab.data.graphs import digits_graph
+from bitcycle.lab.data.graphs import digits_graph, read_ogb, read_planetoid
 from tests.lab.data.official import official
 from tests.lab.data.tiny_sets import PLANETOID_TEST, unpack_tiny
 
@@ -61,12 +60,6 @@ def test_neighbours_tell_what_a_digit_alone_does_not():
 
     assert accuracy(data.x) < 0.4
     assert accuracy(smooth @ smooth @ data.x) > 0.8
-
-
-@pytest.mark.parametrize("neighbours", [0, 1797])
-def test_impossible_numbers_of_neighbours(neighbours):
-    with pytest.raises(ValueError, match="from 1 to 1796"):
-        digits_graph(neighbours)
 
 
 # Planetoid
@@ -119,8 +112,8 @@ def test_small_planetoid(planetoid):
     ("part", "value", "message"),
     [
         ("x", np.zeros((8, 6)), "it should hold a sparse matrix"),
-        ("tx", scipy.sparse.csr_matrix(np.eye(8, 6)), "ind.cora.ty: has 9 rows; it should have 8"),
-        ("tx", scipy.sparse.csr_matrix(np.eye(9, 5)), "differ in features or classes"),
+        ("tx", scipy.sparse.csr_matrix(np.eye(8, 6)), "differ in rows, features or classes"),
+        ("tx", scipy.sparse.csr_matrix(np.eye(9, 5)), "differ in rows, features or classes"),
         ("tx", scipy.sparse.csr_matrix(np.full((9, 6), np.nan)), "not finite"),
         ("ally", np.full((510, 2), 3), "zeros and ones"),
         ("ally", np.ones((510, 2)), "a node of two classes"),

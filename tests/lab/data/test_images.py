@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sklearn.datasets import load_digits
 
-from bitcycle.lab.data import digits_file
-from bitcycle.lab.data.digits_file import read_digits
-from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.files import DataError, read_digits
 from bitcycle.lab.data.image_files import read_images
 from bitcycle.lab.data.images import digits
 from tests.lab.data.official import official
@@ -275,7 +274,8 @@ def test_no_images(tmp_path):
         read_images(tmp_path / "notes.txt")
 
 
-def test_the_digits_are_those_of_scikit_learn(monkeypatch, tmp_path):
-    read = read_digits()
-    monkeypatch.setattr(digits_file, "folder_of", lambda *_: tmp_path)  # where the file is not, scikit-learn reads it
-    assert all((a == b).all() and a.dtype == b.dtype for a, b in zip(read, read_digits(), strict=True))
+def test_the_digits_are_those_of_scikit_learn():
+    theirs = load_digits()
+    images, labels = read_digits()
+    assert (images == theirs.images).all()
+    assert (labels == theirs.target).all()

@@ -26,7 +26,7 @@ from bitcycle.lab.models.boxes import (
     suppress,
     suppress_by_class,
 )
-from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
+from bitcycle.lab.models.resnets import ImageNetResNet
 from bitcycle.lab.models.retinanet import Outputs, RetinaNet, detect, focal_loss, retinanet_loss
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bitcycle.lab.built_in_tasks import preset_named
-from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
+from bitcycle.lab.models.resnets import ImageNetResNet
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks import detection as detection_task
 from bitcycle.lab.tasks import task_named

@@ -14,7 +14,7 @@ from bitcycle.lab.models.pretrained_encoder import pretrained_encoder, pretraine
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.tasks import task_named
-from bitcycle.lab.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
+from bitcycle.lab.tasks.entailment import PretrainedTokenizer, WordTokenizer
 
 DATA = os.environ.get("BITCYCLE_DATA")
 
