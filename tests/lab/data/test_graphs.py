@@ -2,7 +2,6 @@
 
 import gzip
 import pickle
-import shutil
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from bitcycle.lab.data.files import DataError
 from bitcycle.lab.data.graphs import digits_graph, read_ogb, read_planetoid
 from tests.lab.data.official import official
-from tests.lab.data.tiny_sets import PLANETOID_TEST, unpack_tiny
+from tests.lab.data.tiny_sets import unpack_tiny
 
 
 def is_a_proper_graph(data):
@@ -90,22 +89,6 @@ def test_planetoid(name, nodes, edges, classes):
 @pytest.fixture
 def planetoid(tmp_path):
     return unpack_tiny("cora", tmp_path / "small")
-
-
-def test_small_planetoid(planetoid):
-    data = read_planetoid(planetoid, "Cora")
-    assert is_a_proper_graph(data)
-    assert data.edges.shape == (2, 2 * 510)
-    assert data.test.tolist() == sorted(PLANETOID_TEST)
-    for nodes in (range(510), PLANETOID_TEST):
-        np.testing.assert_array_equal(data.x[list(nodes)], np.eye(len(nodes), 6))
-        assert data.y[list(nodes)].tolist() == [row % 2 for row in range(len(nodes))]
-    assert not data.x[515].any()
-    raw = planetoid / "raw"
-    raw.mkdir()
-    for file in planetoid.glob("ind.*"):
-        shutil.move(file, raw)
-    assert torch.equal(read_planetoid(planetoid, "cora").x, data.x)
 
 
 @pytest.mark.parametrize(
@@ -204,16 +187,6 @@ def test_damaged_ogb(ogb):
         file.write_bytes(content)
         with pytest.raises(DataError, match="node-feat.csv.gz: (the gzip file is trunc|holds no rows|cannot be read)"):
             read_ogb(ogb)
-
-
-def test_ogb_parts_that_overlap(ogb):
-    split = next((ogb / "split").iterdir())
-    write_csv(split / "valid.csv.gz", [(0,)])
-    with pytest.raises(DataError, match="different nodes"):
-        read_ogb(ogb)
-    shutil.rmtree(split)
-    with pytest.raises(DataError, match="no split/time"):
-        read_ogb(ogb)
 
 
 @pytest.mark.parametrize("read", [read_ogb, lambda folder: read_planetoid(folder, "cora")])

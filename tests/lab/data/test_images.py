@@ -40,16 +40,6 @@ def test_digits_are_the_same_everywhere():
         assert share.max() < 0.11
 
 
-def test_digits_are_parted():
-    seen = [{tuple(row) for row in part.pixels.flatten(1).tolist()} for part in parts(digits())]
-    assert sum(map(len, seen)) == len(set.union(*seen)) == 1797
-    batch = digits().train.images(torch.tensor([3, 1]))
-    assert batch.shape == (2, 1, 8, 8)
-    assert batch.dtype == torch.float32
-    assert (batch.min(), batch.max()) == (0, 1)
-    assert digits().train.images(torch.tensor([], dtype=torch.int64)).shape == (0, 1, 8, 8)
-
-
 # Official files
 
 
@@ -204,14 +194,6 @@ def test_the_centre_is_cropped(pictures):
     images = read_images(pictures, size=8).test.images(torch.tensor([0, 1]))
     assert images.shape == (2, 3, 8, 8)
     assert images.min() == 1
-
-
-def test_test_stands_in_for_val(pictures):
-    (pictures / "val").rename(pictures / "test")
-    assert len(read_images(pictures).test) == 6
-    (pictures / "test").rename(pictures / "holdout")
-    with pytest.raises(DataError, match="has only train/"):
-        read_images(pictures)
 
 
 def test_wrong_image_folders(pictures):

@@ -16,8 +16,8 @@ from bitcycle.lab import format as fmt
 from bitcycle.lab.report import writing
 from bitcycle.lab.report.labels import KINDS, MAX_DRAWN, drawn_settings, places_of
 from bitcycle.lab.report.quality_plots import COLUMN
-from bitcycle.lab.report.rendering import TEMPLATES, script
-from bitcycle.lab.report.words import details, headline, recommendations
+from bitcycle.lab.report.rendering import TEMPLATES
+from bitcycle.lab.report.words import details, recommendations
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.statistics.analysis import Claim, ClaimKind, Role, Verdict
 from tests.lab.studies.examples import SPECS, make_analysis, make_records, make_study
@@ -98,11 +98,6 @@ def text(study):
     return page(*study)
 
 
-def test_well_formed(text):
-    assert text.startswith("<!doctype html>\n<html")
-    read(text)
-
-
 def test_every_figure_has_a_name(text):
     figures = [a for tag, a in read(text).tags if tag == "svg" and "plot" in a["class"].split()]
     assert len(figures) == 2 + 2 + 4 + 2  # cost and schedules for both widths, training curves, diagnostics
@@ -156,11 +151,6 @@ def test_figures_of_the_analysis(study, text):
         assert details(claim, analysis) in shown
         assert claim.verdict in shown
     assert set(recommendations(analysis)) <= shown
-
-
-def test_how_to_reproduce_it(study, text):
-    shown = set(read(text).texts)
-    assert {study[0].command, "0, 1, 2", "2.13.0", "3.11.9", study[0].plan} <= shown
 
 
 def hostile_study():
@@ -225,16 +215,6 @@ def test_names_never_become_markup():
     assert not re.search("[\x00\u202e]", "".join(reader.texts))
 
 
-def test_one_seed_has_no_error_bars():
-    records = make_records(seeds=(0,))
-    analysis = make_analysis(records)
-    text = page(make_study(seeds=[0]), [analysis], records)
-    [section] = writing.sections_of([analysis], records)
-    assert all(row["low"] == row["y"] == row["high"] for row in rows(section.cost.wide) if "low" in row)
-    assert "There is one seed per schedule" in text
-    assert "no interval" in text
-
-
 def test_diverged_settings_are_in_the_table_alone():
     records = make_records(diverged=("RR:3-8:cycles=8",))
     analysis = make_analysis(records)
@@ -272,12 +252,6 @@ def test_unfinished_and_failed():
     assert "1 run failed" in reader.texts
 
 
-def test_nothing_yet():
-    text = page(make_study(planned=39, done=0, seeds=[]), [], [])
-    assert "39 runs planned; none has finished yet." in text
-    read(text)
-
-
 def test_no_curves_and_unknown_schedules():
     records = [dataclasses.replace(record, curve=[]) for record in make_records()]
     analysis = make_analysis(records)
@@ -302,13 +276,6 @@ def columns(spec):
     low, high = spec["encoding"]["x"]["scale"]["domain"]
     placed = {row["name"]: row["x"] for row in rows(spec) if "name" in row}
     return {name: (x - low) / (high - low) * spec["width"] for name, x in placed.items()}
-
-
-def test_full_precision_is_a_line_and_leaves_the_schedules_room(cost):
-    places = columns(cost.wide).values()
-    assert len(places) == 12  # all but full precision
-    assert max(places) - min(places) > 500
-    assert any("full precision: " in note for note in cost.notes)
 
 
 def named(spec):
@@ -342,30 +309,6 @@ def test_every_kind_has_its_own_colour_and_shape():
     assert len({re.search(rf"--{kind.tint}: (#\w+);", dark)[1] for kind in KINDS}) == len(KINDS)
     assert len({kind.shape for kind in KINDS}) == len({kind.sign for kind in KINDS}) == len(KINDS)
     assert all(f"--{name}: #" in dark for name in COLOURS)
-
-
-def test_the_script_is_small():
-    assert len(script().splitlines()) < 200
-    assert "innerHTML" not in script()
-
-
-@pytest.mark.slow
-def test_the_statistics_of_the_project_can_be_shown():
-    statistics = pytest.importorskip("bitcycle.lab.statistics")
-    records = make_records(measured=True, diverged=SPECS[:1]) + make_records(task="language", metric="perplexity")
-    analyses = statistics.analyse(records)
-    reader = read(page(make_study(), analyses, records))
-    assert len([tag for tag, attributes in reader.tags if attributes.get("class") == "linked"]) == 2
-    assert {details(claim, analysis) for analysis in analyses for claim in analysis.claims} <= set(reader.texts)
-
-
-def test_details_are_one_click_below_the_headline(study, text):
-    [analysis] = study[1]
-    for claim in analysis.claims:
-        assert (
-            f"<details><summary>{escape(headline(claim, analysis))}</summary><p>{escape(details(claim, analysis))}"
-            in text
-        )
 
 
 def test_costs_are_never_negative_savings(text):

@@ -129,13 +129,6 @@ def test_the_baseline_is_the_widest_static_setting_else_full_precision(specs, ba
         assert setting(found, baseline).relative_cost == 1
 
 
-def test_the_baseline_is_trained_in_the_plain_way():
-    plain, restarted = record("static:8", 0, 0.9), record("static:8", 0, 0.8, learning_rate="restart@50")
-    found = only([restarted, plain, record("CR:3-8", 0, 0.9, backward_bits=6)])
-    assert found.baseline == "static 8"
-    assert {s.label for s in found.settings} == {"static 8", "static 8 restart@50", "CR gradients 6"}
-
-
 # --- Planted effects
 
 
@@ -227,14 +220,6 @@ def test_a_correction_does_not_make_a_cheap_setting_acceptable():
     assert only(study(quality)).cheapest_acceptable.label == "static 3"  # the default margin is wider
 
 
-def test_two_costs_tell_of_no_trade_off():
-    specs = [f"deficit(3@{start}..{start + 10}, static:8)" for start in (0, 20, 40, 60, 80)]
-    records = [record(spec, seed, 0.8 + 0.01 * seed) for spec in specs for seed in range(3)]
-    found = only([*records, *(record("static:8", seed, 0.9) for seed in range(3))])
-    assert claim(found, ClaimKind.QUALITY_FOLLOWS_COST).reasons == ("the settings have too few different costs",)
-    assert "the settings have fewer than 3 different costs" in said(found, ClaimKind.QUALITY_FOLLOWS_COST)
-
-
 def test_the_cost_of_settings_that_diverged_does_not_count():
     costs = {f"{name}:3-8:cycles={n}": cost for name, cost in (("CR", 500), ("LR", 700)) for n in (2, 4, 8)}
     records = [record(spec, seed, cost / 1000 + 0.001 * seed, cost) for spec, cost in costs.items() for seed in (0, 1)]
@@ -277,15 +262,6 @@ def test_a_single_seed_shows_nothing():
     assert "only 1 seed" in recommendations(found)[-1]
 
 
-def test_few_seeds_say_what_they_leave_open():
-    noisy = noise(0.01)
-    found = only(study(lambda s, cost, seed: 0.9 + noisy(), seeds=3))
-    text = said(found, ClaimKind.FEW_SEEDS)
-    assert text.startswith("Every setting has only 3 seeds")
-    assert "cover 75 % at best" in text
-    assert "with 11 comparisons only a difference beyond 14.8 standard errors is significant" in text
-
-
 def test_missing_seeds():
     records = [r for r in rising() if not (r.run.schedule.startswith("CR") and r.run.seed in (0, 2, 3))]
     records = [r for r in records if not (r.run.schedule.startswith("LR") and r.run.seed > 0)]
@@ -297,18 +273,6 @@ def test_missing_seeds():
     assert [c.count for c in found.correlations] == [12, 53]
     assert found.correlations[0].low > 0
     assert math.isnan(found.equal_cost.p)  # seed 0 is missing from CR, all others from LR: no seed is shared by all
-
-
-def test_seeds_that_do_not_overlap_cannot_be_paired():
-    records = [
-        record("static:8", 0, 0.9),
-        record("static:8", 1, 0.9),
-        record("CR:3-8", 2, 0.9),
-        record("CR:3-8", 3, 0.8),
-    ]
-    against = setting(only(records), "CR").against
-    assert (against.pairs, against.outcome) == (0, "too few seeds")
-    assert math.isnan(against.difference.mean)
 
 
 @pytest.mark.parametrize("lost", [math.nan, math.inf, 1e101])
@@ -366,14 +330,6 @@ def test_a_lowest_width_at_which_all_runs_diverge_tells_that_precision_matters()
     assert "all 5 runs of static 3 diverged" in said(found, ClaimKind.PRECISION_MATTERS)
 
 
-def test_everything_diverged():
-    found = only(study(lambda s, cost, seed: math.nan))
-    assert not any(s.on_front for s in found.settings)
-    assert "60 of 60 runs diverged" in said(found, ClaimKind.DIVERGED_RUNS)
-    assert found.advice == {}
-    assert "nothing to choose" in recommendations(found)[0]
-
-
 def test_constant_quality_has_no_correlation():
     found = only(study(lambda s, cost, seed: 0.9))
     assert all(math.isnan(c.value) and math.isnan(c.low) and math.isnan(c.high) for c in found.correlations)
@@ -383,18 +339,6 @@ def test_constant_quality_has_no_correlation():
     assert [s.label for s in found.settings if s.on_front] == ["static 3"]
     assert claim(found, ClaimKind.CHEAPEST_ACCEPTABLE).about == "static 3"
     assert "the same for every seed" in said(found, ClaimKind.CHEAPEST_ACCEPTABLE)
-
-
-def test_a_constant_difference_is_not_certain():
-    found = only(study(lambda s, cost, seed: 0.9 + 0.01 * seed - (0.05 if cost < 1 else 0), seeds=3))
-    against = setting(found, "CR").against
-    assert against.p == 0.25
-    assert against.outcome == "no significant difference"
-
-
-def test_settings_of_the_same_cost_have_no_correlation():
-    found = only([record("static:8", seed, 0.5 + seed, 100) for seed in (0, 1)] + [record("CR:3-8", 0, 0.7, 100)])
-    assert "all settings cost the same" in said(found, ClaimKind.QUALITY_FOLLOWS_COST)
 
 
 def test_fewer_than_five_settings_have_no_interval_over_settings():

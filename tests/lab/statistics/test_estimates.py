@@ -65,12 +65,6 @@ def test_intervals_cover_what_they_say(n, least):
     assert np.mean([e.low <= 0 <= e.high for e in found]) >= least
 
 
-def test_tails_by_hand():
-    assert tail(5) == pytest.approx(stats.norm.cdf(-math.sqrt(5 / 4) * 2.7764451), rel=1e-5)
-    assert tail(3) < 1e-6  # all resamples: nothing to leave out of three values
-    assert tail(10_000) == pytest.approx(0.025, rel=1e-2)
-
-
 def test_estimates_of_what_is_not_finite():
     assert estimate([1.0, math.inf]).mean == math.inf
     assert math.isnan(estimate([math.inf, -math.inf]).mean)
@@ -92,10 +86,6 @@ def test_no_member_of_the_front_is_dominated_and_everything_else_is(points):
             c <= cost and q >= quality and (c < cost or q > quality) for j, (c, q) in enumerate(points) if j != i
         )
         assert members[i] == (not dominated)
-
-
-def test_what_is_not_finite_is_not_on_the_front():
-    assert on_front([1, 2, 3], [-math.inf, math.nan, 1.0]) == [False, False, True]
 
 
 # --- Comparisons
@@ -202,19 +192,6 @@ def test_report_and_advisor_agree(runs, higher_is_better, margin):
     runs.setdefault(("static:8", 0), (0.9, None))
     records = [record(spec, seed, q, cost, higher_is_better) for (spec, seed), (q, cost) in runs.items()]
     assert by_the_report(records, margin) == by_the_advisor(records, margin)
-
-
-def test_the_claim_in_one_line():
-    noisy = noise(0.001)
-    records = study(lambda s, cost, seed: 0.98 - (0.005 if cost < 0.7 else 0) - (0.1 if cost < 0.6 else 0) + noisy())
-    found = only(records)
-    chosen = found.cheapest_acceptable
-    assert chosen.label == "LR"
-    text = headline(claim(found, ClaimKind.CHEAPEST_ACCEPTABLE), found)
-    assert text.startswith(
-        "Cheapest acceptable schedule: LR, 39 % less cost, accuracy 0.975 against 0.980 (difference -0.0"
-    )
-    assert only(records, margin=0.002).cheapest_acceptable.relative_cost > chosen.relative_cost
 
 
 def test_perplexity_is_shown_with_its_own_sign():

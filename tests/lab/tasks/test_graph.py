@@ -65,14 +65,6 @@ def test_evaluation_in_chunks_is_that_of_the_whole_graph(monkeypatch):
             torch.testing.assert_close(training._logits(), whole)
 
 
-def test_layers_and_units_between_them():
-    for layers in (1, 4):
-        training = task_named("graph").prepare(RunConfig("graph", "full", 1, options={"layers": layers, "hidden": 24}))
-        assert len(training.model.convolutions) == layers
-        assert training.loss(0).isfinite()
-    assert (24, 24) in {tuple(each.shape) for each in training.model.parameters()}
-
-
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [

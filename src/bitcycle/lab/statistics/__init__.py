@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bitcycle.lab.judging import validate_margin
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import ComparisonGroup
 from bitcycle.lab.statistics.analysis import Analysis
@@ -44,8 +43,6 @@ def analyse(records: Iterable[RunResult], margin: float | None = None) -> list[A
         >>> str(found.settings[0].against.outcome), str(found.settings[0].acceptable.judgement)
         ('better', 'better')
     """
-    if margin is not None:
-        margin = validate_margin(margin)
     groups: dict[ComparisonGroup, list[RunResult]] = {}
     for record in records:
         groups.setdefault(record.run.group, []).append(record)

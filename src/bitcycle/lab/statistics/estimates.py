@@ -106,13 +106,10 @@ def estimate(values: Iterable[float]) -> Estimate:
     (Estimate(mean=3.0, error=nan, low=nan, high=nan), inf)
     """
     array = np.fromiter(values, dtype=np.float64)
-    if not array.size:
-        return Estimate(math.nan, math.nan, math.nan, math.nan)
-    if not np.isfinite(array).all():
+    if array.size < 2 or not np.isfinite(array).all():
         with np.errstate(invalid="ignore"):  # infinity and minus infinity have no mean
-            return Estimate(float(array.mean()), math.nan, math.nan, math.nan)
-    if array.size == 1:
-        return Estimate(float(array[0]), math.nan, math.nan, math.nan)
+            mean = float(array.mean()) if array.size else math.nan
+        return Estimate(mean, math.nan, math.nan, math.nan)
     if (array == array[0]).all():
         only = float(array[0])  # the computed mean of equal values may differ from them by rounding
         return Estimate(only, 0.0, only, only)

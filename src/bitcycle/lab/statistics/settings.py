@@ -85,14 +85,7 @@ def baseline_of(settings: Iterable[Condition]) -> Condition | None:
 def describe(
     groups: Mapping[Condition, Records], baseline: Condition | None, sign: int, margin: float | None
 ) -> list[Setting]:
-    """Return the settings with all their numbers, the cheapest first.
-
-    Args:
-        groups: Records by setting and seed.
-        baseline: The setting that the others are compared with.
-        sign: -1 where a lower metric is better.
-        margin: The acceptable loss; see :func:`~bitcycle.lab.judging.non_inferiority`.
-    """
+    """Return the settings with all their numbers, the cheapest first; ``sign`` is -1 where a lower metric is better."""
     qualities = {
         condition: {seed: quality_of(record) for seed, record in group.items()} for condition, group in groups.items()
     }

@@ -166,19 +166,15 @@ def equal_cost(settings: Iterable[Setting], sign: int) -> EqualCost | None:
 def equally_expensive(settings: Sequence[Setting]) -> list[Setting]:
     """Return the largest set of medium schedules that cost the same and are trained alike; empty if below three."""
     alike: dict[tuple[Bits | str, ...], list[Setting]] = {}
-    for setting in sorted((s for s in settings if s.group == "medium"), key=_order):
+    for setting in sorted((s for s in settings if s.group == "medium"), key=lambda s: (s.bitops, s.label)):
         alike.setdefault(_training(setting), []).append(setting)
     sets = [
         [member for member in members if cheapest.bitops <= member.bitops <= cheapest.bitops * (1 + EQUAL)]
         for members in alike.values()
         for cheapest in members
     ]
-    best = min(sets, key=lambda members: (-len(members), _order(members[0])), default=[])
+    best = min(sets, key=lambda members: (-len(members), members[0].bitops, members[0].label), default=[])
     return best if len(best) >= MIN_SCHEDULES else []
-
-
-def _order(setting: Setting) -> tuple[float, str]:
-    return setting.bitops, setting.label
 
 
 def page_p(blocks: Floats, early_bits: Sequence[float]) -> float:
