@@ -21,6 +21,7 @@ from bitcycle.lab.data.splits import Splits
 from bitcycle.lab.data.unpickling import load_arrays
 
 _NOISE = 1.0
+_NEIGHBOURS = 8
 _TRAINING_PER_CLASS, _VALIDATION, _TEST = 20, 300, 1000
 _PLANETOID_NAMES = ("cora", "citeseer", "pubmed")
 _PLANETOID_FILES = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
@@ -61,14 +62,11 @@ def undirected(sources: NDArray[np.int64], targets: NDArray[np.int64], nodes: in
     return torch.from_numpy(np.stack(np.divmod(numbered, nodes)))
 
 
-def digits_graph(neighbours: int = 8) -> GraphData:
+def digits_graph() -> GraphData:
     """Return the nearest-neighbour graph of scikit-learn's 1,797 digits, with 20 training nodes per class.
 
     The features are the 64 pixels in [0, 1] plus Gaussian noise of standard deviation 1. The edges come from the clean
     pixels, so that averaging over neighbours removes noise.
-
-    Args:
-        neighbours: Each digit is connected to this number of most similar digits.
 
     >>> data = digits_graph()
     >>> data.x.shape, len(data.train), len(data.validation), len(data.test)
@@ -78,8 +76,8 @@ def digits_graph(neighbours: int = 8) -> GraphData:
     pixels, labels = images.reshape(len(images), -1), torch.from_numpy(classes)
     noise = _NOISE * np.random.default_rng(0).standard_normal(pixels.shape)
     x = torch.from_numpy(pixels / 16 + noise).float()
-    sources = np.repeat(np.arange(len(labels)), neighbours)
-    edges = undirected(sources, nearest_points(pixels, neighbours).ravel(), len(labels))
+    sources = np.repeat(np.arange(len(labels)), _NEIGHBOURS)
+    edges = undirected(sources, nearest_points(pixels, _NEIGHBOURS).ravel(), len(labels))
     return GraphData("digits-graph", x, edges, labels, *_splits(labels), 10)
 
 
