@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.statistics.analysis import Interval
-from bitcycle.lab.statistics.comparisons import compare, t_interval
+from bitcycle.lab.statistics.analysis import Estimate
+from bitcycle.lab.statistics.estimates import compare, t_interval
 
 
 def cpu_model() -> str:
@@ -49,7 +49,7 @@ def trained_metric(run: RunConfig) -> float:
     return train(run)[0].test
 
 
-def difference(setting: Mapping[int, float], other: Mapping[int, float], sign: int = 1) -> Interval:
+def difference(setting: Mapping[int, float], other: Mapping[int, float], sign: int = 1) -> Estimate:
     """Return the mean difference of two settings, paired by seed, with its 95 % interval (Student's t).
 
     ``sign`` is -1 where a lower metric is better and a better setting should have a positive difference.

@@ -14,7 +14,7 @@ import typer
 
 from bitcycle.cli.study import StudyBar
 from bitcycle.lab.statistics import analyse
-from bitcycle.lab.statistics.claims import QualityFollowsCost
+from bitcycle.lab.statistics.analysis import ClaimKind, Over
 from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.engines.local import LocalEngine
 from bitcycle.lab.studies.plan import Plan
@@ -35,8 +35,8 @@ def main(repetitions: int = 20, workers: int = 0, store: Path = Path("out/demo_r
             run_study(Plan("demo", tuple(parts)), opened, LocalEngine(workers, threads=1), watch=bar.follow)
         for part in parts:
             [analysis] = analyse(opened.records(part.runs()))
-            finding = next(claim for claim in analysis.claims if isinstance(claim, QualityFollowsCost))
-            found = finding.over_settings
+            finding = next(claim for claim in analysis.claims if claim.kind is ClaimKind.QUALITY_FOLLOWS_COST)
+            found = analysis.correlation(Over.SETTINGS)
             numbers = [f"{number:.3f}" for number in (found.value, found.low, found.high)]
             rows.append([f"{part.seeds[0]}-{part.seeds[-1]}", *numbers, finding.verdict])
             print("seeds {}: Spearman {} ({} to {}), {}".format(*rows[-1]))

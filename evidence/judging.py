@@ -17,7 +17,7 @@ from statistics import fmean
 import numpy as np
 
 from bitcycle.lab.judging import Effect, Judgement, non_inferiority
-from bitcycle.lab.statistics.bootstrap import stats
+from bitcycle.lab.statistics.estimates import stats
 from evidence.design import Claim, Design, Domain, Measure, Rule
 from evidence.figures import AllFigures
 

@@ -17,8 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from bitcycle.lab import format as fmt
 from bitcycle.lab.judging import Effect
-from bitcycle.lab.report.rendering import style
-from bitcycle.lab.report.tables import interval_ends, plain
+from bitcycle.lab.report.rendering import interval_ends, plain, style
 from bitcycle.lab.statistics.analysis import Estimate
 from evidence.design import Design, Domain, Measure
 from evidence.figures import AllFigures, complete_study, total_seconds

@@ -9,9 +9,8 @@ from typing import Any
 from bitcycle._support.figures import span
 from bitcycle.lab import format as fmt
 from bitcycle.lab.judging import MIN_SEEDS, non_inferiority
-from bitcycle.lab.report.cost_plot import points_by_cost
-from bitcycle.lab.report.figure import Figure
-from bitcycle.lab.report.style import GROUPS, OTHER, STATIC
+from bitcycle.lab.report.labels import GROUPS, OTHER, STATIC
+from bitcycle.lab.report.quality_plots import Figure, points_by_cost
 from bitcycle.schedules import TEN, schedule
 from evidence.design import Design, Domain
 from evidence.figures import AllFigures, complete_study

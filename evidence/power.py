@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from bitcycle.lab.judging import Effect
-from bitcycle.lab.statistics.bootstrap import stats
+from bitcycle.lab.statistics.estimates import stats
 from evidence.design import Claim, Design, Domain, Measure, Rule
 from evidence.figures import AllFigures
 from evidence.judging import Mark, effects_by_seed, gap_of, verdict

@@ -107,11 +107,11 @@ BUGS = (
         "lab/studies",
     ),
     Bug("lab/studies/deficits.py", "self.steps + stop - held_from", "self.steps + stop", "lab/studies"),
-    Bug("lab/statistics/comparisons.py", "(len(order) - rank) *", "len(order) *", "lab/statistics"),
-    Bug("lab/statistics/comparisons.py", "return 2.0 ** (1 - n)", "return 2.0**-n", "lab/statistics"),
+    Bug("lab/statistics/estimates.py", "(len(order) - rank) *", "len(order) *", "lab/statistics"),
+    Bug("lab/statistics/estimates.py", "return 2.0 ** (1 - n)", "return 2.0**-n", "lab/statistics"),
     Bug("lab/judging.py", "if self.lower >= -margin:", "if self.lower >= margin:", "lab/test_judging.py"),
     Bug("lab/judging.py", "sign = 1 if higher_is_better else -1", "sign = 1", "lab/test_judging.py"),
-    Bug("lab/report/curves.py", "if runs == self._runs[key]", "if runs", "lab/report"),
+    Bug("lab/report/line_plots.py", "if runs == self._runs[key]", "if runs", "lab/report"),
 )
 """The bugs. Where a change of the code makes one impossible, another one of the same kind replaces it."""
 

@@ -36,7 +36,7 @@ from bitcycle.conversion.model_summary import summary
 from bitcycle.kernels import native
 from bitcycle.kernels.noise import noise_key
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes
-from bitcycle.lab.models.cifar_resnet import CifarResNet
+from bitcycle.lab.models.resnets import CifarResNet
 from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules import schedule
 

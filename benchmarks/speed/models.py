@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.lab.models.cifar_resnet import CifarResNet
 from bitcycle.lab.models.graph_networks import GCN
 from bitcycle.lab.models.language_models import LSTMLanguageModel
+from bitcycle.lab.models.resnets import CifarResNet
 
 
 class Workload(NamedTuple):

@@ -67,9 +67,7 @@ from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks import TASKS, task_named
 from bitcycle.lab.tasks.batches import Batches
 from bitcycle.lab.tasks.loader_task import LoaderTask
-from bitcycle.lab.tasks.options import Option
-from bitcycle.lab.tasks.registry import register_task
-from bitcycle.lab.tasks.task import Task, Training
+from bitcycle.lab.tasks.task import Option, Task, Training, register_task
 
 __all__ = [
     "TASKS",

@@ -71,7 +71,7 @@ DAMAGES = [
     ("detection", voc, "ImageSets/Main/val.txt", b"two", "val.txt names only one image"),
     ("detection", voc, "Annotations/two.xml", b"<annotation>", "two.xml: cannot be read"),
     ("language", ptb, "ptb.train.txt", bytes(5000), "ptb.train.txt: is not text"),
-    ("entailment", glue, "train.tsv", UNLABELLED, "has labelled pairs in 'en' for dev;"),
+    ("entailment", glue, "train.tsv", UNLABELLED, "has labelled pairs in English for dev;"),
     ("entailment", glue, "dev.tsv", b"a\tb\tmaybe\n", "has the label 'maybe'"),
 ]
 

@@ -12,7 +12,7 @@ import bitcycle as bc
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.rules import POLICIES
 from bitcycle.conversion.sites import sites
-from bitcycle.lab.models.cifar_resnet import CifarResNet
+from bitcycle.lab.models.resnets import CifarResNet
 
 
 def names(model):

@@ -19,7 +19,7 @@ with warnings.catch_warnings():
 
 import bitcycle as bc
 from bitcycle.conversion.sites import named_sites, sites
-from bitcycle.lab.models.cifar_resnet import CifarResNet
+from bitcycle.lab.models.resnets import CifarResNet
 
 # Products that go around the sites
 

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 import bitcycle as bc
 from bitcycle.arithmetic.skip import SkipKind
 from bitcycle.conversion.running import run_model
-from bitcycle.lab.models.cifar_resnet import CifarResNet
+from bitcycle.lab.models.resnets import CifarResNet
 from tests.ecosystem.test_coverage import GRAPHS, IMAGES, OWN, build_transformer, quiet
 
 __all__ = ["quiet"]

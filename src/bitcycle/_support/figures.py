@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -107,13 +107,13 @@ def clean(text: str) -> str:
     return _HARMFUL.sub("\ufffd", text)
 
 
-def svg(spec: Spec, background: str | None = COLOURS["paper"]) -> str:
+def svg(spec: Spec) -> str:
     """Draw a figure as SVG (extra ``study``).
 
     Raises:
         ValueError: If a number of the description is not finite.
     """
-    text = json.dumps(_cleaned({**spec, "background": background}), allow_nan=False)
+    text = json.dumps(_cleaned({**spec, "background": COLOURS["paper"]}), allow_nan=False)
     drawn = need("vl_convert", "study", "drawing").vegalite_to_svg(text, config=CONFIG)
     # The renderer counts clip paths over all figures: name them by the figure instead, the same every time.
     own = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -148,17 +148,59 @@ def save(spec: Spec, path: Path) -> None:
     path.write_bytes(png(image) if path.suffix.lower() == ".png" else image.encode())
 
 
-def inline(spec: Spec, label: str, class_: str = "") -> Markup:
-    """Draw a figure as an element of a page, with colours that the page may change.
+def inline(image: str, label: str, class_: str = "") -> Markup:
+    """Return a drawn figure as an element of a page, with colours that the page may change.
 
     Marks that have a ``description`` carry it as ``aria-label``; the first line is what they belong to.
     """
     names = {colour: f"var(--{name})" for name, colour in COLOURS.items()}
-    drawn = re.sub(r'(?<=(?:fill|roke)=")#\w{6}(?=")', lambda hex: names.get(hex[0], hex[0]), svg(spec, None))
-    head, content = drawn.split(">", 1)
-    view = re.search(r'viewBox="[\d. -]+"', head)
-    element = Markup('<svg {} class="plot {}" role="group" aria-label="{}">')
-    return element.format(Markup(view[0] if view else ""), class_, clean(label)) + Markup(content)
+    named = re.sub(r'(?<=(?:fill|roke)=")#\w{6}(?=")', lambda hex: names.get(hex[0], hex[0]), image)
+    element = Markup('<svg viewBox="0 0 {} {}" class="plot {}" role="group" aria-label="{}">')
+    return element.format(*_size(image), class_, clean(label)) + Markup(named.split(">", 1)[1])
+
+
+def composed(
+    images: Sequence[str],
+    titles: Sequence[str] = (),
+    heading: str = "",
+    notes: Sequence[str] = (),
+    legend: Mapping[str, str] | None = None,
+) -> str:
+    """Return drawn figures as one, two in a row: with titles, below a heading and a legend of colours, above notes."""
+    line, gap = 1.5 * FONT_SIZE, 40
+    wide = max(float(_size(image)[0]) for image in images)
+    width, y = wide + (wide + gap if len(images) > 1 else 0), line
+    parts = [_text(heading, 0, y, weight="bold")] if heading else []
+    x = 0.0
+    for name, colour in (legend or {}).items():
+        y, x = (y + line, 0.0) if x == 0 else (y, x)
+        parts += [Markup('<path d="M{} {}h20" stroke="{}" stroke-width="2"/>').format(x, y - 4, colour)]
+        parts += [_text(name, x + 26, y)]
+        x += 0.65 * FONT_SIZE * len(name) + 50
+    y += 1.5 * line if heading else 0
+    for i in range(0, len(images), 2):
+        for x, image, title in zip((0.0, wide + gap), images[i : i + 2], [*titles[i : i + 2], "", ""], strict=False):
+            parts += [_text(title, x, y, weight="bold")] if title else []
+            place = f'<svg x="{x:g}" y="{y + (line / 2 if title else 0):g}" '
+            parts.append(Markup(image.replace("<svg ", place, 1)))
+        y += max(float(_size(image)[1]) for image in images[i : i + 2]) + gap
+    parts += [_text(note, 0, y - gap + i * line, colour=COLOURS["quiet"]) for i, note in enumerate(notes, start=1)]
+    height = y - gap + line * (len(notes) + 1)
+    begin = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="-10 0 {0} {1}">'
+    paper = '<rect x="-10" width="{0}" height="{1}" fill="{2}"/>'
+    frame = Markup(begin + paper).format(f"{width + 20:g}", f"{height:g}", COLOURS["paper"])
+    return str(frame + Markup("").join(parts) + Markup("</svg>"))
+
+
+def _size(image: str) -> tuple[str, str]:
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', image)
+    assert found is not None  # the renderer writes it
+    return found[1], found[2]
+
+
+def _text(text: str, x: float, y: float, weight: str = "normal", colour: str = COLOURS["ink"]) -> Markup:
+    element = '<text x="{:g}" y="{:g}" font-family="{}" font-size="{}" font-weight="{}" fill="{}">{}</text>'
+    return Markup(element).format(x, y, FONT, FONT_SIZE, weight, colour, clean(text))
 
 
 def layer(mark: str, rows: Iterable[Row] | None = None, encoding: Spec | None = None, **style: Any) -> Spec:

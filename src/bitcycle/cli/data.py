@@ -11,7 +11,7 @@ from bitcycle._support.text import short, table
 from bitcycle.cli.parameters import argument, option
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.lab.data.official import OFFICIAL, cache_folder, fetch, find_official, official_named
-from bitcycle.lab.data.official.cache import is_cached
+from bitcycle.lab.data.official.catalogue import is_cached
 
 data = typer.Typer(no_args_is_help=True, help="Download official data sets into a cache folder, and list them.")
 
@@ -34,9 +34,9 @@ def get(
         print(f"{official.name}: {short(official.size)}B for the task {official.task}; licence: {official.licence}")
         with _DownloadBar() as bar:
             fetched = fetch(official, cache, mirror, bar.follow)
-        if fetched.recorded:
-            print(f"no checksum to compare with ({official.checksum_source}); recorded for later downloads:")
-            for file, checksum in fetched.recorded.items():
+        if fetched.computed:
+            print(f"no checksum to compare with ({official.checksum_source}); the files that came have:")
+            for file, checksum in fetched.computed.items():
                 print(f"  {checksum}  {file}")
         elif fetched.new and official.files[0].checksum:
             print(f"checksums match those in {official.checksum_source}")

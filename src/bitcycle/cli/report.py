@@ -69,7 +69,7 @@ def _document(store: Store, name: str, folder: Path, reported: Reported) -> dict
 
 
 def _print(reported: Reported) -> None:
-    from bitcycle.lab.report.analysis_text import analysis_text
+    from bitcycle.lab.report.words import analysis_text
 
     for analysis in reported.analyses:
         print(f"\n{analysis_text(analysis)}")
@@ -78,7 +78,7 @@ def _print(reported: Reported) -> None:
 
 
 def _print_deficit(analysis: DeficitAnalysis) -> None:
-    from bitcycle.lab.report.wording import headline
+    from bitcycle.lab.report.words import headline
 
     sign = "higher" if analysis.higher_is_better else "lower"
     print(f"\n{analysis.title}: {analysis.metric}, {sign} is better")

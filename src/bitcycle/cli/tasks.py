@@ -84,7 +84,7 @@ def new(
     file: Annotated[Path, argument("The file to write, such as my_task.py.", metavar="FILE.py")],
 ) -> None:
     """Write a file with a complete task, as a starting point for your own."""
-    from bitcycle.lab.tasks.template import write_template
+    from bitcycle.lab.tasks.user_tasks import write_template
 
     name = write_template(file)
     print(f"written: {file}\ntry: bitcycle study {file}:{name} --seeds 2 --steps 100")

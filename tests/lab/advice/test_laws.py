@@ -34,13 +34,6 @@ def test_advice_parses_and_lies_between_its_alternatives(goal, span, steps, fine
     check(advise(goal, steps=steps, fine_tuning=fine_tuning, q_min=span[0], q_max=span[1]), steps)
 
 
-@given(SPANS, LONG)
-def test_both_alternatives_for_a_balance(span, steps):
-    advice = advise(q_min=span[0], q_max=span[1], steps=steps)
-    assert advice.cheaper is not None
-    assert advice.better is not None
-
-
 @given(st.floats(0.001, 0.999), SPANS, LONG, st.booleans())
 def test_a_budget_is_met_within_a_point_or_refused_with_the_nearest(save, span, steps, fine_tuning):
     q_min, q_max = span

@@ -58,11 +58,6 @@ def test_nothing_below_a_q_min_that_is_given_or_found():
     assert advise(records=records, range_test=SimpleNamespace(q_min=3, reason="")).spec == "CT:3-8:cycles=8"
 
 
-def test_few_seeds_are_said():
-    advice = advise(records=[*BASE[:3], *AS_GOOD[:3]])
-    assert any("only 3 seeds" in reason.rule for reason in advice.reasons)
-
-
 def test_equal_differences_have_no_spread_to_divide_by():
     equal = runs("RR:3-8", [run.quality for run in BASE], 40.0)
     assert advise(records=[*BASE, *equal]).spec == "RR:3-8:cycles=8"

@@ -93,13 +93,6 @@ def test_a_rule_is_cited_with_the_verdict_on_its_claim(judged):
     assert cite("high-start", None).verdict == "not tested yet"
 
 
-def test_the_large_group_is_delayed_where_it_is_shown_to_hurt(judged):
-    judged("contradicted", ["graphs-tolerate-large"], task="graph")
-    assert advise("cost", "graph").spec.startswith("delay(0.1, RTH")
-    judged("contradicted", ["others-suffer-from-large"])
-    assert advise("cost", "image").spec.startswith("RTH")
-
-
 def test_a_domain_that_was_tested_counts_before_the_others(judged):
     judged("contradicted", [CHEAPER_STATIC], task="image")
     assert verdict(CHEAPER_STATIC, "image").contradicted == ("d",)

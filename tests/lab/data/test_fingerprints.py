@@ -4,8 +4,6 @@ import os
 import shutil
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bitcycle.lab.data import fingerprints
 from bitcycle.lab.data.files import DataError
@@ -51,13 +49,6 @@ def test_times_do_not_matter_where_the_content_is_read(tmp_path):
     before = fingerprint(str(folder))
     os.utime(folder / "labels.csv", (0, 0))
     assert fingerprint(str(folder)) == before
-
-
-@given(st.dictionaries(st.from_regex(r"[a-z]{1,3}", fullmatch=True), st.text("xy", max_size=3), max_size=3), st.data())
-def test_different_folders_have_different_fingerprints(tmp_path_factory, files, data):
-    other = data.draw(st.dictionaries(st.sampled_from([*files, "zzzz"]), st.text("xy", max_size=3), max_size=3))
-    one, two = (make(tmp_path_factory.mktemp("data"), each) for each in (files, other))
-    assert (fingerprint(str(one)) == fingerprint(str(two))) == (files == other)
 
 
 def test_a_file_a_choice_in_a_folder_and_nothing(tmp_path):

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from bitcycle.lab.data import files
 from bitcycle.lab.data.files import DataError, lines_of, read_bytes
-from bitcycle.lab.data.graph_files import read_planetoid
+from bitcycle.lab.data.graphs import read_planetoid
 from bitcycle.lab.data.sentence_pairs import read_rows
 from bitcycle.lab.data.text import read_words
 from bitcycle.lab.data.unpickling import load_arrays

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sklearn.datasets import load_digits
 
-from bitcycle.lab.data import digits_file
-from bitcycle.lab.data.digits_file import read_digits
-from bitcycle.lab.data.files import DataError
+from bitcycle.lab.data.files import DataError, read_digits
 from bitcycle.lab.data.image_files import read_images
 from bitcycle.lab.data.images import digits
 from tests.lab.data.official import official
@@ -39,16 +38,6 @@ def test_digits_are_the_same_everywhere():
         share = part.labels.bincount() / len(part)
         assert share.min() > 0.09
         assert share.max() < 0.11
-
-
-def test_digits_are_parted():
-    seen = [{tuple(row) for row in part.pixels.flatten(1).tolist()} for part in parts(digits())]
-    assert sum(map(len, seen)) == len(set.union(*seen)) == 1797
-    batch = digits().train.images(torch.tensor([3, 1]))
-    assert batch.shape == (2, 1, 8, 8)
-    assert batch.dtype == torch.float32
-    assert (batch.min(), batch.max()) == (0, 1)
-    assert digits().train.images(torch.tensor([], dtype=torch.int64)).shape == (0, 1, 8, 8)
 
 
 # Official files
@@ -207,14 +196,6 @@ def test_the_centre_is_cropped(pictures):
     assert images.min() == 1
 
 
-def test_test_stands_in_for_val(pictures):
-    (pictures / "val").rename(pictures / "test")
-    assert len(read_images(pictures).test) == 6
-    (pictures / "test").rename(pictures / "holdout")
-    with pytest.raises(DataError, match="has only train/"):
-        read_images(pictures)
-
-
 def test_wrong_image_folders(pictures):
     (pictures / "train" / "cow").mkdir()
     with pytest.raises(DataError, match="cow: holds no image"):
@@ -275,7 +256,8 @@ def test_no_images(tmp_path):
         read_images(tmp_path / "notes.txt")
 
 
-def test_the_digits_are_those_of_scikit_learn(monkeypatch, tmp_path):
-    read = read_digits()
-    monkeypatch.setattr(digits_file, "folder_of", lambda *_: tmp_path)  # where the file is not, scikit-learn reads it
-    assert all((a == b).all() and a.dtype == b.dtype for a, b in zip(read, read_digits(), strict=True))
+def test_the_digits_are_those_of_scikit_learn():
+    theirs = load_digits()
+    images, labels = read_digits()
+    assert (images == theirs.images).all()
+    assert (labels == theirs.target).all()

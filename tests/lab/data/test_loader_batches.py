@@ -55,11 +55,6 @@ def test_an_epoch_has_every_row_once_and_epochs_differ(rows, size, epoch):
     assert sorted(int(row) for step in steps for row in batches(step)[:, 0]) == list(range(rows))
 
 
-def test_seeds_and_epochs_have_orders_of_their_own():
-    orders = [tuple(make(50, 50, seed)(epoch)[:, 0].tolist()) for seed in (0, 1) for epoch in (0, 1)]
-    assert len(set(orders)) == 4
-
-
 def test_global_random_states_are_left_alone():
     batches = make()
     for number_of in (lambda: torch.rand(()).item(), random.random, numpy.random.random):

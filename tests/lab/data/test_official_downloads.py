@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import json
 import re
 import stat
 import subprocess
@@ -18,7 +17,7 @@ import pytest
 
 from bitcycle.lab.data.detection import DetectionData
 from bitcycle.lab.data.files import DataError
-from bitcycle.lab.data.graph_files import read_graph
+from bitcycle.lab.data.graphs import read_graph
 from bitcycle.lab.data.image_files import read_images
 from bitcycle.lab.data.official import (
     OFFICIAL,
@@ -104,7 +103,7 @@ def test_laws_of_the_catalogue(entry):
     row = next(line for line in table.splitlines() if line.startswith(f"| {entry.name} |"))
     assert entry.task in row
     assert entry.licence in row
-    assert (entry.checksum_source if entry.files[0].checksum else "recorded at the first download") in row
+    assert (entry.checksum_source if entry.files[0].checksum else "printed after the download") in row
 
 
 # From the server to the reader
@@ -130,12 +129,14 @@ def test_the_task_reads_what_was_fetched(name, server, cache, monkeypatch):
         assert data.test[0].hypothesis == "It is en."
     elif name not in ("cifar10", "cifar100"):
         assert data.name == name
-    assert {path.split("/")[0] for path in everything_in(cache)} <= {name, "first-seen.json"}
+    assert {path.split("/")[0] for path in everything_in(cache)} <= {name}
     assert not [path for path in everything_in(cache) if "MACOSX" in path]
+    unchecked = {file.name: server.files[file.name] for file in OFFICIAL[name].files if file.checksum is None}
+    assert fetched.computed == {file: f"sha256:{hashlib.sha256(unchecked[file]).hexdigest()}" for file in unchecked}
     asked = len(server.asked)
     assert asked == len(OFFICIAL[name].files)
     again = fetch(OFFICIAL[name], cache, server.url)
-    assert (again.path, again.new, again.recorded) == (fetched.path, False, {})
+    assert (again.path, again.new, again.computed) == (fetched.path, False, {})
     assert len(server.asked) == asked
 
 
@@ -207,35 +208,6 @@ def test_complete_files_of_a_failed_attempt_are_used(server, cache):
     server.files, server.asked = files, []
     fetch(entry, cache, server.url)
     assert sorted(server.asked) == ["/t10k-images-idx3-ubyte.gz", "/t10k-labels-idx1-ubyte.gz"]
-
-
-# Trust on first use
-
-
-def test_the_first_download_is_recorded(server, cache):
-    content, other = (tar({"folder/file": text}) for text in (b"one", b"two"))
-    entry = small(content, checksum=None)
-    server.files = {"small.tar.gz": content}
-    recorded = {"small.tar.gz": f"sha256:{hashlib.sha256(content).hexdigest()}"}
-    assert fetch(entry, cache, server.url).recorded == recorded
-    seen = cache / "first-seen.json"
-    assert json.loads(seen.read_text()) == {"small/small.tar.gz": recorded["small.tar.gz"]}
-
-    (cache / "small/folder/file").unlink()
-    fails(entry, cache, server.url, "small: has no folder/file; delete the folder to fetch it again", DataError)
-    (cache / "small/folder").rmdir()
-    (cache / "small").rmdir()
-    server.files = {"small.tar.gz": other}
-    fails(entry, cache, server.url, "recorded in first-seen.json at the first download")
-    server.files = {"small.tar.gz": content}
-    assert fetch(entry, cache, server.url).recorded == {}
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '{"a": "sha256:0"}'])
-def test_a_damaged_record(text, server, cache):
-    cache.mkdir()
-    (cache / "first-seen.json").write_text(text)
-    fails(small(b"", checksum=None), cache, server.url, "first-seen.json: is damaged", DataError)
 
 
 # Archives that are not what they claim to be
@@ -346,7 +318,7 @@ def test_a_process_that_dies_while_unpacking(server, cache):
     asked = len(server.asked)
     assert fetch(OFFICIAL["cora"], cache, server.url).new  # from the files that are there
     assert len(server.asked) == asked
-    assert {path.split("/")[0] for path in everything_in(cache)} == {"cora", "first-seen.json"}
+    assert {path.split("/")[0] for path in everything_in(cache)} == {"cora"}
 
 
 def test_of_two_processes_one_downloads(server, cache):

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 from bitcycle.lab.data.files import DataError
-from bitcycle.lab.data.graph_files import read_planetoid
+from bitcycle.lab.data.graphs import read_planetoid
 from bitcycle.lab.data.unpickling import load_arrays
 from tests.lab.data.tiny_sets import unpack_tiny
 

@@ -26,7 +26,7 @@ from bitcycle.lab.models.boxes import (
     suppress,
     suppress_by_class,
 )
-from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
+from bitcycle.lab.models.resnets import ImageNetResNet
 from bitcycle.lab.models.retinanet import Outputs, RetinaNet, detect, focal_loss, retinanet_loss
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
@@ -63,12 +63,6 @@ def test_laws_of_intersection_over_union(a, b):
             for grid, (x1, y1, x2, y2) in zip(grids, (one, other), strict=True):
                 grid[y1:y2, x1:x2] = True
             assert overlaps[i, j] == pytest.approx(float((grids[0] & grids[1]).sum() / (grids[0] | grids[1]).sum()))
-
-
-def test_empty_boxes_overlap_with_nothing():
-    empty = torch.tensor([[1.0, 1.0, 1.0, 1.0]])
-    assert iou(empty, empty).tolist() == [[0.0]]
-    assert iou(empty, torch.tensor([[0.0, 0.0, 2.0, 2.0]])).tolist() == [[0.0]]
 
 
 @given(some_boxes(1), st.randoms())
@@ -146,12 +140,6 @@ def test_every_anchor_answers_for_its_best_box_and_every_box_has_an_anchor(boxes
     # Anchors that answer for another box than their best do so since it would have none: one for each box at most.
     swapped = (answers >= 0) & (overlaps.gather(1, answers.clamp(min=0)[:, None])[:, 0] < torch.clamp(most, min=0.5))
     assert swapped.sum() <= len(boxes)
-
-
-def test_two_boxes_never_share_their_best_anchor():
-    boxes = torch.tensor([[10.0, 10.0, 12.0, 12.0], [10.0, 10.0, 12.0, 12.0], [11.0, 11.0, 12.0, 12.0]])
-    anchors = Anchors().on([(4, 4)], [8], torch.device("cpu"))
-    assert set(assign(anchors, boxes)[assign(anchors, boxes) >= 0].tolist()) == {0, 1, 2}
 
 
 # The loss
@@ -264,11 +252,6 @@ def test_shapes(depth, insides):
     assert outputs.logits.sigmoid().mean() == pytest.approx(0.01, rel=0.5)  # the prior
 
 
-def test_sides_that_are_no_multiples_of_the_strides():
-    outputs = RetinaNet.small(3)(torch.rand(2, 3, 50, 71))
-    assert outputs.logits.shape[1] == len(outputs.anchors) == sum(outputs.levels)
-
-
 def test_impossible_models():
     with pytest.raises(ValueError, match="classes must be 1 or more, got"):
         RetinaNet(0)
@@ -299,13 +282,6 @@ def test_every_convolution_is_a_site_and_everything_is_counted(build):
     loss.total.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
     assert list(bc.restore(model).state_dict()) == keys
-
-
-def test_macs_of_the_subnets_by_hand():
-    cost = bc.cost(RetinaNet(4), torch.rand(1, 3, 64, 64))
-    places = 8 * 8 + 4 * 4 + 2 * 2 + 1 + 1
-    assert cost.where("class_net*").macs == places * 9 * 256 * (4 * 256 + 9 * 4)
-    assert cost.where("box_net*").macs == places * 9 * 256 * (4 * 256 + 9 * 4)
 
 
 # Frozen batch norm

@@ -8,16 +8,13 @@ import pytest
 
 from bitcycle._support.figures import SHADES
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report.curves import Curves
-from bitcycle.lab.report.deficit_plot import ARM_GAP, deficit_rows
 from bitcycle.lab.report.deficit_section import Trainings, drawn_conditions
-from bitcycle.lab.report.glossary import DIAGNOSTICS
-from bitcycle.lab.report.labels import experiments_of, places_of, point_lines, points_of
-from bitcycle.lab.report.line_plot import value_axis
-from bitcycle.lab.report.page import sections_of
+from bitcycle.lab.report.labels import ARM, experiments_of, places_of, point_lines, points_of
+from bitcycle.lab.report.line_plots import DIAGNOSTICS, Curves, value_axis
+from bitcycle.lab.report.quality_plots import ARM_GAP, deficit_rows
 from bitcycle.lab.report.rendering import TEMPLATES
-from bitcycle.lab.report.style import ARM
-from bitcycle.lab.report.wording import details
+from bitcycle.lab.report.words import details
+from bitcycle.lab.report.writing import sections_of
 from bitcycle.lab.runs.result import Diagnostic
 from bitcycle.lab.statistics.deficits import analyse_deficits
 from bitcycle.lab.studies.deficits import ARMS, DeficitPart
@@ -92,13 +89,6 @@ def test_marks_have_their_figures_and_tooltips(image):
             assert len({(mark["x"], mark["y"]) for mark in marks}) == len(marks)
 
 
-def test_without_a_deficit_all_arms_are_one(image):
-    _, lines = deficit_rows(image[0], experiments_of(image[0])[0], 900)
-    starts = {line["arm"]: (line["x"], line["y"]) for line in reversed(lines)}
-    assert len(starts) == 3
-    assert len(set(starts.values())) == 1
-
-
 def test_arms_differ_by_more_than_their_colour():
     assert list(ARM) == list(ARMS)
     for quality in ("shape", "sign", "dash", "tint"):
@@ -152,16 +142,6 @@ def test_decades_are_drawn_on_a_logarithmic_scale(image):
     assert value_axis([0.2, 0.3], threshold=1.0).domain[1] >= 1  # the threshold is on the plot
 
 
-def test_other_models_of_the_same_task_are_not_mixed_in(image):
-    analysis, records = image
-    others = make_deficit_records(change(model="another"), lambda cell, part: 0.3)
-    changed = [dataclasses.replace(r, curve=[{**e, "gradient diversity": 9.0} for e in r.curve]) for r in others]
-    found, curves = trainings(analysis, [*changed, *records])
-    values = [value for line in found.courses(curves, "gradient diversity") for _, value in line.points]
-    assert values
-    assert max(values) < 2
-
-
 def test_contents_and_findings():
     image, language = make_deficits(PART), make_deficits(LANGUAGE, metric="perplexity")
     records = make_records()
@@ -177,12 +157,6 @@ def test_contents_and_findings():
     assert "Deficits on image and language" in top
     assert found.texts.count(details(image[0].claims[0], image[0])) == 2  # at the top and in its section
     assert found.texts.count(details(image[0].claims[-1], image[0])) == 1
-
-
-def test_alone_its_claims_stand_at_the_top_only(image, reader):
-    assert all(reader.texts.count(details(claim, image[0])) == 1 for claim in image[0].claims)
-    assert "Pareto front" not in reader.texts  # a word that this page does not use
-    assert "deficit" in reader.texts
 
 
 def test_lower_is_better_for_perplexity():
@@ -248,28 +222,12 @@ def test_diverged_points_are_in_the_table_alone():
     assert any(text.startswith("A run diverged: held with an initial deficit of 1 normal") for text in found.texts)
 
 
-def test_all_diverged():
-    analysis, records = make_deficits(PART, diverged=lambda cell, seed: True)
-    assert "All runs diverged: there is no quality to show." in shown(analysis, records).texts
-    [section] = sections_of([], records, [analysis])
-    assert [figure.name for figure in section.figures] == ["measurements"]
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 9, 30])
 def test_unfinished(count):
     part = change(lengths=(0.5, 1.0, 0.0))
     records = make_deficit_records(part)[:count]
     found = shown(analyse_deficits(part, records), records, planned=60, done=count)
     assert f"{count} of 60 runs finished." in " ".join(found.texts)
-
-
-def test_a_point_says_how_many_of_its_seeds_it_has():
-    records = make_deficit_records(PART)
-    records = [record for record in records if record.run.seed != 2 or "deficit" not in record.run.schedule]
-    analysis = analyse_deficits(PART, records)
-    tips = [mark["tip"] for mark in deficit_rows(analysis, experiments_of(analysis)[0], 900)[0]]
-    assert any("over 2 of 3 seeds" in tip for tip in tips)
-    assert any("over 3 seeds" in tip for tip in tips)
 
 
 def hostile():

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from bitcycle.lab.report.labels import experiments_of, point_lines, tip_lines
-from bitcycle.lab.report.page import page as page_of
-from bitcycle.lab.report.page import sections_of
+from bitcycle.lab.report.writing import page as page_of
+from bitcycle.lab.report.writing import sections_of
 from bitcycle.lab.studies.deficits import DeficitPart
 from tests.lab.report.test_deficit_report import hostile
 from tests.lab.report.test_report import hostile_study
@@ -126,13 +126,6 @@ def test_everything_is_visible_and_nothing_sticks_out(open_page, viewport):
         assert tab.locator(f"#{section} tbody tr[data-setting]").count() == rows
 
 
-def test_the_first_screen_has_title_and_findings(open_page):
-    tab = open_page()
-    for selector in ("h1", ".lead >> nth=0", ".claims >> nth=0", ".claims >> nth=1"):
-        box = tab.locator(selector).first.bounding_box()
-        assert box["y"] + box["height"] < DESKTOP["height"]
-
-
 def test_hovering_shows_the_figures(open_page, study):
     analysis, deficit = study[1][0], study[3][0]
     tab = open_page()
@@ -150,14 +143,6 @@ def test_hovering_shows_the_figures(open_page, study):
         assert tooltip.inner_text().splitlines() == point_lines(deficit, experiment, point)
     tab.locator("h1").hover()
     assert tooltip.is_hidden()
-
-
-def test_the_tooltip_stays_inside(open_page):
-    tab = open_page(PHONE)
-    part(tab, "static 8").hover()
-    box = tab.locator("#tooltip").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= PHONE["width"]
 
 
 @pytest.mark.parametrize(("section", "words"), [("task-1", "at step 4,000"), ("deficit-1", "normal run")])
@@ -185,36 +170,6 @@ def test_a_click_selects_in_all_parts_of_the_section(open_page):
     part(tab, "CR").click()  # again: nothing is selected
     settled(tab)
     assert opacity(part(tab, "RR", of=".chip")) == 1
-
-
-def test_a_click_selects_an_arm_in_both_plots_and_tables(open_page):
-    tab = open_page()
-    part(tab, "held", "deficit-1").first.click()
-    settled(tab)
-    for of in (".plot:visible [role=button]", "tbody tr"):
-        assert opacity(part(tab, "held", "deficit-1", of).last) == 1
-        assert opacity(part(tab, "restarted", "deficit-1", of).last) < 0.6
-    assert opacity(tab.locator("#deficit-1 .panel .plot path[data-setting]").first) == 1  # has a selection of its own
-    chips = tab.locator("#deficit-1 .linked >> nth=1").locator(".chip")
-    assert [text.split("\n")[-1] for text in chips.all_inner_texts()][-1].endswith("longer (control)")
-    chips.nth(3).click()
-    settled(tab)
-    chosen = chips.nth(3).get_attribute("data-setting")
-    assert opacity(part(tab, chosen, "deficit-1", ".panel .plot path").first) == 1
-    assert opacity(part(tab, "restarted", "deficit-1").first) == 1
-    assert "1 normal run (4,000 steps)" in tab.locator("#selected").inner_text()
-
-
-@pytest.mark.parametrize("of", [".chip", "tbody .pick", ".plot.wide path[data-setting]", ".panel .hit >> nth=0"])
-def test_selecting_from_everywhere(open_page, of):
-    tab = open_page()
-    item = tab.locator(f"#task-1 {of}").first
-    item.dispatch_event("click")
-    assert tab.locator("#task-1.selecting").count() == 1
-    assert tab.locator("#bar").is_visible()
-    tab.locator("#clear").click()
-    assert tab.locator(".selecting").count() == 0
-    assert tab.locator("#bar").is_hidden()
 
 
 @pytest.mark.parametrize(("section", "name"), [("task-1", "RTV"), ("deficit-1", "restarted")])
@@ -305,13 +260,6 @@ def test_words_of_a_figure_lie_apart_in_any_font(open_page):
                         )  # a line of text is taller than its letters
 
 
-def test_without_the_script_everything_is_there(open_page):
-    tab = open_page(java_script_enabled=False)
-    assert tab.locator("#tooltip").is_hidden()
-    assert tab.locator(".plot:visible").count() == 21
-    assert tab.locator("table.sortable thead button").count() == 0
-
-
 def test_hostile_names_run_nothing(open_page, tmp_path):
     path = tmp_path / "hostile.html"
     deficit, measured = hostile()
@@ -323,9 +271,3 @@ def test_hostile_names_run_nothing(open_page, tmp_path):
         assert tab.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
         tab.locator(".chip").first.click()
         assert "<script>" in tab.locator("#selected").inner_text()
-
-
-def test_motion_can_be_reduced(open_page):
-    tab = open_page(reduced_motion="reduce")
-    duration = tab.locator(".chip").first.evaluate("e => getComputedStyle(e).transitionDuration")
-    assert duration == "0s"

@@ -3,7 +3,6 @@
 import csv
 import io
 import itertools
-import os
 import re
 import subprocess
 import sys
@@ -16,14 +15,13 @@ from bitcycle.lab import format as fmt
 from bitcycle.lab.report import write_report, writing
 from bitcycle.lab.report.columns import deficits_csv, settings_csv
 from bitcycle.lab.report.labels import places_of, points_of
-from bitcycle.lab.report.page import sections_of
-from bitcycle.lab.report.tables import fenced
-from bitcycle.lab.report.writing import summary
+from bitcycle.lab.report.rendering import fenced
+from bitcycle.lab.report.writing import sections_of, summary
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.lab.studies.plan import Plan, StudyPart
 from bitcycle.lab.studies.store import Store
-from tests.lab.report.test_deficit_report import PART, change, hostile
+from tests.lab.report.test_deficit_report import PART, hostile
 from tests.lab.report.test_report import HOSTILE, hostile_study, undrawn
 from tests.lab.studies.examples import make_analysis, make_deficits, make_records, make_study
 
@@ -81,12 +79,6 @@ def test_figures_are_pictures_and_the_same_every_time(study, deficits, tmp_path)
     assert len(page) < 600_000
     assert not re.search("https?://", page)
     assert 'stroke="var(--large)"' in page
-
-
-def test_files_can_be_read_by_others(files):
-    mask = os.umask(0)
-    os.umask(mask)
-    assert all(path.stat().st_mode & 0o777 == 0o666 & ~mask for path in files[1])
 
 
 def test_summary_says_what_the_analysis_says(study):
@@ -149,20 +141,6 @@ def test_hostile_names_in_files(tmp_path, kind):
     assert [path for path in paths if path.suffix == ".svg" and ElementTree.parse(path)]
 
 
-def test_csv_of_deficits_holds_exact_numbers(deficits):
-    analysis = deficits[0]
-    rows = list(csv.DictReader(io.StringIO(deficits_csv([analysis]))))
-    assert len(rows) == len(points_of(analysis))
-    for row, point in zip(rows, points_of(analysis), strict=True):
-        assert (row["arm"], int(row["place_steps"]), float(row["place"])) == (point.arm, point.place, point.share)
-        assert (float(row["mean"]), float(row["low"])) == (point.quality.mean, point.quality.low)
-        if point.loss:
-            assert float(row["difference"]) == point.loss.difference.mean
-            assert float(row["p_corrected"]) == point.loss.corrected
-            assert row["verdict"] == point.loss.outcome
-    assert [row["experiment"] for row in rows] == ["length"] * 13 + ["position"] * 12
-
-
 def test_summary_of_deficits_says_what_the_analysis_says(deficits):
     analysis, records = deficits
     addresses = [f"figures/{name}-image.png" for name in ("deficit-length", "deficit-position", "measurements")]
@@ -176,15 +154,6 @@ def test_summary_of_deficits_says_what_the_analysis_says(deficits):
         assert f"| {fmt.fixed(point.quality.mean, places_of(analysis))} |" in row
         assert (point.loss.outcome if point.loss else "the control") in row
     assert all(f"**{claim.verdict}**" in text for claim in analysis.claims)
-
-
-def test_two_experiments_on_one_task_have_names_of_their_own(tmp_path):
-    one, other = make_deficits(change(diagnostics=False)), make_deficits(change(diagnostics=False, model="another"))
-    with undrawn():
-        paths = write_report(tmp_path, make_study(), [], [*one[1], *other[1]], [one[0], other[0]])
-    assert {path.name for path in paths if path.suffix == ".png"} == {
-        f"deficit-{kind}-image-{number}.png" for kind in ("length", "position") for number in (1, 2)
-    }
 
 
 def test_a_full_disk_leaves_the_earlier_report_whole(tmp_path, monkeypatch):
@@ -216,14 +185,6 @@ def test_a_file_in_the_place_of_the_folder(tmp_path):
 def test_names_of_figures_are_unique_and_safe():
     assert writing.file_names(["image", "image"]) == ["image-1", "image-2"]
     assert writing.file_names(["image", "../Graph", ""]) == ["image", "graph", "task"]
-
-
-def test_only_one_setting_and_no_curves(tmp_path):
-    records = make_records(specs=["static:8"], seeds=(0,), points=1)
-    with undrawn():
-        paths = write_report(tmp_path, make_study(seeds=[0]), [make_analysis(records, equal_cost=False)], records)
-    assert Path(tmp_path / "figures/cost-image.png") in paths
-    assert not any("curves" in path.name for path in paths)
 
 
 def test_a_study_without_any_run(tmp_path):

@@ -7,11 +7,9 @@ import pytest
 
 from bitcycle.cli.results import _table
 from bitcycle.lab.report.columns import setting_columns, settings_csv
-from bitcycle.lab.report.curves import Curves
+from bitcycle.lab.report.line_plots import Curves
 from bitcycle.lab.report.study_section import StudySection
-from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.exports import export
-from bitcycle.schedules.operands import OperandSchedules
 from tests.lab.report.test_report import undrawn
 from tests.lab.statistics.made_up import only, record
 
@@ -47,13 +45,6 @@ def headings(records):
 def body(records):
     with undrawn():
         return str(StudySection(0, only(records), Curves(records, [each.run.condition for each in records])).body())
-
-
-def test_the_table_of_a_report():
-    assert headings(moving())[:5] == ["schedule", "activations", "strength", "grid", "gradients"]
-    columns = {column.head: column for column in setting_columns(only(moving()))}
-    apart = next(s for s in only(moving()).settings if s.condition.activations == "static:8")
-    assert [columns[name].cell(apart) for name in ("activations", "strength", "grid")] == ["static:8", "1", "integer"]
 
 
 def test_a_study_without_them_has_no_such_columns():
@@ -125,17 +116,3 @@ def test_a_function_of_another_process_leaves_the_rest_of_the_report():
     found = next(s for s in analysis.settings if s.condition.activations == "call:elsewhere")
     assert found.mean_bits != found.mean_bits
     assert "call:elsewhere" in body(records)
-
-
-def test_operands_of_a_run_are_those_of_its_schedules():
-    run = RunConfig("graph", "static:4", 10, weights="LR:3-8:cycles=2", strength="0.5")
-    moves = OperandSchedules.of("static:4", weights="LR:3-8:cycles=2", strength="0.5")
-    assert run.condition.operands["weights"] == str(moves.weights)
-    assert run.condition.operands["activations"] == str(moves.activations)
-    assert run.condition.operands["strength"] == str(moves.strength)
-
-
-def test_labels_name_the_grid_where_grids_differ():
-    labels = [s.label for s in only(moving()).settings]
-    assert "static 8 integer" in labels
-    assert "full" in labels  # which has no grid

@@ -9,8 +9,7 @@ from torch.utils.data import DataLoader
 
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.runs.user_code import UserCodeError, code_of_class, read_code
-from bitcycle.lab.tasks.template import write_template
-from bitcycle.lab.tasks.user_tasks import load_code, run_identity
+from bitcycle.lab.tasks.user_tasks import load_code, run_identity, write_template
 from bitcycle.tasks import LoaderTask, RunConfig, task_named
 
 

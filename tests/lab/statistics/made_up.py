@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bitcycle.lab.report.wording import details
+from bitcycle.lab.report.words import details
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.statistics import analyse
@@ -60,13 +60,9 @@ def setting(analysis, label):
     return found
 
 
-def claim(analysis, kind, **values):
-    """The one claim of a kind, whose fields have these values."""
-    [found] = [
-        claim
-        for claim in analysis.claims
-        if isinstance(claim, kind) and all(getattr(claim, name) == value for name, value in values.items())
-    ]
+def claim(analysis, kind):
+    """The one claim of a kind."""
+    [found] = [claim for claim in analysis.claims if claim.kind is kind]
     return found
 
 

@@ -15,18 +15,15 @@ from bitcycle.lab.statistics.analysis import (
     Analysis,
     Comparison,
     Correlation,
-    CorrelationKind,
     EqualCost,
     Estimate,
-    OpenReason,
     Outcome,
     Over,
     Role,
     Setting,
-    Verdict,
 )
-from bitcycle.lab.statistics.claims import HighStart, QualityFollowsCost, SchedulesAgainstBaseline
 from bitcycle.lab.statistics.deficits import analyse_deficits
+from bitcycle.lab.statistics.findings import claims
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.schedules import TEN, schedule
 
@@ -34,8 +31,8 @@ STEPS = 4000
 SPECS = [*(f"{name}:3-8:cycles=8" for name in TEN), "static:6", "static:8", "full"]
 NAN = math.nan
 CORRELATIONS = [
-    Correlation(CorrelationKind.PEARSON, Over.SETTINGS, 0.71, 0.32, 0.93, 12),
-    Correlation(CorrelationKind.SPEARMAN, Over.RUNS, 0.64, 0.4, 0.8, 36),
+    Correlation(Over.SETTINGS, 0.71, 0.32, 0.93, 12),
+    Correlation(Over.RUNS, 0.64, 0.4, 0.8, 36),
 ]
 PAIR = Comparison(Estimate(0.0042, 0.001, 0.0021, 0.0063), 3, 0.021, 0.042, Outcome.BETTER)
 
@@ -102,19 +99,14 @@ def make_analysis(records, title="Handwritten digits, ResNet-8", baseline="stati
     best = [s for s in settings if not any(_beats(other, s, sign) for other in settings)]
     settings = [dataclasses.replace(s, on_front=s in best and math.isfinite(s.quality.mean)) for s in settings]
     labels = [s.label for s in settings]
-    return Analysis(
+    analysis = Analysis(
         first.run.group, title, first.metric, first.higher_is_better, "static 8" if base else None, settings,
         CORRELATIONS,
         _equal_cost(labels) if equal_cost else None,
-        [
-            QualityFollowsCost(Verdict.SUPPORTED, (), *CORRELATIONS, 12),
-            SchedulesAgainstBaseline(
-                Verdict.OPEN, (OpenReason.NOT_SIGNIFICANT,), "static 8", {Outcome.NO_DIFFERENCE: ("CR", "CT")}
-            ),
-            HighStart(Verdict.CONTRADICTED, (), (("RTH", "RR", PAIR),)),
-        ],
+        [],
         {Role.LOWEST_COST: labels[0], Role.BALANCE: labels[0], Role.BEST_QUALITY: labels[-1]},
     )  # fmt: skip
+    return dataclasses.replace(analysis, claims=claims(analysis))
 
 
 def _setting(spec, members, base, sign, baseline):
@@ -152,7 +144,7 @@ def _beats(other, setting, sign):
 
 def _equal_cost(labels):
     medium = [label for label in ("RTV", "CT", "LT", "LR", "CR", "ETV") if label in labels]
-    spearman = Correlation(CorrelationKind.SPEARMAN, Over.SETTINGS, 0.77, 0.1, 1.0, 6)
+    spearman = Correlation(Over.SETTINGS, 0.77, 0.1, 1.0, 6)
     return EqualCost(medium, spearman, 0.013, [("RTH", "RR", PAIR)])
 
 

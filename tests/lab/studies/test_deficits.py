@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bitcycle.lab.report.wording import details, headline
+from bitcycle.lab.report.words import details, headline
 from bitcycle.lab.runs.learning_rate import LearningRatePolicy
-from bitcycle.lab.statistics.comparisons import compare, holm
 from bitcycle.lab.statistics.deficits import analyse_deficits
+from bitcycle.lab.statistics.estimates import compare, holm
 from bitcycle.lab.studies.deficits import ARMS, DeficitPart
 from bitcycle.lab.studies.plan import Plan
 from bitcycle.lab.studies.plan_file import plan_of

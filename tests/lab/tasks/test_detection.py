@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bitcycle.lab.built_in_tasks import preset_named
-from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
+from bitcycle.lab.models.resnets import ImageNetResNet
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks import detection as detection_task
 from bitcycle.lab.tasks import task_named
@@ -51,15 +50,6 @@ def test_norms_can_be_frozen_or_not(weights, pretrained, chosen, frozen):
     training = prepared("retinanet-18", backbone=weights if pretrained else "", frozen_norm=chosen)
     assert norms_train(training) == {not frozen}
     assert training.optimizer.param_groups[0]["lr"] == (1e-5 if pretrained else 1e-4)
-
-
-def test_the_papers_larger_detector(monkeypatch):
-    with torch.device("meta"):
-        assert sum(p.numel() for p in ImageNetResNet(101).parameters()) == 44_549_160  # as torchvision's
-    preset = preset_named("detection", "paper-101")
-    assert (preset.model, preset.bits, preset.batch_size, preset.epochs) == ("retinanet-101", (5, 8), 2, 120)
-    monkeypatch.setattr(detection_task, "load_backbone", lambda model, path: None)
-    assert prepared("retinanet-101", backbone="a file").optimizer.param_groups[0]["lr"] == 3e-6
 
 
 def test_misuse(weights):

@@ -10,11 +10,10 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from bitcycle.lab.data.files import DataError
-from bitcycle.lab.models.pretrained_encoder import pretrained_encoder, pretrained_tokenizer
+from bitcycle.lab.models.pretrained_encoder import pretrained_encoder
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 from bitcycle.lab.tasks import task_named
-from bitcycle.lab.tasks.tokenizers import PretrainedTokenizer, WordTokenizer
 
 DATA = os.environ.get("BITCYCLE_DATA")
 
@@ -50,15 +49,6 @@ def test_the_embedded_pairs_are_learned():
     assert result.test > 0.6  # chance is 1/3
 
 
-def test_positions_start_again_in_the_second_sentence():
-    words = WordTokenizer(["all dogs run"] * 2)
-    inputs = words([("all dogs run", "dogs run"), ("all", "run")], max_length=7)
-    assert inputs["position_ids"].tolist() == [[0, 1, 2, 3, 4, 1, 2], [0, 1, 2, 1, 2, 0, 0]]
-    assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]]
-    assert inputs["attention_mask"].tolist() == [[1] * 7, [1, 1, 1, 1, 1, 0, 0]]
-    assert {tensor.shape for tensor in inputs.values()} == {(2, 7)}
-
-
 # From a folder
 
 
@@ -83,13 +73,6 @@ def test_a_pretrained_model_is_trained_on_embedded_pairs(folder):
     result, model = train(RunConfig("entailment", "CR:5-8:cycles=2", 4, model=str(folder), batch_size=8))
     assert model.num_labels == 3
     assert result.bitops > 0
-
-
-def test_word_pieces_are_those_of_the_folder(folder):
-    inputs = PretrainedTokenizer(str(folder))([("ab", "c")], 16)
-    tokens = pretrained_tokenizer(folder).convert_ids_to_tokens(inputs["input_ids"][0])
-    assert tokens == ["[CLS]", "a", "##b", "[SEP]", "c", "[SEP]"]
-    assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1]]
 
 
 def test_a_masked_language_model_gets_a_pooler(folder):
@@ -159,11 +142,6 @@ def test_damaged_folders(folder):
     refused(folder, "cannot be read as a pretrained model")
     (folder / "config.json").unlink()
     refused(folder, "has no config.json")
-
-
-def test_an_unknown_model():
-    with pytest.raises(ValueError, match="has no model 'bert-tinny'; did you mean 'bert-tiny'"):
-        task_named("entailment").prepare(RunConfig("entailment", "full", 1, model="bert-tinny"))
 
 
 @pytest.mark.slow

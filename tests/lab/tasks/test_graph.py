@@ -16,24 +16,21 @@ from tests.lab.data.tiny_sets import unpack_tiny
 from tests.lab.runs.test_training import assert_resumes_exactly
 
 DATA = os.environ.get("BITCYCLE_DATA")
-PARTS = RunConfig("graph", "CR:3-8:cycles=2", 24, seed=3, options={"batches": "parts"})
 NEIGHBOURS = RunConfig(
     "graph", "CR:3-8:cycles=2", 24, seed=3, model="sage", batch_size=50, options={"batches": "neighbours", "fan_out": 4}
 )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", [PARTS, NEIGHBOURS], ids=["parts", "neighbours"])
-def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(run, tmp_path, monkeypatch):
+def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(tmp_path, monkeypatch):
     monkeypatch.setattr(graph_task.GraphTask, "evaluate_every", 6)
-    assert_resumes_exactly(run, tmp_path, 11)
+    assert_resumes_exactly(NEIGHBOURS, tmp_path, 11)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        ("gcn", {"batches": "parts"}),
         ("sage", {"batches": "neighbours", "fan_out": "5"}),
         ("gat", {"batches": "neighbours", "fan_out": "5", "aggregation": "quantized"}),
     ],
@@ -50,21 +47,8 @@ def test_steps_of_an_epoch():
         return task_named("graph").prepare(run).steps_per_epoch
 
     assert steps() == 1
-    assert steps(batches="parts") == 4
-    assert steps(500, batches="parts") == 4  # 1,797 nodes
-    assert steps(1, batches="parts") == 1797
     assert steps(batches="neighbours") == 1  # 200 training nodes
     assert steps(64, batches="neighbours") == 4
-
-
-def test_a_part_without_a_training_node_teaches_nothing():
-    training = task_named("graph").prepare(RunConfig("graph", "full", 1, batch_size=1, options={"batches": "parts"}))
-    trained = set(training.data.train.tolist())
-    step = next(step for step in range(1797) if training._nodes(step).item() not in trained)
-    loss = training.loss(step)
-    loss.backward()
-    assert loss == 0
-    assert all(not p.grad.any() for p in training.model.parameters())
 
 
 def test_evaluation_in_chunks_is_that_of_the_whole_graph(monkeypatch):
@@ -81,19 +65,11 @@ def test_evaluation_in_chunks_is_that_of_the_whole_graph(monkeypatch):
             torch.testing.assert_close(training._logits(), whole)
 
 
-def test_layers_and_units_between_them():
-    for layers in (1, 4):
-        training = task_named("graph").prepare(RunConfig("graph", "full", 1, options={"layers": layers, "hidden": 24}))
-        assert len(training.model.convolutions) == layers
-        assert training.loss(0).isfinite()
-    assert (24, 24) in {tuple(each.shape) for each in training.model.parameters()}
-
-
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
         ("gcn", {"batches": "neighbours"}, "is for the models sage and gat"),
-        ("gcn", {"batches": "part"}, "'full' or 'parts' or 'neighbours', got 'part'"),
+        ("gcn", {"batches": "part"}, "'full' or 'neighbours', got 'part'"),
         ("gcn", {"hidden": "many"}, "hidden must be an integer"),
         ("gcn", {"layers": "0"}, "layers must be an integer of 1 or more, got '0'"),
         ("sage", {"batches": "neighbours", "fan_out": "many"}, "fan_out must be an integer of 1 or more, got 'many'"),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from bitcycle._support.names import nearest
 from bitcycle.lab.advice.answer import Advice, ModelSaving, Reason, TrainingSettings
-from bitcycle.lab.advice.budget import meet
 from bitcycle.lab.advice.records import RunRecord, advise_by_records
-from bitcycle.lab.advice.rules import CYCLIC, DOMAINS, GOALS, SearchSpace, choose, scale, search_space
+from bitcycle.lab.advice.rules import CYCLIC, DOMAINS, GOALS, SearchSpace, choose, meet, scale, search_space
 from bitcycle.schedules.base import validate_positive
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ domains contradict its claim than support it. :data:`OPTIONS` is the scale from 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bitcycle.lab.advice.answer import Alternative, Reason
 from bitcycle.lab.advice.verdicts import verdict
@@ -16,6 +17,7 @@ from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.format import percent
 from bitcycle.schedules import Constant, Schedule, schedule
 from bitcycle.schedules.base import DEFAULT_CYCLES
+from bitcycle.schedules.combinators import Delay
 from bitcycle.schedules.operands import EARLY
 
 DOMAINS = {name: (task.paper_q_min, task.paper_setting) for name, task in BUILT_IN.items()}
@@ -25,6 +27,12 @@ UNKNOWN_DOMAIN = (4, "ImageNet and WikiText-103 in CPT, 2021")
 FEW_CYCLES = 2
 MIN_CYCLE_STEPS = 10
 """In fewer steps, a cycle through several bit-widths is a jump rather than a curve."""
+
+MAX_SURPLUS = 0.01
+"""A schedule may save this much more than a budget."""
+MIN_BITS = 2
+"""The lowest q_min, in bits, that a budget alone may lead to; the range test of CPT starts here."""
+LEAST_AGGRESSIVE_FIRST = ("ETH", "CT", "LT", "RTH")
 
 GOALS = ("cost", "balance", "quality")
 
@@ -183,3 +191,48 @@ def choose(goal: str, domain: str | None, options: Container[str]) -> tuple[str,
 
 def _refuted(claim: str, domain: str | None) -> bool:
     return verdict(claim, domain).is_contradicted
+
+
+def meet(budget: float, space: SearchSpace, domain: str | None = None) -> tuple[Schedule, list[Reason]]:
+    """Return the schedule whose saving is the budget or up to a percentage point more, with the reasons for it.
+
+    It is one of the paper's schedules, delayed: q_max for a share ``f`` of training leaves about ``1 - f`` of its
+    saving, and puts the precision at the start. It is a constant mixture of two widths if the evidence shows that
+    cycles do not beat one at equal cost, or if no group saves that much. Unless q_min was given, it may be lowered.
+    """
+    claims = (MEDIUM_MIXTURE, LARGE_MIXTURE)
+    mixtures_win = all(_refuted(claim, domain) for claim in claims)
+    lowest = space.q_min if space.given else min(MIN_BITS, space.q_min)
+    for q_min in range(space.q_min, lowest - 1, -1):
+        narrowed = replace(space, q_min=q_min)
+        chosen = (None if mixtures_win else _delayed(budget, narrowed)) or narrowed.mixture(budget)
+        if chosen is not None:
+            return chosen, [*_about_budget(chosen, budget, space), *(cite(claim, domain) for claim in claims)]
+    reached = math.floor(1000 * space.saving(Constant(lowest))) / 1000  # rounded down, so that asking for it succeeds
+    raise ValueError(
+        f"no schedule from {lowest} to {space.q_max} bits saves {percent(budget)} of static {space.q_max} bits: "
+        f"the most is {percent(reached)}, by static:{lowest}"
+    )
+
+
+def _delayed(budget: float, space: SearchSpace) -> Schedule | None:
+    """Return the least aggressive of the paper's schedules that reaches the budget, delayed until it just does."""
+    s = next((s for s in map(space.complete, LEAST_AGGRESSIVE_FIRST) if space.saving(s) >= budget), None)
+    if s is None or space.saving(s) <= budget + MAX_SURPLUS:
+        return s
+    hold = 1 - budget / space.saving(s)
+    delays = (schedule(f"delay({n / 1000}, {s})") for n in range(math.floor(1000 * hold), 0, -1))
+    return next((delayed for delayed in delays if space.saving(delayed) >= budget), s)
+
+
+def _about_budget(s: Schedule, budget: float, space: SearchSpace) -> list[Reason]:
+    q_min, _ = s.limits(space.steps)
+    reasons = [Reason("budget", f"save at least {percent(budget)}; this saves {percent(space.saving(s))}")]
+    if isinstance(s, Delay):
+        reasons.append(Reason("bitcycle", "the surplus over the budget is spent on q_max at the start of training"))
+    if q_min is not None and q_min < space.q_min:
+        usual = f"q_min {q_min} is below the usual {space.q_min} bits, without which the budget cannot be met"
+        reasons.append(Reason("warning", f"{usual}; check by bc.range_test that training works there"))
+    if space.saving(s) > budget + MAX_SURPLUS:
+        reasons.append(Reason("bitcycle", f"in {space.steps} steps no schedule comes closer to the budget"))
+    return reasons

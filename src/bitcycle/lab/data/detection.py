@@ -74,9 +74,6 @@ def collate(samples: Sequence[DetectionSample], size: int, flip: Tensor | None =
         size: Height and width of the batch in pixels.
         flip: For each sample, whether it is flipped horizontally; ``None`` = no flips.
 
-    Raises:
-        ValueError: If there are no samples, the size is not positive, or ``flip`` has another length.
-
     Example:
         >>> tall = torch.full((3, 40, 20), 255, dtype=torch.uint8)
         >>> box = torch.tensor([[0.0, 0.0, 10.0, 40.0]])
@@ -87,13 +84,7 @@ def collate(samples: Sequence[DetectionSample], size: int, flip: Tensor | None =
         >>> [target.boxes.tolist() for target in batch.targets]
         [[[0.0, 0.0, 5.0, 20.0]], [[5.0, 0.0, 10.0, 20.0]]]
     """
-    if not samples:
-        raise ValueError("a batch needs at least one sample")
-    if size < 1:
-        raise ValueError(f"the size of a batch must be at least 1 pixel, got {size}")
     flags = [False] * len(samples) if flip is None else flip.tolist()
-    if len(flags) != len(samples):
-        raise ValueError(f"flip must have one entry per sample, got {len(flags)} for {len(samples)} samples")
     images = torch.zeros(len(samples), 3, size, size)
     targets = []
     for index, (sample, flipped) in enumerate(zip(samples, flags, strict=True)):

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from bitcycle.lab.data.detection import DetectionData, DetectionSample
-from bitcycle.lab.data.digits_file import read_digits
+from bitcycle.lab.data.files import read_digits
 from bitcycle.lab.data.splits import Split
 
 Floats = NDArray[np.float32]
@@ -49,8 +49,6 @@ class DigitScenes:
 
     def sample(self, index: int) -> DetectionSample:
         """Draw a scene."""
-        if not 0 <= index < self.count:
-            raise IndexError(f"index must be from 0 to {self.count - 1}, got {index}")
         number = list(Split).index(self.split)
         rng = np.random.default_rng((self.seed, number, index))
         digits, labels = _source()[number]
@@ -91,22 +89,13 @@ def digit_scenes(
         size: Height and width of scenes in pixels.
         seed: Random seed.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         >>> data = digit_scenes(train=100)
         >>> sample = data.train.sample(3)
         >>> sample.image.shape, len(sample.boxes) == len(sample.labels), len(data.train)
         (torch.Size([3, 64, 64]), True, 100)
     """
-    if size < SIDE * MAX_SCALE:
-        raise ValueError(f"size must be at least {SIDE * MAX_SCALE} pixels, got {size}")
     counts = (train, validation, test)
-    if min(counts) < 1:
-        raise ValueError(f"every split needs at least one scene, got {', '.join(map(str, counts))}")
-    if seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {seed}")
     splits = (DigitScenes(name, count, size, seed) for name, count in zip(Split, counts, strict=True))
     return DetectionData("digit scenes", CLASSES, *splits)
 

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from bitcycle._support.extras import need
+import numpy as np
+from numpy.typing import NDArray
+
+from bitcycle._support.extras import folder_of, need
 
 MAX_FILE_BYTES = 1_000_000_000
 """Content of a file that is read at once: the largest official one, an idx file of EMNIST, has 550 MB."""
@@ -140,3 +143,17 @@ def open_image(path: Path) -> Iterator[Any]:
         raise
     except (OSError, SyntaxError, ValueError, *bombs) as error:
         raise DataError(f"{path}: cannot be decoded ({error}); it should be a complete image file") from None
+
+
+def read_digits() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the 1,797 images of 8 x 8 pixels from 0 to 16, and their labels.
+
+    The file is read without scikit-learn, whose import takes nearly a second.
+
+    >>> images, labels = read_digits()
+    >>> images.shape, int(images.max()), labels[:3].tolist()
+    ((1797, 8, 8), 16, [0, 1, 2])
+    """
+    folder = folder_of("sklearn", "study", "the digits data")
+    table = np.loadtxt(folder / "datasets" / "data" / "digits.csv.gz", np.int64, delimiter=",")
+    return table[:, :-1].copy().reshape(-1, 8, 8), table[:, -1].copy()

@@ -1,4 +1,4 @@
-"""Batches of one large graph: induced subgraphs and sampled neighbourhoods (GraphSAGE, Hamilton et al., 2017).
+"""Batches of one large graph: sampled neighbourhoods (GraphSAGE, Hamilton et al., 2017).
 
 Everything random comes from a generator of the caller or from (seed, step), so that a batch can be repeated.
 """
@@ -52,9 +52,6 @@ class Adjacency:
     """The edges of an undirected graph, grouped by the node they point to. Every edge is present in both directions.
 
     >>> line = Adjacency(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), nodes=3)
-    >>> line.induced(torch.tensor([2, 1]))
-    tensor([[1, 0],
-            [0, 1]])
     >>> sample = line.sampled(torch.tensor([0]), (2, 2), step_generator(seed=0, step=0))
     >>> sample.nodes.tolist(), sample.targets
     ([0, 1, 2], (2, 1))
@@ -68,15 +65,6 @@ class Adjacency:
         self._sources: Indices = sources[np.argsort(targets, kind="stable")]
         self._degrees: Indices = np.bincount(targets, minlength=nodes)
         self._starts: Indices = np.cumsum(self._degrees) - self._degrees
-
-    def induced(self, nodes: Tensor) -> Tensor:
-        """Return all edges between these nodes, as positions in ``nodes``."""
-        positions = np.full(self.nodes, -1)
-        positions[nodes.numpy()] = np.arange(len(nodes))
-        edges, into = self._all(nodes.numpy())
-        sources = positions[self._sources[edges]]
-        inside = sources >= 0
-        return torch.from_numpy(np.stack((sources[inside], into[inside])))
 
     def complete(self, nodes: Tensor) -> Neighbourhood:
         """Return the neighbourhood for one layer, with all neighbours of each node."""

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from bitcycle._support.extras import need
-from bitcycle.lab.data.digits_file import read_digits
-from bitcycle.lab.data.files import open_image
+from bitcycle.lab.data.files import open_image, read_digits
 from bitcycle.lab.data.splits import Splits
 
 

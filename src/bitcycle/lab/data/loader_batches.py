@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import numpy
@@ -107,7 +108,7 @@ class LoaderBatches:
         loader = self.loader
         return DataLoader(
             self._data,
-            sampler=_Endless(self, first),
+            sampler=map(self._request, count(first)),  # read once
             batch_size=None,
             num_workers=loader.num_workers,
             pin_memory=loader.pin_memory,
@@ -129,16 +130,3 @@ class _SeededBatches(Dataset[Any]):
         with seeded(self.seed, step):
             several = getattr(self.data, "__getitems__", None)
             return self.collate(several(indices) if several else [self.data[index] for index in indices])
-
-
-class _Endless:
-    """The requests of all steps from one on."""
-
-    def __init__(self, batches: LoaderBatches, first: int) -> None:
-        self.batches, self.first = batches, first
-
-    def __iter__(self) -> Iterator[tuple[int, Sequence[Any]]]:
-        step = self.first
-        while True:
-            yield self.batches._request(step)
-            step += 1

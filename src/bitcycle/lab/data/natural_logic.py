@@ -56,7 +56,6 @@ UNIVERSAL, EXISTENTIAL = ("all", "no"), ("some", "not all")
 QUANTIFIERS = (*UNIVERSAL, *EXISTENTIAL)
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 
-_MIN_COUNT, _MAX_COUNT = 60, 20_000
 _SAME_KIND = [(p, h) for side in (UNIVERSAL, EXISTENTIAL) for p in side for h in side]
 _DIFFERENT_KIND = [(p, h) for p in QUANTIFIERS for h in QUANTIFIERS if (p, h) not in _SAME_KIND]
 # Every label is equally frequent with every quantifier: the quantifier of one sentence does not predict the label.
@@ -70,11 +69,8 @@ def natural_logic(count: int = 7500, seed: int = 0) -> PairData:
     from the others by the direction of a replacement (dogs for animals, or animals for dogs), not by their words.
 
     Args:
-        count: Total number of pairs.
+        count: Total number of pairs, from 60 to 20,000.
         seed: Random seed.
-
-    Raises:
-        ValueError: If the count is out of range.
 
     >>> data = natural_logic(count=60)
     >>> len(data.train), len(data.validation), len(data.test), data.labels
@@ -82,8 +78,6 @@ def natural_logic(count: int = 7500, seed: int = 0) -> PairData:
     >>> data.train[0].premise, data.train[0].hypothesis, data.labels[data.train[0].label]
     ('not all brown robins whisper', 'not all brown robins that do not whisper run', 'neutral')
     """
-    if not _MIN_COUNT <= count <= _MAX_COUNT:
-        raise ValueError(f"count must be from {_MIN_COUNT} to {_MAX_COUNT}, got {count}")
     rng = random.Random(seed)
     used: set[str] = set()
     splits: list[list[Pair]] = []

@@ -45,8 +45,8 @@ class PairData(Splits[list[Pair]]):
     test: list[Pair]
 
 
-def read_pairs(folder: str | Path, language: str = "en") -> PairData:
-    """Read a folder of XNLI, SNLI, RTE or MNLI.
+def read_pairs(folder: str | Path) -> PairData:
+    """Read a folder of XNLI, SNLI, RTE or MNLI; of several languages, the English pairs.
 
     If there is no training file, the published test set is used for training, and the premises of dev are divided
     between validation and test; the name of the data says so. If the test set has no labels, as in GLUE, dev is the
@@ -55,16 +55,15 @@ def read_pairs(folder: str | Path, language: str = "en") -> PairData:
 
     Args:
         folder: The data set, in the layout of its publisher.
-        language: The language to read if the folder has several.
 
     Raises:
         DataError: If the folder has none of these formats, or a file is damaged.
     """
     path = existing_folder(folder, _EXPECTED)
-    files = {part: first_existing(path, _names(part, language)) for part in ("train", "dev", "test")}
-    rows = {part: read_rows(file, language) for part, file in files.items() if file is not None}
+    files = {part: first_existing(path, _names(part)) for part in ("train", "dev", "test")}
+    rows = {part: read_rows(file) for part, file in files.items() if file is not None}
     labelled = {part: pairs for part, pairs in rows.items() if all(row.label is not None for row in pairs)}
-    name = path.absolute().name + (f"-{language}" if any(_has_languages(file) for file in files.values()) else "")
+    name = path.absolute().name + ("-en" if any(map(_has_languages, files.values())) else "")
     match sorted(labelled):
         case ["dev", "test", "train"]:
             train, validation, test = labelled["train"], labelled["dev"], labelled["test"]
@@ -75,21 +74,21 @@ def read_pairs(folder: str | Path, language: str = "en") -> PairData:
             (train, validation), test = _hold_out(labelled["train"]), labelled[other]
         case parts:
             raise DataError(
-                f"{path}: has labelled pairs in {language!r} for {' and '.join(parts) or 'no part'}; it should hold "
-                f"{_EXPECTED} for two parts or more{_other_languages(path)}"
+                f"{path}: has labelled pairs in English for {' and '.join(parts) or 'no part'}; it should hold "
+                f"{_EXPECTED} for two parts or more"
             )
     labels = TWO_WAY if {row.label for row in train} <= set(TWO_WAY) else THREE_WAY
     splits = (_pairs(path, split, labels) for split in (train, validation, test))
     return PairData(name, labels, *splits)
 
 
-def _names(part: str, language: str) -> tuple[str, ...]:
+def _names(part: str) -> tuple[str, ...]:
     """Return the file names under which data sets publish a part, those of a single language first."""
     return (
-        f"{part}-{language}.tsv",
+        f"{part}-en.tsv",
         f"xnli.{part}.tsv",
         f"xnli.{part}.jsonl",
-        f"multinli.{part}.{language}.tsv",
+        f"multinli.{part}.en.tsv",
         f"snli_1.0_{part}.jsonl",
         f"snli_1.0_{part}.txt",
         f"multinli_1.0_{part}.jsonl",
@@ -102,11 +101,6 @@ def _names(part: str, language: str) -> tuple[str, ...]:
 
 def _has_languages(file: Path | None) -> bool:
     return file is not None and ("-" in file.stem or file.name.startswith("xnli."))
-
-
-def _other_languages(path: Path) -> str:
-    languages = sorted({file.stem.partition("-")[2] for file in path.glob("dev-*.tsv")})
-    return f"; its languages are {', '.join(languages)}" if languages else ""
 
 
 def _halves(rows: list[PairRow]) -> tuple[list[PairRow], list[PairRow]]:
@@ -140,16 +134,16 @@ class PairRow(NamedTuple):
     label: str | None
 
 
-def read_rows(path: Path, language: str) -> list[PairRow]:
-    """Return the pairs of one file in a language, without those that have no agreed label or an empty sentence.
+def read_rows(path: Path) -> list[PairRow]:
+    """Return the English pairs of one file, without those that have no agreed label or an empty sentence.
 
     Supported are tsv with a header (GLUE, XNLI, SNLI), tsv without one (XTREME), and jsonl (SNLI, XNLI).
     Machine-translated training files have a few lines with an empty sentence; a file of nothing else is an error.
     """
-    rows = [_row(path, *each) for each in _records(path) if each[1].get("language", language) == language]
+    rows = [_row(path, *each) for each in _records(path) if each[1].get("language", "en") == "en"]
     complete = [row for row in rows if row.premise.strip() and row.hypothesis.strip()]
     if not complete:
-        raise DataError(f"{path}: holds no pair of sentences in the language {language!r}; it should hold one per line")
+        raise DataError(f"{path}: holds no pair of English sentences; it should hold one per line")
     return [row for row in complete if row.label != _UNDECIDED]
 
 

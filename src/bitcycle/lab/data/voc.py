@@ -51,8 +51,6 @@ class VocSplit:
 
     def sample(self, index: int) -> DetectionSample:
         """Decode an image and return it with its objects."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"index must be from 0 to {len(self) - 1}, got {index}")
         annotation = self.annotations[index]
         pixels = _decoded(annotation.image)
         _check_boxes(annotation.boxes, pixels.shape[1], pixels.shape[0], annotation.image)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bitcycle._support.extras import need
-from bitcycle.lab.models.imagenet_resnet import ImageNetBasicBlock, ImageNetResNet
+from bitcycle.lab.models.resnets import BasicBlock, ImageNetResNet, init_convolutions
 
 
 class ResNetFeatures(ImageNetResNet):
@@ -45,12 +45,10 @@ class SmallFeatures(nn.Module):
         self.relu = nn.ReLU()
         in_channels = (channels[0], *channels)
         self.stages = nn.ModuleList(
-            ImageNetBasicBlock(inputs, width, 2 if index else 1)
+            BasicBlock(inputs, width, 2 if index else 1)
             for index, (inputs, width) in enumerate(zip(in_channels, channels, strict=False))
         )
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        init_convolutions(self)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         x = self.relu(self.bn1(self.conv1(x)))

@@ -48,11 +48,11 @@ def _lstm_ptb(batch: int) -> ModelAndInputs:
 _mobilenet = partial(_image_model, "mobilenet_v2", "MobileNetV2")
 CATALOGUE: dict[str, Builder] = {
     **{
-        f"cifar-resnet-{depth}": partial(_image_model, "cifar_resnet", "CifarResNet", 32, depth)
+        f"cifar-resnet-{depth}": partial(_image_model, "resnets", "CifarResNet", 32, depth)
         for depth in (8, 20, 38, 74, 110, 152)
     },
     **{
-        f"imagenet-resnet-{depth}": partial(_image_model, "imagenet_resnet", "ImageNetResNet", 224, depth)
+        f"imagenet-resnet-{depth}": partial(_image_model, "resnets", "ImageNetResNet", 224, depth)
         for depth in (18, 34, 50, 101)
     },
     "mobilenet-v2-cifar": partial(_mobilenet, 32, 10, small_images=True),

@@ -9,9 +9,9 @@ from typing import Any
 from bitcycle._support.text import short
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report import labels
-from bitcycle.lab.report.info import FailedRun
-from bitcycle.lab.report.style import FULL, kind_of
-from bitcycle.lab.report.tables import Column, csv_text
+from bitcycle.lab.report.labels import FULL, kind_of
+from bitcycle.lab.report.rendering import Column, csv_text
+from bitcycle.lab.report.section import FailedRun
 from bitcycle.lab.runs.run_config import Condition, operands_used
 from bitcycle.lab.statistics.analysis import (
     Analysis,
@@ -22,7 +22,7 @@ from bitcycle.lab.statistics.analysis import (
     Estimate,
     Setting,
 )
-from bitcycle.lab.statistics.labels import gradient_bits
+from bitcycle.lab.statistics.settings import gradient_bits
 
 Pair = tuple[str, str, Comparison]
 NOT_COMPARED = Estimate(math.nan, math.nan, math.nan, math.nan)
@@ -127,9 +127,8 @@ def as_estimate(correlation: Correlation) -> Estimate:
 
 
 CORRELATION_COLUMNS: list[Column[Correlation]] = [
-    Column("correlation", lambda c: c.kind, numeric=False),
     Column("over", lambda c: f"{c.count:,} {c.over}", lambda c: c.count, numeric=False),
-    Column("value", lambda c: fmt.fixed(c.value, 2, signed=True), lambda c: c.value),
+    Column("Spearman's correlation", lambda c: fmt.fixed(c.value, 2, signed=True), lambda c: c.value),
     Column("95 % interval", lambda c: fmt.interval(as_estimate(c), 2, signed=True), lambda c: c.low),
     Column(f"from {fmt.MINUS}1 to 1", lambda c: "", lambda c: c.value, numeric=False, interval=as_estimate),
 ]

@@ -11,14 +11,11 @@ from bitcycle._support.figures import COLOURS
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report import labels
 from bitcycle.lab.report.columns import deficit_columns
-from bitcycle.lab.report.curves import Curves
-from bitcycle.lab.report.deficit_plot import deficit_plot
-from bitcycle.lab.report.figure import Figure, panel_file
-from bitcycle.lab.report.labels import ExperimentView, trainings
-from bitcycle.lab.report.line_plot import Line, diagnostic_plots
+from bitcycle.lab.report.labels import ARM, HELD, LONGER, RESTARTED, ArmStyle, ExperimentView, shades, trainings
+from bitcycle.lab.report.line_plots import Curves, Line, diagnostic_plots
+from bitcycle.lab.report.quality_plots import Figure, Panels, deficit_plot
+from bitcycle.lab.report.rendering import RowStyle, html_table, markdown_table, plain
 from bitcycle.lab.report.section import Section
-from bitcycle.lab.report.style import ARM, HELD, LONGER, RESTARTED, ArmStyle, shades
-from bitcycle.lab.report.tables import RowStyle, html_table, markdown_table, plain
 from bitcycle.lab.runs.run_config import Condition
 from bitcycle.lab.statistics.analysis import DeficitAnalysis, DeficitPoint
 
@@ -37,11 +34,11 @@ class DeficitSection(Section):
         self.experiments = labels.experiments_of(analysis)
         self.plots = {each.name: deficit_plot(analysis, each) for each in self.experiments}
         self.trainings = Trainings(analysis, curves)
-        self.figures = [figure for figure in self.plots.values() if figure]
+        self.figures: list[Figure | Panels] = [figure for figure in self.plots.values() if figure]
         if plots := self.trainings.plots:
             title = f"Diagnostics during training, by {self.trainings.experiment.axis}"
             legend = {self.trainings.short[line.label]: COLOURS[line.tint] for line in self.trainings.lines}
-            self.figures.append(panel_file("measurements", "diagnostics during training", title, plots, legend))
+            self.figures.append(Panels("measurements", "diagnostics during training", title, plots, legend))
 
     @property
     def arms(self) -> list[ArmStyle]:

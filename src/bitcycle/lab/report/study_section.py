@@ -17,15 +17,13 @@ from bitcycle.lab.report.columns import (
     pair_columns,
     setting_columns,
 )
-from bitcycle.lab.report.cost_plot import cost_plot
-from bitcycle.lab.report.curves import VALIDATION, Curves
-from bitcycle.lab.report.figure import Figure, panel_file
-from bitcycle.lab.report.line_plot import Line, diagnostic_plots, line_plot, settled_axis
+from bitcycle.lab.report.labels import FULL, GROUPS, Kind, by_kind, kind_of
+from bitcycle.lab.report.line_plots import VALIDATION, Curves, Line, diagnostic_plots, line_plot, settled_axis
+from bitcycle.lab.report.quality_plots import Figure, Panels, cost_plot
+from bitcycle.lab.report.rendering import RowStyle, html_table, markdown_table, plain, reach_of
 from bitcycle.lab.report.schedule_panels import Panel, Track, panels, tracks
 from bitcycle.lab.report.section import MAX_ROWS, Section
-from bitcycle.lab.report.style import FULL, GROUPS, Kind, by_kind, kind_of
-from bitcycle.lab.report.tables import RowStyle, html_table, markdown_table, plain, reach_of
-from bitcycle.lab.report.wording import recommendations
+from bitcycle.lab.report.words import recommendations
 from bitcycle.lab.statistics.analysis import Analysis, Setting
 
 MARKDOWN_COLUMNS = 11
@@ -50,7 +48,7 @@ class StudySection(Section):
         steps = analysis.comparison_group.steps
         self.diagnostics = diagnostic_plots(names, lambda name: self._lines(curves, name), steps)
         metric = f"validation {analysis.metric}, mean over seeds, {labels.better_text(analysis)}"
-        training = panel_file("curves", "training curves", metric, self.training) if self.training else None
+        training = Panels("curves", "training curves", metric, self.training) if self.training else None
         self.figures = [figure for figure in (self.cost, training, self.schedules) if figure]
 
     def _lines(self, curves: Curves, name: str) -> list[Line]:

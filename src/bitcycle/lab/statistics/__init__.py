@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bitcycle.lab.judging import validate_margin
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import ComparisonGroup
 from bitcycle.lab.statistics.analysis import Analysis
-from bitcycle.lab.statistics.correlations import Table, correlations
-from bitcycle.lab.statistics.equal_cost import equal_cost
 from bitcycle.lab.statistics.findings import advice, claims
 from bitcycle.lab.statistics.settings import baseline_of, by_condition, correlated, describe
+from bitcycle.lab.statistics.trends import arrays, equal_cost, over_runs, over_settings
 
 __all__ = ["analyse"]
 
@@ -45,8 +43,6 @@ def analyse(records: Iterable[RunResult], margin: float | None = None) -> list[A
         >>> str(found.settings[0].against.outcome), str(found.settings[0].acceptable.judgement)
         ('better', 'better')
     """
-    if margin is not None:
-        margin = validate_margin(margin)
     groups: dict[ComparisonGroup, list[RunResult]] = {}
     for record in records:
         groups.setdefault(record.run.group, []).append(record)
@@ -80,7 +76,7 @@ def _analysis(title: str, group: ComparisonGroup, records: list[RunResult], marg
     baseline = baseline_of(by_seed)
     settings = describe(by_seed, baseline, sign, margin)
     related = correlated(settings)
-    table = Table.of(
+    costs, qualities = arrays(
         [{seed: float(record.bitops) for seed, record in by_seed[s.condition].items()} for s in related],
         [{seed: sign * value for seed, value in s.qualities.items()} for s in related],
     )
@@ -91,7 +87,7 @@ def _analysis(title: str, group: ComparisonGroup, records: list[RunResult], marg
         higher_is_better=higher_is_better,
         baseline=next((s.label for s in settings if s.condition == baseline), None),
         settings=settings,
-        correlations=correlations(table),
+        correlations=[over_settings(costs, qualities), over_runs(costs, qualities)],
         equal_cost=equal_cost(settings, sign),
         claims=[],
         advice={},

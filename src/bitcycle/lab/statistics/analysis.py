@@ -1,4 +1,4 @@
-"""The results of a study's statistics as plain values; ``bitcycle.lab.report.wording`` puts them into words.
+"""The results of a study's statistics as plain values; ``bitcycle.lab.report.words`` puts them into words.
 
 Quality is the metric on the test set. Differences are signed so that positive is better, also where a lower metric is
 better.
@@ -13,6 +13,9 @@ from enum import StrEnum
 from bitcycle.lab.judging import NonInferiority
 from bitcycle.lab.runs.run_config import ComparisonGroup, Condition, RunConfig
 from bitcycle.lab.studies.deficits import Arm
+
+ENOUGH_SEEDS = 5
+"""The fewest from which an interval can cover more than 90 %."""
 
 
 class Verdict(StrEnum):
@@ -52,13 +55,6 @@ class OpenReason(StrEnum):
     CONFLICTING = "some comparisons are better and others worse"
 
 
-class CorrelationKind(StrEnum):
-    """The two coefficients of correlation."""
-
-    SPEARMAN = "Spearman"
-    PEARSON = "Pearson"
-
-
 class Over(StrEnum):
     """What a correlation is taken over."""
 
@@ -78,19 +74,13 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds, its standard error and a 95 % bootstrap interval; NaN except for the mean with one seed."""
+    """A mean over seeds, its standard error and a 95 % interval; NaN except for the mean with one seed.
+
+    The interval is that of the bootstrap, except for the effect of a claim, where it is that of Student's t.
+    """
 
     mean: float
     error: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds with the 95 % interval of Student's t; the bounds are NaN where there is no interval."""
-
-    mean: float
     low: float
     high: float
 
@@ -138,12 +128,16 @@ class Setting:
     acceptable: NonInferiority | None = None
     """Whether it is as good as the baseline, within the margin; None where ``against`` is."""
 
+    @property
+    def diverged(self) -> int:
+        """The number of runs whose metric is not a finite number."""
+        return sum(not math.isfinite(value) for value in self.qualities.values())
+
 
 @dataclass(frozen=True)
 class Correlation:
-    """Correlation of quality (positive is better) with cost."""
+    """Spearman's correlation of quality (positive is better) with cost."""
 
-    kind: CorrelationKind
     over: Over
     value: float
     low: float
@@ -170,13 +164,49 @@ class EqualCost:
     """How much more the most expensive of the labels costs than the cheapest, as a share."""
 
 
+class ClaimKind(StrEnum):
+    """What a study can claim."""
+
+    QUALITY_FOLLOWS_COST = "quality follows cost"
+    """Both intervals of Spearman's correlation of quality with cost, over settings and over runs, lie above zero."""
+    SCHEDULES_BEAT_BASELINE = "schedules beat the baseline"
+    """Some schedule is significantly better than the baseline."""
+    CHEAPEST_ACCEPTABLE = "cheapest acceptable"
+    """Some cheaper setting is as good as the baseline, within the margin."""
+    EARLY_PRECISION = "early precision"
+    """At equal cost, quality rises with the bits of the first tenth of training."""
+    HIGH_START = "high start"
+    """In pairs of equal cost, the schedule that starts at high precision is better."""
+    PRECISION_MATTERS = "precision matters"
+    """The lowest static bit-width is worse than the baseline."""
+    DIVERGED_RUNS = "diverged runs"
+    """Some runs ended with a metric that is not a finite number."""
+    FEW_SEEDS = "few seeds"
+    """Some settings have fewer than :data:`ENOUGH_SEEDS` seeds."""
+    GROWING_DAMAGE = "growing damage"
+    """Quality falls with the length of an initial deficit; the effect is the slope per normal run of deficit."""
+    LASTING_DAMAGE = "lasting damage"
+    """After the longest initial deficit, a whole normal run does not make up for it."""
+    RESTART_HELPS = "restart helps"
+    """Restarting the learning rate after the longest initial deficit improves quality."""
+    LATER_HURTS_LESS = "later hurts less"
+    """A deficit of the same length hurts less if it comes later; the effect is the slope per normal run."""
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A statement that the runs support, contradict or leave open; ``bitcycle.lab.statistics.claims`` has its kinds."""
+    """A statement that the runs support, contradict or leave open. Its numbers are in the analysis."""
 
+    kind: ClaimKind
     verdict: Verdict
-    reasons: tuple[OpenReason, ...]
+    reasons: tuple[OpenReason, ...] = ()
     """Why the verdict is open; empty otherwise."""
+    about: str | None = None
+    """The label of the setting, or the arm, that the claim is about."""
+    place: int | None = None
+    """The length of the deficit that the claim is about, in steps."""
+    effect: Estimate | None = None
+    """Of a deficit on quality, in comparison with the control."""
 
 
 @dataclass(frozen=True)
@@ -202,13 +232,19 @@ class Analysis:
         """Return the setting of a label, or None."""
         return next((setting for setting in self.settings if setting.label == label), None)
 
+    def correlation(self, over: Over) -> Correlation:
+        """Return the correlation over settings or over runs."""
+        return next(found for found in self.correlations if found.over == over)
+
+    @property
+    def cheaper(self) -> list[Setting]:
+        """The settings that cost less than the baseline."""
+        return [setting for setting in self.settings if setting.relative_cost < 1]
+
     @property
     def cheapest_acceptable(self) -> Setting | None:
         """The cheapest setting that costs less than the baseline and is as good, within the margin."""
-        return next(
-            (s for s in self.settings if s.relative_cost < 1 and s.acceptable is not None and s.acceptable.accepted),
-            None,
-        )
+        return next((s for s in self.cheaper if s.acceptable is not None and s.acceptable.accepted), None)
 
 
 @dataclass(frozen=True)

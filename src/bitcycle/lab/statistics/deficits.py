@@ -11,21 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from bitcycle.lab.judging import Effect, Judgement
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.statistics.analysis import (
     Claim,
+    ClaimKind,
     Comparison,
     DeficitAnalysis,
     DeficitPoint,
-    Interval,
+    Estimate,
     OpenReason,
 )
-from bitcycle.lab.statistics.bootstrap import estimate
-from bitcycle.lab.statistics.claims import GrowingDamage, LastingDamage, LaterHurtsLess, RestartHelps
-from bitcycle.lab.statistics.comparisons import compare, corrected, t_interval
-from bitcycle.lab.statistics.findings import CONTRADICTED, SUPPORTED, Decision, open_because
+from bitcycle.lab.statistics.estimates import compare, corrected, estimate, t_interval
+from bitcycle.lab.statistics.findings import CONTRADICTED, SUPPORTED, open_because
 from bitcycle.lab.statistics.settings import quality_of
 from bitcycle.lab.studies.deficits import Arm, Cell, DeficitPart, Experiment
 
@@ -101,11 +99,11 @@ def length_claims(points: Sequence[DeficitPoint], sign: int) -> list[Claim]:
     claims: list[Claim] = []
     slope = _slope([*without_deficit, *held], longer, sign)
     if slope is not None:
-        claims.append(GrowingDamage(*_decision(slope, expected=-1), slope))
+        claims.append(_claim(ClaimKind.GROWING_DAMAGE, slope, expected=-1))
     compared = [point for point in held if point.loss is not None and point.loss.pairs]
     if compared:
-        difference = t_interval(compared[-1].loss)
-        claims.append(LastingDamage(*_decision(difference, expected=-1), compared[-1].place, difference))
+        difference, place = t_interval(compared[-1].loss), compared[-1].place
+        claims.append(_claim(ClaimKind.LASTING_DAMAGE, difference, expected=-1, place=place))
     restarted_at = {point.place: point for point in restarted}
     both = [
         (point, other)
@@ -115,8 +113,7 @@ def length_claims(points: Sequence[DeficitPoint], sign: int) -> list[Claim]:
     if both:
         longest, after_restart = both[-1]
         gain = t_interval(compare(after_restart.qualities, longest.qualities, sign))
-        gap, remaining = t_interval(longest.loss), t_interval(after_restart.loss)
-        claims.append(RestartHelps(*_decision(gain, expected=1), gain, gap, remaining))
+        claims.append(_claim(ClaimKind.RESTART_HELPS, gain, expected=1, place=longest.place))
     return claims
 
 
@@ -125,7 +122,9 @@ def position_claims(points: Sequence[DeficitPoint], sign: int) -> list[Claim]:
     control = _of_arm(points, Arm.LONGER)
     slopes = {arm: _slope(_of_arm(points, arm), control, sign) for arm in (Arm.HELD, Arm.RESTARTED)}
     return [
-        LaterHurtsLess(*_decision(slope, expected=1), arm, slope) for arm, slope in slopes.items() if slope is not None
+        _claim(ClaimKind.LATER_HURTS_LESS, slope, expected=1, about=arm)
+        for arm, slope in slopes.items()
+        if slope is not None
     ]
 
 
@@ -133,7 +132,7 @@ def _of_arm(points: Sequence[DeficitPoint], arm: Arm) -> list[DeficitPoint]:
     return [point for point in points if point.arm == arm]
 
 
-def _slope(points: Sequence[DeficitPoint], control: Sequence[DeficitPoint], sign: int) -> Interval | None:
+def _slope(points: Sequence[DeficitPoint], control: Sequence[DeficitPoint], sign: int) -> Estimate | None:
     """Return the mean over seeds of the slope of the difference to the control, along lengths or positions.
 
     A slope is a difference of two weighted sums of qualities, so it is compared as two settings are, which separates
@@ -156,13 +155,16 @@ def _slope(points: Sequence[DeficitPoint], control: Sequence[DeficitPoint], sign
     return t_interval(compare(rising, falling, sign)) if seeds else None
 
 
-def _decision(found: Interval, expected: int) -> Decision:
-    """Decide by the interval; ``expected`` is the sign that the claim expects."""
-    if not math.isfinite(found.mean):
-        return open_because(OpenReason.DIVERGED)
-    if math.isnan(found.low):
-        return open_because(OpenReason.TOO_FEW_SEEDS)
-    bounds = (found.low, found.high) if expected > 0 else (-found.high, -found.low)
-    judgement = Effect(expected * found.mean, *bounds, seeds=2).judge(margin=0.0, min_seeds=2)
-    decided = {Judgement.BETTER: SUPPORTED, Judgement.WORSE: CONTRADICTED}
-    return decided.get(judgement, open_because(OpenReason.INCLUDES_ZERO))
+def _claim(
+    kind: ClaimKind, effect: Estimate, expected: int, about: str | None = None, place: int | None = None
+) -> Claim:
+    """Decide by the interval of an effect; ``expected`` is the sign that the claim expects."""
+    if not math.isfinite(effect.mean):
+        decision = open_because(OpenReason.DIVERGED)
+    elif math.isnan(effect.low):
+        decision = open_because(OpenReason.TOO_FEW_SEEDS)
+    elif effect.low <= 0 <= effect.high:
+        decision = open_because(OpenReason.INCLUDES_ZERO)
+    else:
+        decision = SUPPORTED if (effect.low > 0) == (expected > 0) else CONTRADICTED
+    return Claim(kind, *decision, about, place, effect)

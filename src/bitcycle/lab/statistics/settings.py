@@ -1,8 +1,23 @@
-"""Records gathered into settings, each with its numbers and its comparison with the baseline."""
+"""Records gathered into settings, each with its label, its numbers and its comparison with the baseline.
+
+Labels are short, and unique within a comparison group:
+
+| setting                                | label                                              |
+|----------------------------------------|----------------------------------------------------|
+| ``static:8``, ``static:5.62``, ``full``| ``static 8``, ``static 5.62``, ``full``            |
+| ``CR:3-8:cycles=8``                    | ``CR``                                             |
+| ``RR:3-8:cycles=8:constant=0.5``       | ``RR constant=0.5``                                |
+| any other schedule                     | its spec                                           |
+| weights, activations or strength apart | ``static 4 A static:8 strength linear-rise``       |
+
+Bits, cycles and gradients are part of a label where they are not the most common ones, and learning rates and grids
+where settings differ in them: ``CR 3-6 n=2 restart@100 mx gradients 6``.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
@@ -12,11 +27,10 @@ from bitcycle.lab.judging import MAX_METRIC, non_inferiority, significant
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import Condition
 from bitcycle.lab.statistics.analysis import Comparison, Setting
-from bitcycle.lab.statistics.bootstrap import estimate
-from bitcycle.lab.statistics.comparisons import compare, corrected
-from bitcycle.lab.statistics.labels import gradient_bits, labels, schedule_of, schedules_of
-from bitcycle.schedules import Constant, Mixed
-from bitcycle.schedules.operands import EARLY
+from bitcycle.lab.statistics.estimates import compare, corrected, estimate
+from bitcycle.schedules import Constant, Cyclic, Mixed, Schedule, schedule
+from bitcycle.schedules.base import Bits
+from bitcycle.schedules.operands import EARLY, OperandSchedules
 
 Records = dict[int, RunResult]
 """The records of one setting, by seed."""
@@ -31,13 +45,8 @@ def by_condition(records: Iterable[RunResult]) -> dict[Condition, Records]:
     """Arrange the records of one group by condition and seed, in an order that does not depend on theirs."""
     groups: dict[Condition, Records] = {}
     for record in records:
-        group = groups.setdefault(record.run.condition, {})
-        twin = group.setdefault(record.run.seed, record)
-        if not _same(twin, record):
-            raise ValueError(
-                f"two results for the run {record.run.schedule} with seed {record.run.seed}: "
-                f"{twin.metric} {twin.test:g} and {record.metric} {record.test:g}"
-            )
+        if groups.setdefault(record.run.condition, {}).setdefault(record.run.seed, record) is not record:
+            raise ValueError(f"there are two results for the run {record.run.schedule} with seed {record.run.seed}")
     return {
         condition: dict(sorted(group.items()))
         for condition, group in sorted(groups.items(), key=lambda item: _cost_and_name(*item))
@@ -75,14 +84,7 @@ def baseline_of(settings: Iterable[Condition]) -> Condition | None:
 def describe(
     groups: Mapping[Condition, Records], baseline: Condition | None, sign: int, margin: float | None
 ) -> list[Setting]:
-    """Return the settings with all their numbers, the cheapest first.
-
-    Args:
-        groups: Records by setting and seed.
-        baseline: The setting that the others are compared with.
-        sign: -1 where a lower metric is better.
-        margin: The acceptable loss; see :func:`~bitcycle.lab.judging.non_inferiority`.
-    """
+    """Return the settings with all their numbers, the cheapest first; ``sign`` is -1 where a lower metric is better."""
     qualities = {
         condition: {seed: quality_of(record) for seed, record in group.items()} for condition, group in groups.items()
     }
@@ -93,19 +95,20 @@ def describe(
     against = _against(qualities, baseline, sign)
     settings = []
     for condition, label, in_front in zip(groups, labels(list(groups)), front, strict=True):
-        schedule = schedule_of(condition)
-        constant = isinstance(schedule, (Constant, Mixed)) and not condition.has_overrides
-        one_schedule = schedule is not None and not constant and not condition.has_overrides
+        s = schedule_of(condition)
+        constant = isinstance(s, (Constant, Mixed)) and not condition.has_overrides
+        one_schedule = s is not None and not constant and not condition.has_overrides
         fixed_backward = condition.backward_bits if isinstance(condition.backward_bits, int) else "max"
+        values = qualities[condition]
         settings.append(
             Setting(
                 condition=condition,
                 label=label,
-                group=schedule.group(condition.steps, fixed_backward) if schedule and one_schedule else None,
+                group=s.group(condition.steps, fixed_backward) if s and one_schedule else None,
                 baseline=constant,
                 mean_bits=_mean_bits(condition),
                 early_bits=_mean_bits(condition, EARLY),
-                qualities=qualities[condition],
+                qualities=values,
                 quality=estimates[condition],
                 bitops=bitops[condition],
                 relative_cost=bitops[condition] / unit if unit else math.nan,
@@ -113,10 +116,8 @@ def describe(
                 on_front=in_front,
                 against=against.get(condition),
                 acceptable=None
-                if baseline in (None, condition)
-                else non_inferiority(
-                    qualities[condition], qualities[baseline], margin=margin, higher_is_better=sign > 0
-                ),
+                if baseline is None or condition == baseline
+                else non_inferiority(values, qualities[baseline], margin=margin, higher_is_better=sign > 0),
             )
         )
     return settings
@@ -170,7 +171,98 @@ def _cost_and_name(condition: Condition, records: Records) -> tuple[float, str, 
     return fmean(record.bitops for record in records.values()), condition.schedule, condition.name
 
 
-def _same(one: RunResult, other: RunResult) -> bool:
-    """Whether two records agree, where NaN equals NaN."""
-    same_metric = one.test == other.test or (math.isnan(one.test) and math.isnan(other.test))
-    return same_metric and one.bitops == other.bitops
+def schedule_of(condition: Condition) -> Schedule | None:
+    """Return the schedule of a condition, or None for a user's function that is not known in this process."""
+    try:
+        return schedule(condition.schedule)
+    except ValueError:
+        if "call:" in condition.schedule:
+            return None
+        raise
+
+
+def schedules_of(condition: Condition) -> OperandSchedules | None:
+    """Return the schedules of all operands, or None if a user's function in them is not known in this process."""
+    try:
+        return condition.schedules
+    except ValueError:
+        if any("call:" in str(spec) for spec in (*condition.operands.values(), condition.backward_bits)):
+            return None
+        raise
+
+
+def gradient_bits(condition: Condition) -> Bits | str:
+    """Return the bits of a run's gradients: given, or the largest of its schedule; ``max`` if that is not known.
+
+    >>> from bitcycle.lab.runs.run_config import RunConfig
+    >>> gradient_bits(RunConfig("graph", "CR:3-8", 150).condition)
+    8
+    >>> gradient_bits(RunConfig("graph", "CR:3-8", 150, backward_bits=6).condition)
+    6
+    """
+    schedules = schedules_of(condition)
+    return (
+        condition.backward_bits
+        if condition.backward_bits != "max" or schedules is None
+        else schedules.largest(condition.steps)
+    )
+
+
+def labels(settings: Sequence[Condition]) -> list[str]:
+    """Return one label for each setting of a comparison group.
+
+    >>> specs = ["static:8", "CR:3-8", "CT:3-8", "CR:3-8:cycles=2", "delay(0.5, LR:3-8:cycles=4)"]
+    >>> from bitcycle.lab.runs.run_config import RunConfig
+    >>> labels([RunConfig("graph", spec, 150).condition for spec in specs])
+    ['static 8', 'CR', 'CT', 'CR n=2', 'delay(0.5, LR:3-8:cycles=4)']
+    """
+    schedules = [schedule_of(condition) for condition in settings]
+    quantized = [condition for condition, s in zip(settings, schedules, strict=True) if s != Constant(None)]
+    cyclic = [s for s in schedules if isinstance(s, Cyclic)]
+    usual_bits, usual_cycles = _usual(map(_bits, cyclic)), _usual(_cycles(s) for s in cyclic if _cycles(s))
+    usual_gradients = _usual(map(gradient_bits, quantized))
+    several_rates = len({condition.learning_rate for condition in settings}) > 1
+    several_grids = len({condition.grid for condition in quantized}) > 1
+    short = []
+    for condition, s in zip(settings, schedules, strict=True):
+        parts = [_name(condition, s)]
+        if isinstance(s, Cyclic):
+            parts += [_bits(s)] if [_bits(s)] != usual_bits else []
+            parts += [_cycles(s)] if [_cycles(s)] != usual_cycles else []
+            parts += [f"{key}={value:g}" for key, value in s.profile.changed().items()]
+        overrides = {"W": condition.weights, "A": condition.activations, "strength": condition.strength}
+        parts += [f"{name} {spec}" for name, spec in overrides.items() if spec]
+        parts += [condition.learning_rate] if several_rates else []
+        if s != Constant(None):  # full precision has no grid
+            parts += [condition.grid] if several_grids else []
+            width = gradient_bits(condition)
+            unusual = condition.backward_bits != "max" and [width] != usual_gradients
+            parts += [f"gradients {'full' if width is None else width}"] if unusual else []
+        short.append(" ".join(part for part in parts if part))
+    counts = Counter(short)  # one schedule spelt in two ways has one label: the name of the run is added
+    return [
+        label if counts[label] == 1 else f"{label} ({condition.name})"
+        for label, condition in zip(short, settings, strict=True)
+    ]
+
+
+def _usual(values: Iterable[object]) -> list[object]:
+    """Return the most common value, or several if they are equally common."""
+    counts = Counter(values)
+    return [value for value, count in counts.items() if count == max(counts.values())]
+
+
+def _name(condition: Condition, s: Schedule | None) -> str:
+    if isinstance(s, (Constant, Mixed)):
+        return "full" if s.bits is None else f"static {s.bits}"
+    if isinstance(s, Cyclic):
+        return str(s).partition(":")[0]
+    return condition.schedule if s is None else str(s)
+
+
+def _bits(s: Cyclic) -> str:
+    return f"{s.q_min}-{s.q_max}"
+
+
+def _cycles(s: Cyclic) -> str:
+    return "" if s.shape.startswith("fall") else f"n={s.cycles}"

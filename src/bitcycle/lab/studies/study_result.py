@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from bitcycle.lab.format import count
-from bitcycle.lab.report.analysis_text import analysis_table, analysis_text
+from bitcycle.lab.report.words import analysis_table, analysis_text
 from bitcycle.lab.runs.result import RunFailure
 from bitcycle.lab.statistics.analysis import Analysis, Setting
 

@@ -8,8 +8,7 @@ from bitcycle._support.names import nearest
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.user_code import code_of, is_reference
-from bitcycle.lab.tasks.registry import TASKS
-from bitcycle.lab.tasks.task import Task, Training
+from bitcycle.lab.tasks.task import TASKS, Task, Training
 from bitcycle.lab.tasks.user_tasks import load_code, load_task
 
 __all__ = ["TASKS", "Task", "Training", "task_named", "task_of"]

@@ -29,9 +29,7 @@ from bitcycle.lab.models.boxes import Detections
 from bitcycle.lab.models.retinanet import Outputs, RetinaNet, detect, retinanet_loss
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks.batches import Batches
-from bitcycle.lab.tasks.options import AUTO, Option
-from bitcycle.lab.tasks.registry import register_task
-from bitcycle.lab.tasks.task import FinalFigures, Task, Training
+from bitcycle.lab.tasks.task import AUTO, FinalFigures, Option, Task, Training, register_task
 
 WARM_UP = 20  # steps
 MODELS = BUILT_IN["detection"].models

@@ -1,7 +1,6 @@
 """Node classification: cross entropy, Adam with a cosine learning-rate schedule.
 
-A step uses the whole graph, a random part of it, or the sampled neighbourhoods of some training nodes. Evaluation
-always uses the whole graph.
+A step uses the whole graph, or the sampled neighbourhoods of some training nodes. Evaluation uses the whole graph.
 """
 
 from __future__ import annotations
@@ -17,18 +16,14 @@ from torch import Tensor, nn
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.data.graph_batches import Adjacency, random_part, step_generator
-from bitcycle.lab.data.graph_files import read_graph
-from bitcycle.lab.data.graphs import GraphData, digits_graph
+from bitcycle.lab.data.graphs import GraphData, digits_graph, read_graph
 from bitcycle.lab.data.official import find_official
 from bitcycle.lab.data.splits import Split
 from bitcycle.lab.models.graph_networks import GAT, GCN, SAGE, GraphNetwork
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.tasks.options import AUTO, Option
-from bitcycle.lab.tasks.registry import register_task
-from bitcycle.lab.tasks.task import Task, Training
+from bitcycle.lab.tasks.task import AUTO, Option, Task, Training, register_task
 
 NETWORKS: dict[str, type[GraphNetwork]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
-DEFAULT_PARTS = 4
 DEFAULT_SEEDS = 1024  # training nodes whose sampled neighbourhoods make a batch
 CHUNK = 16_384  # nodes that are evaluated at a time
 
@@ -37,7 +32,6 @@ class GraphBatches(StrEnum):
     """What a training step uses."""
 
     FULL = "full"
-    PARTS = "parts"
     NEIGHBOURS = "neighbours"
 
 
@@ -58,8 +52,8 @@ class GraphTask(Task):
         ),
         "batches": Option(
             GraphBatches.FULL,
-            f"a step uses the full graph, a random part of it (a quarter, or --batch-size nodes), or the sampled "
-            f"neighbours of some training nodes ({DEFAULT_SEEDS}, or --batch-size; sage and gat only)",
+            f"a step uses the full graph, or the sampled neighbours of some training nodes ({DEFAULT_SEEDS}, or "
+            "--batch-size; sage and gat only)",
             tuple(GraphBatches),
         ),
         "fan_out": Option("32", "neighbours sampled per node and layer, with batches=neighbours", kind=int),
@@ -75,7 +69,7 @@ class GraphTask(Task):
         if batches is GraphBatches.NEIGHBOURS and NETWORKS[name] is GCN:
             raise ValueError(
                 "batches=neighbours is for the models sage and gat: gcn needs the degrees of nodes in the whole graph, "
-                "which a sample does not have; choose another model, or batches=parts"
+                "which a sample does not have; choose another model"
             )
         data = read_graph(find_official(run.data)) if run.data else digits_graph()
         small = len(data.train) < 1000
@@ -86,11 +80,8 @@ class GraphTask(Task):
         recipe = Recipe(bias=True, aggregation=options["aggregation"])
         rate, decay = (1e-2, 5e-4) if small else (1e-3, 0.0)
         optimizer = torch.optim.Adam(model.parameters(), rate, weight_decay=decay)
-        match batches:
-            case GraphBatches.PARTS:
-                return PartsTraining(run, data, model, recipe, optimizer)
-            case GraphBatches.NEIGHBOURS:
-                return NeighboursTraining(run, data, model, recipe, optimizer, (options["fan_out"],) * layers)
+        if batches is GraphBatches.NEIGHBOURS:
+            return NeighboursTraining(run, data, model, recipe, optimizer, (options["fan_out"],) * layers)
         return GraphTraining(run, data, model, recipe, optimizer)
 
 
@@ -134,36 +125,6 @@ class GraphTraining(Training):
 
     def _whole_graph(self) -> tuple[Tensor, Tensor]:
         return self.data.x.to(self.device), self.data.edges.to(self.device)
-
-
-class PartsTraining(GraphTraining):
-    """The nodes are divided at random in every epoch; a step uses one part and the edges within it.
-
-    Evaluation processes the whole graph at once, so that it has to fit into memory.
-    """
-
-    def __init__(self, run: RunConfig, data: GraphData, *others: Any) -> None:
-        super().__init__(run, data, *others)
-        self.adjacency = Adjacency(data.edges, len(data.y))
-        self.steps_per_epoch = -(-len(data.y) // run.batch_size) if run.batch_size else min(DEFAULT_PARTS, len(data.y))
-        self.is_trained = torch.zeros(len(data.y), dtype=torch.bool)
-        self.is_trained[data.train] = True
-
-    def loss(self, step: int) -> Tensor:
-        nodes = self._nodes(step)
-        rows = self.is_trained[nodes]
-        logits, labels = self.model(*self._part(nodes))[rows], self.data.y[nodes[rows]].to(self.device)
-        # A small part may have no training node: its loss is then 0.
-        return F.cross_entropy(logits, labels, reduction="sum") / max(1, len(labels))
-
-    def example(self) -> tuple[Any, ...]:
-        return self._part(self._nodes(step=0))
-
-    def _nodes(self, step: int) -> Tensor:
-        return random_part(len(self.data.y), self.steps_per_epoch, self.seed, step)
-
-    def _part(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        return self.data.x[nodes].to(self.device), self.adjacency.induced(nodes).to(self.device)
 
 
 class NeighboursTraining(GraphTraining):

@@ -14,14 +14,12 @@ from bitcycle.lab.data.image_files import read_images
 from bitcycle.lab.data.images import ImageData, digits
 from bitcycle.lab.data.official import find_official
 from bitcycle.lab.data.splits import Split
-from bitcycle.lab.models.cifar_resnet import CifarResNet
-from bitcycle.lab.models.imagenet_resnet import ImageNetResNet
 from bitcycle.lab.models.mobilenet_v2 import MobileNetV2
+from bitcycle.lab.models.resnets import CifarResNet, ImageNetResNet
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks.batches import Batches
 from bitcycle.lab.tasks.one_pass import OnePassTraining, classification_figures
-from bitcycle.lab.tasks.registry import register_task
-from bitcycle.lab.tasks.task import FinalFigures, Task, Training
+from bitcycle.lab.tasks.task import FinalFigures, Task, Training, register_task
 
 SMALL_IMAGES = 64  # up to this size in pixels, networks have the strides for CIFAR
 PADDING = 4  # pixels, before a random crop

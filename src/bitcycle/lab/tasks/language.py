@@ -19,9 +19,7 @@ from bitcycle.lab.data.text import WordData, python_reference, read_words
 from bitcycle.lab.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.tasks.one_pass import OnePassTraining
-from bitcycle.lab.tasks.options import ACTIVATIONS, AUTO, Option
-from bitcycle.lab.tasks.registry import register_task
-from bitcycle.lab.tasks.task import FinalFigures, Task, Training
+from bitcycle.lab.tasks.task import ACTIVATIONS, AUTO, FinalFigures, Option, Task, Training, register_task
 
 LENGTH = 35  # words between truncations of back-propagation
 

@@ -1,8 +1,10 @@
-"""The interface of a task: a data set, a model and a training recipe, prepared for one run."""
+"""The interface of a task (a data set, a model and a training recipe, prepared for one run), and the tasks by name."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -12,7 +14,6 @@ from bitcycle._support.names import nearest
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.lab.data.splits import Split
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.tasks.options import Option
 
 
 class FinalFigures(NamedTuple):
@@ -151,6 +152,62 @@ class Training(ABC):
         """Restore what :meth:`state_dict` returned."""
 
 
+AUTO = "auto"
+"""The default of options whose value follows from the data or the model."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting of a task that the user can choose, in addition to the model, the data and the schedule.
+
+    Example:
+        >>> Option("full", "precision of sums over neighbours", ("full", "quantized")).default
+        'full'
+        >>> Option("auto", "units of hidden layers", kind=int).parse("hidden", "200")
+        200
+    """
+
+    default: str
+    """The value if the run does not set the option."""
+    about: str
+    """One line for ``bitcycle tasks``."""
+    choices: tuple[str, ...] = ()
+    """The allowed values; any value if empty."""
+    kind: type[str] | type[int] | type[float] = str
+    """``int`` for an integer of 1 or more, ``float`` for a number above 0. With the default ``auto``, that value is
+    read as ``None``."""
+
+    def parse(self, name: str, text: str) -> Any:
+        """Return the value of the option of this name.
+
+        Raises:
+            ValueError: If it is not one of the choices, or not such a number.
+        """
+        if self.choices and text not in self.choices:
+            raise ValueError(
+                f"{name} must be {' or '.join(repr(str(choice)) for choice in self.choices)}, got {text!r}"
+            )
+        if self.kind is str or text == AUTO == self.default:
+            return text if self.kind is str else None
+        try:
+            value = self.kind(text)
+        except ValueError:
+            value = math.nan
+        if not 0 < float(value) < math.inf:
+            expected = "an integer of 1 or more" if self.kind is int else "a number above 0"
+            raise ValueError(f"{name} must be {expected}, got {text!r}")
+        return value
+
+
+ACTIVATIONS = Option(
+    AUTO,
+    "one grid per token (auto), so that neither later words nor other samples change a prediction, or one grid for the "
+    "activations of a tensor, as in the paper",
+    (AUTO, "tensor"),
+)
+"""The granularity of activations in tasks over tokens."""
+
+
 class Task(ABC):
     """A data set with its models and its training recipe.
 
@@ -222,3 +279,51 @@ class Task(ABC):
         if name not in self.models:
             raise ValueError(f"the task {self.name} has no model {name!r}; {nearest(name, self.models)}")
         return name
+
+
+TASKS: dict[str, type[Task]] = {}
+"""The registered tasks, by name."""
+
+_REQUIRED = ("name", "metric", "bits", "steps")
+
+
+def register_task(task: type[Task]) -> type[Task]:
+    """Register a task, so that runs can refer to it by name. Use it as a class decorator.
+
+    Registering a class again, or a new version of it from a re-executed module or notebook cell, replaces it.
+
+    Args:
+        task: A subclass of :class:`Task`.
+
+    Returns:
+        The same class.
+
+    Raises:
+        TypeError: If it is not a subclass of :class:`Task`.
+        ValueError: If a required class attribute is missing, or another class has the name.
+
+    Example:
+        >>> register_task(dict)
+        Traceback (most recent call last):
+        ...
+        TypeError: register_task takes a subclass of bitcycle.tasks.Task, got <class 'dict'>
+    """
+    if not (isinstance(task, type) and issubclass(task, Task)):
+        raise TypeError(f"register_task takes a subclass of bitcycle.tasks.Task, got {task!r}")
+    check_attributes(task, f"the task {_path(task)}")
+    other = TASKS.get(task.name)
+    if other is not None and _path(other) != _path(task):
+        raise ValueError(f"the task name {task.name!r} of {_path(task)} is already taken by {_path(other)}")
+    TASKS[task.name] = task
+    return task
+
+
+def check_attributes(task: type[Task], called: str) -> None:
+    """Raise a ValueError if a task lacks a required class attribute; ``called`` is how the message refers to it."""
+    missing = [attribute for attribute in _REQUIRED if not hasattr(task, attribute)]
+    if missing:
+        raise ValueError(f"{called} has no {', '.join(missing)}; set it as a class attribute")
+
+
+def _path(task: type[Task]) -> str:
+    return f"{task.__module__}.{task.__qualname__}"

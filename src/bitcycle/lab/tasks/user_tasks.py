@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from bitcycle.lab.data.fingerprints import fingerprint
 from bitcycle.lab.data.official import resolve_data
 from bitcycle.lab.runs.user_code import CODES, UserCode, UserCodeError, code_at, code_of_class, import_code, read_code
-from bitcycle.lab.tasks.registry import TASKS, check_attributes
-from bitcycle.lab.tasks.task import Task
+from bitcycle.lab.tasks.task import TASKS, Task, check_attributes
 
 
 def load_task(reference: str) -> type[Task]:
@@ -101,3 +101,26 @@ def _only_task(code: UserCode) -> str:
         example = f"{Path(code.main).name}:{tasks[0] if tasks else 'MyTask'}"
         raise UserCodeError(f"{code.path} {found}, as in {example}")
     return tasks[0]
+
+
+def write_template(path: Path) -> str:
+    """Write a file with a complete task to begin with.
+
+    Args:
+        path: The file, which must not exist yet.
+
+    Returns:
+        The name of the class, which is made of the name of the file: ``MyTask`` in ``my_task.py``.
+
+    Raises:
+        ValueError: If the file exists, or Python could not import a file of this name.
+    """
+    if path.suffix != ".py" or not path.stem.isidentifier():
+        raise ValueError(f"{path}: the name of the file must be one that Python can import, such as my_task.py")
+    if path.exists():
+        raise ValueError(f"{path} exists already: choose another name")
+    name = "".join(part[:1].upper() + part[1:] for part in path.stem.split("_"))
+    text = files("bitcycle.lab.tasks").joinpath("my_task.py.template").read_text("utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace("my_task.py", path.name).replace("MyTask", name), "utf-8")
+    return name

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from bitcycle.lab.data.official.cache import cache_folder, find_official, is_cached, resolve_data
-from bitcycle.lab.data.official.catalogue import OFFICIAL, Official, RemoteFile, official_named
+from bitcycle.lab.data.official.catalogue import (
+    OFFICIAL,
+    Official,
+    RemoteFile,
+    cache_folder,
+    find_official,
+    is_cached,
+    official_named,
+    resolve_data,
+)
 from bitcycle.lab.data.official.fetching import DownloadError, Fetched, fetch
 
 __all__ = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import re
 import shutil
 import tarfile
@@ -24,13 +23,8 @@ from bitcycle import __version__
 from bitcycle._support.extras import need
 from bitcycle._support.text import format_error
 from bitcycle.lab.data.files import DataError
-from bitcycle.lab.data.official.cache import is_cached, reader_path
-from bitcycle.lab.data.official.catalogue import Official, RemoteFile
+from bitcycle.lab.data.official.catalogue import Official, RemoteFile, is_cached, reader_path
 from bitcycle.lab.locks import locked
-
-RECORD = "first-seen.json"
-"""The file in the cache with the checksums of first downloads, for files without a published one. Later downloads have
-to match (trust on first use). It is ``{"cora/ind.cora.x": "sha256:...", ...}``."""
 
 TIMEOUT_S = 30  # without a response
 CHUNK_BYTES = 1 << 16
@@ -54,8 +48,8 @@ class Fetched(NamedTuple):
     """The path that the task's reader takes."""
     new: bool
     """False if the data set was in the cache already, and nothing was downloaded."""
-    recorded: dict[str, str]
-    """Checksums that were recorded because none are published, by file."""
+    computed: dict[str, str]
+    """Checksums of the files for which none are published, by file."""
 
 
 def fetch(
@@ -93,21 +87,19 @@ def _fetch(official: Official, cache: Path, mirror: str | None, progress: Progre
         return Fetched(path, False, {})
     if folder.exists():
         raise DataError(f"{folder}: has no {official.marker}; delete the folder to fetch it again")
-    record, new = _read_record(cache), dict[str, str]()
+    computed: dict[str, str] = {}
     downloads, unfinished = cache / f"{official.name}.downloads", cache / f"{official.name}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)  # of a killed process
     unfinished.mkdir()
     try:
         for remote in official.files:
-            known = remote.checksum or record.get(f"{official.name}/{remote.name}")
-            file = _download(official, remote, known, downloads, mirror, progress)
-            if known is None:
-                new[remote.name] = f"sha256:{_pooch().file_hash(str(file))}"
+            file = _download(official, remote, downloads, mirror, progress)
+            if remote.checksum is None:
+                computed[remote.name] = f"sha256:{_pooch().file_hash(str(file))}"
         for remote in official.files:
             unpack(downloads / remote.name, remote, unfinished)
         if not (unfinished / official.marker).is_file():
             raise DataError(f"{official.files[0].name}: has no {official.marker}; it is not the expected archive")
-        _write_record(cache, record | {f"{official.name}/{name}": checksum for name, checksum in new.items()})
         unfinished.rename(folder)
         shutil.rmtree(downloads, ignore_errors=True)
     except DataError:
@@ -117,7 +109,7 @@ def _fetch(official: Official, cache: Path, mirror: str | None, progress: Progre
         shutil.rmtree(unfinished, ignore_errors=True)
         with contextlib.suppress(OSError):  # complete files stay for the next attempt
             downloads.rmdir()
-    return Fetched(path, True, new)
+    return Fetched(path, True, computed)
 
 
 def unpack(file: Path, remote: RemoteFile, folder: Path) -> None:
@@ -149,39 +141,12 @@ def unpack(file: Path, remote: RemoteFile, folder: Path) -> None:
         ) from None
 
 
-def _read_record(cache: Path) -> dict[str, str]:
-    path = cache / RECORD
-    if not path.exists():
-        return {}
-    try:
-        record = json.loads(path.read_text("utf-8"))
-        valid = all(re.fullmatch("sha256:[0-9a-f]{64}", checksum) for checksum in record.values())
-    except (ValueError, AttributeError, TypeError):
-        valid = False
-    if not valid:
-        raise DataError(f"{path}: is damaged; it should be a JSON object of sha256 checksums: delete it to start again")
-    return record
-
-
-def _write_record(cache: Path, record: dict[str, str]) -> None:
-    if not record:
-        return
-    temporary = cache / f".{RECORD}"
-    temporary.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", "utf-8")
-    temporary.replace(cache / RECORD)
-
-
 def _pooch() -> Any:
     return need("pooch", "data", "downloading data")
 
 
 def _download(
-    official: Official,
-    remote: RemoteFile,
-    checksum: str | None,
-    folder: Path,
-    mirror: str | None,
-    progress: ProgressCallback | None,
+    official: Official, remote: RemoteFile, folder: Path, mirror: str | None, progress: ProgressCallback | None
 ) -> Path:
     """Download a file into a folder, unless it is there with this checksum. After an error there is no file."""
     problems = need("requests.exceptions", "data", "downloading data")
@@ -198,7 +163,7 @@ def _download(
         hooks={"response": lambda response, **_: responses.append(response)},
     )
     try:
-        return Path(_pooch().retrieve(url, checksum, remote.name, folder, downloader=downloader))
+        return Path(_pooch().retrieve(url, remote.checksum, remote.name, folder, downloader=downloader))
     except problems.HTTPError as error:
         status = f"{error.response.status_code} {error.response.reason}"
         raise DownloadError(f"{host} does not serve {remote.name}: it responds {status} to {url}") from None
@@ -209,10 +174,9 @@ def _download(
             raise DownloadError(f"cannot reach {host}: no network?") from None
         raise DownloadError(f"the download of {remote.name} from {host} was interrupted: try again") from None
     except ValueError:
-        published = f"published in {official.checksum_source}"
-        source = published if remote.checksum else f"recorded in {RECORD} at the first download"
         raise DownloadError(
-            f"{remote.name}: the file from {host} does not match {checksum} ({source}); it was deleted"
+            f"{remote.name}: the file from {host} does not match {remote.checksum} "
+            f"(published in {official.checksum_source}); it was deleted"
         ) from None
     finally:
         for response in responses:
