@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     )
     from bitcycle._range_test import RangeTestResult, range_test
     from bitcycle.arithmetic.recipe import Recipe
+    from bitcycle.conversion.causality import check_causality
     from bitcycle.conversion.convert import quantize, restore, set_bits
     from bitcycle.conversion.model_summary import Summary, summary
-    from bitcycle.conversion.sequence_models import check_causality
     from bitcycle.decay import decay_begins
     from bitcycle.lab.advice import Advice, advise
     from bitcycle.lab.studies.from_python import study
@@ -94,7 +94,7 @@ _MODULES = {
     "Summary": "conversion.model_summary",
     "TorchaoModel": "_export",
     "advise": "lab.advice",
-    "check_causality": "conversion.sequence_models",
+    "check_causality": "conversion.causality",
     "check_onnx": "_export",
     "check_weights": "_export",
     "cost": "_cost",
