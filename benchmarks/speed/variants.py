@@ -32,7 +32,7 @@ OWN: Mapping[str, tuple[Recipe, str]] = {
     "integer, tensor": (TENSOR, "integer"),
     "simulated, default": (Recipe(), "simulated"),
     "auto, default": (Recipe(), "auto"),
-    "auto, folded": (Recipe(fold_scales=True), "auto"),
+    "auto, paper": (Recipe.paper(), "auto"),
 }
 """Conversions by bitcycle: recipe and execution. Grids are one for each tensor, the default ones, or the default ones
 with folded scales."""

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     )
     from bitcycle._range_test import RangeTestResult, range_test
     from bitcycle.arithmetic.recipe import Recipe
+    from bitcycle.conversion.causality import check_causality
     from bitcycle.conversion.convert import quantize, restore, set_bits
     from bitcycle.conversion.model_summary import Summary, summary
-    from bitcycle.conversion.sequence_models import check_causality
     from bitcycle.decay import decay_begins
     from bitcycle.lab.advice import Advice, advise
     from bitcycle.lab.studies.from_python import study
@@ -85,7 +85,7 @@ _NAMES = {
     "arithmetic.recipe": ("Recipe",),
     "conversion.convert": ("quantize", "restore", "set_bits"),
     "conversion.model_summary": ("Summary", "summary"),
-    "conversion.sequence_models": ("check_causality",),
+    "conversion.causality": ("check_causality",),
     "decay": ("decay_begins",),
     "lab.advice": ("Advice", "advise"),
     "lab.studies.from_python": ("study",),

@@ -81,7 +81,7 @@ def train(recipe, execute):
             pass
         else:
             raise AssertionError("a value of the pretended device was read")
-    return {str(site.means) for site in sites(model).values()}
+    return {str(site.plan) for site in sites(model).values()}
 
 
 def main():
@@ -91,7 +91,7 @@ def main():
         for recipe in (
             bc.Recipe(),
             bc.Recipe(gradients="nearest", bias=True),
-            bc.Recipe(activations="row", fold_scales=True),
+            bc.Recipe(activations="row"),
             bc.Recipe(weights="tensor", activations="tensor"),
         ):
             computed |= train(recipe, execute)

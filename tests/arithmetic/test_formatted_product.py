@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic.formatted_product import hadamard
+from bitcycle.arithmetic.block_rounding import hadamard
 from bitcycle.grids import GRIDS
 from tests.nn.reference import microscaling, nvfp4
 
@@ -214,15 +214,16 @@ def test_a_compiled_model_is_one_graph_for_all_widths(grid):
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
-@pytest.mark.parametrize("fold", [False, True])
+@pytest.mark.parametrize("grad_output", ["tensor", "row and column"])
 @pytest.mark.parametrize("layer", [nn.Linear(48, 40), nn.Conv2d(16, 24, 3, padding=1), nn.Conv2d(16, 24, 3, stride=2)])
-def test_symmetric_grids_in_integers(layer, fold):
+def test_symmetric_grids_in_integers(layer, grad_output):
     """Integer execution computes the same as simulated execution, up to the rounding of sums."""
     torch.manual_seed(0)
     x = torch.randn(8, 48) if isinstance(layer, nn.Linear) else torch.randn(3, 16, 9, 9)
     results = []
     for execute in ("simulated", "integer"):
-        bc.quantize(layer, bc.Recipe(grid="symmetric", fold_scales=fold, gradients="nearest"), execute=execute)
+        recipe = bc.Recipe(grid="symmetric", grad_output=grad_output, gradients="nearest")
+        bc.quantize(layer, recipe, execute=execute)
         for bits in (2, 4, 8):
             bc.set_bits(layer, forward=bits, backward=8)
             layer.zero_grad()
@@ -231,7 +232,7 @@ def test_symmetric_grids_in_integers(layer, fold):
             out.backward(torch.linspace(-1, 2, out.numel()).view(out.shape))
             results.append([out.detach(), given.grad, layer.weight.grad.clone(), layer.bias.grad.clone()])
         if execute == "integer":
-            assert str(layer.bitcycle.sites[""].means).startswith("integer")
+            assert str(layer.bitcycle.sites[""].plan).startswith("integer")
         bc.restore(layer)
     for simulated, integer in zip(results[:3], results[3:], strict=True):
         for one, other in zip(simulated, integer, strict=True):

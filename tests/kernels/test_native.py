@@ -1,5 +1,6 @@
 """The native kernels are equal to the torch reference, bit for bit, and both to a plain computation with numpy."""
 
+import itertools
 import math
 from contextlib import contextmanager
 
@@ -458,6 +459,9 @@ def plain_combination(sums, p, q, by_row, by_column, terms, bias, row_bias, kind
 
 # ---------------------------------------------------------------------------------------------------- images
 
+OF_IMAGES = (None, (1, 2, 3), (0, 2, 3))
+"""The dimensions of images that share a grid: one grid, one per image, one per channel."""
+
 image_shapes = st.tuples(
     st.integers(0, 3), st.sampled_from([0, 1, 3, 4, 5, 15, 16, 17, 32, 33]), st.integers(0, 9), st.integers(0, 9)
 )
@@ -477,15 +481,20 @@ def test_layouts_of_images(shape, dtype, layout, order, count, seed):
 
 @settings(max_examples=2 * settings.default.max_examples)
 @given(
-    tensors(shapes=image_shapes.filter(all)), st.integers(2, 8), st.none() | keys | edge_keys, st.booleans(), threads
+    tensors(shapes=image_shapes.filter(all)),
+    st.integers(2, 8),
+    st.sampled_from(OF_IMAGES),
+    st.none() | keys | edge_keys,
+    st.booleans(),
+    threads,
 )
-def test_codes_of_images(x, bits, key, symmetric, count):
+def test_codes_of_images(x, bits, dims, key, symmetric, count):
     """They are those of the same tensor in any other layout, and their sums are those of the channels."""
-    got, expected = both(lambda: encode_images(x, bits, key, symmetric=symmetric), count, parallel=1)
+    got, expected = both(lambda: encode_images(x, bits, dims, key, symmetric=symmetric), count, parallel=1)
     assert (got is None) is (expected is None)
     if got is None:
         return
-    plain = encode_in_bytes(x, bits, None, key, 0, symmetric=symmetric)
+    plain = encode_in_bytes(x, bits, dims, key, 0, symmetric=symmetric)
     for codes in (got.codes, expected.codes, plain.codes):
         assert_same(codes, got.codes)
     assert got.codes.is_contiguous(memory_format=torch.channels_last)
@@ -500,11 +509,11 @@ def test_codes_of_large_images(channels):
     """Several strips of pixels, the last of them short, on one and two threads."""
     x = torch.randn(3, channels, 41, 29, generator=torch.Generator().manual_seed(0))
     for layout in ("contiguous", "channels last"):
-        for key in (None, (5, 6)):
-            for count in (1, 2):
-                got, expected = both(lambda: encode_images(in_layout(x, layout), 8, key), count)  # noqa: B023
-                assert_same(got.codes, expected.codes)
-                assert_same(got.pixel_sums, expected.pixel_sums)
+        for dims, key, count in itertools.product(OF_IMAGES, (None, (5, 6)), (1, 2)):
+            got, expected = both(lambda: encode_images(in_layout(x, layout), 8, dims, key), count)  # noqa: B023
+            assert_same(got.codes, expected.codes)
+            assert_same(got.scale, expected.scale)
+            assert_same(got.pixel_sums, expected.pixel_sums)
 
 
 pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
@@ -561,37 +570,6 @@ def test_windows_are_written_to_their_memory_alone(windows, images, channels):
 
 
 # ------------------------------------------------------------------------------------------------ the choice
-
-
-@settings(deadline=None)
-@given(st.integers(2, 5000), st.integers(0, 2**32), st.data())
-def test_a_fingerprint_tells_changes_and_other_orders(count, seed, data):
-    x = torch.randn(count, generator=torch.Generator().manual_seed(seed))
-    first, second = (data.draw(st.integers(0, count - 1)) for _ in range(2))
-    swapped, changed = x.clone(), x.clone()
-    swapped[[first, second]] = x[[second, first]]
-    changed[first] = changed[first].nextafter(torch.tensor(10.0))
-    assert native.fingerprint(x.clone()) == native.fingerprint(x)
-    assert (native.fingerprint(swapped) == native.fingerprint(x)) == torch.equal(swapped, x)
-    assert native.fingerprint(changed) != native.fingerprint(x)
-    assert native.fingerprint(-x) != native.fingerprint(x)
-
-
-def test_a_fingerprint_of_a_large_tensor_on_one_and_two_threads():
-    x = torch.randn(300, 401)
-    with using("native", threads=2, parallel=1):
-        expected = native.fingerprint(x)
-    assert native.fingerprint(x) == expected
-    assert len({native.fingerprint(y.contiguous()) for y in (x, x.flip(0), x.flip(1), x.t(), x.roll(16384))}) == 5
-
-
-def test_only_dense_tensors_of_the_kernels_have_a_fingerprint():
-    x = torch.randn(6, 6)
-    assert native.fingerprint(x.t()) == native.fingerprint(x)  # of the memory
-    assert native.fingerprint(x[:, :3]) is None
-    assert native.fingerprint(x.double()) is None
-    with using("reference"):
-        assert native.fingerprint(x) is None
 
 
 def test_the_choice_of_kernels(monkeypatch):

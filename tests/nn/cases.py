@@ -25,7 +25,7 @@ class Case:
     build: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Any, ...]]
     reference: Callable[..., Any] | None
-    recipe: bc.Recipe = field(default_factory=lambda: bc.Recipe(activations="tensor"))
+    recipe: bc.Recipe = field(default_factory=bc.Recipe.paper)
     batched: bool = True
     """Whether the first dimension of the first input is a batch that may be empty."""
 
@@ -224,7 +224,7 @@ CASES = [
         batched=False,
     ),
     Case("bilinear", lambda: nn.Bilinear(4, 5, 6), lambda: (randn(3, 4), randn(3, 5)), bilinear),
-    Case("embedding", lambda: nn.Embedding(9, 4), lambda: (torch.tensor([[1, 2], [8, 1]]),), embedding, bc.Recipe(embeddings=True)),
+    Case("embedding", lambda: nn.Embedding(9, 4), lambda: (torch.tensor([[1, 2], [8, 1]]),), embedding, bc.Recipe.paper(embeddings=True)),
     Case("lstm", lambda: nn.LSTM(4, 5), lambda: (randn(6, 3, 4),), recurrent, batched=False),
     Case("lstm, two layers, both directions", lambda: nn.LSTM(4, 5, 2, bidirectional=True), lambda: (randn(6, 3, 4),), recurrent, batched=False),
     Case("gru", lambda: nn.GRU(4, 5, 2, bidirectional=True), lambda: (randn(6, 3, 4),), recurrent, batched=False),
@@ -251,7 +251,7 @@ CASES = [
     Case("scaled dot product", bc.Attention, lambda: (randn(2, 3, 4, 8), randn(2, 3, 5, 8), randn(2, 3, 5, 6)), scaled_dot_product),
     Case("einsum", lambda: bc.Einsum("bij,bjk->bik"), lambda: (randn(2, 4, 3), randn(2, 3, 5)), einsum),
     Case("graph linear", lambda: pyg.Linear(5, 7), lambda: (randn(6, 5),), graph_linear),
-    Case("message passing", lambda: pyg.SAGEConv(5, 7), lambda: (randn(6, 5), EDGES), sage, bc.Recipe(aggregation="quantized"), batched=False),
+    Case("message passing", lambda: pyg.SAGEConv(5, 7), lambda: (randn(6, 5), EDGES), sage, bc.Recipe.paper(aggregation="quantized"), batched=False),
     Case("Conv1D of transformers", lambda: Conv1D(7, 5), lambda: (randn(2, 3, 5),), conv1d_of_transformers),
     Case("attention of transformers", bert_self_attention, lambda: (randn(2, 4, 8),), bert_attention, batched=False),
 ]  # fmt: skip

@@ -59,7 +59,7 @@ class Transposed(nn.Linear):
 
 
 def converted(module, **bits):
-    bc.set_bits(bc.quantize(module, bc.Recipe(gradients="nearest")), **(bits or {"forward": 3, "backward": 6}))
+    bc.set_bits(bc.quantize(module, bc.Recipe.paper(gradients="nearest")), **(bits or {"forward": 3, "backward": 6}))
     return module
 
 
@@ -147,7 +147,7 @@ def test_a_method_as_one_compiled_graph():
 def test_full_precision_copies_pickles_and_restore():
     model, x = Encoder(), torch.randn(5, 4)
     expected = model.encode(x)
-    bc.quantize(model)
+    bc.quantize(model, bc.Recipe.paper())
     assert torch.equal(model.encode(x), expected)
     bc.set_bits(model, forward=3, backward=6)
     low = model.encode(x)
@@ -164,14 +164,14 @@ def test_evaluation_bits_of_methods_travel_with_the_state():
     model.encode(x)
     bc.set_bits(model, evaluate=8)
     bc.set_bits(model, evaluate=4, where=":encode")
-    loaded = bc.quantize(Encoder())
+    loaded = bc.quantize(Encoder(), bc.Recipe.paper())
     loaded.load_state_dict(model.state_dict())
     assert torch.equal(loaded.eval().encode(x), model.eval().encode(x))
     assert {row.name: row.evaluate for row in bc.summary(loaded).sites} == {":encode.matmul": 4, "layer": 8}
 
 
 def test_a_method_can_be_kept():
-    model, x = bc.quantize(Encoder(), keep=["*:encode", "layer"]), torch.randn(5, 4)
+    model, x = bc.quantize(Encoder(), bc.Recipe.paper(), keep=["*:encode", "layer"]), torch.randn(5, 4)
     expected = model.encode(x)
     bc.set_bits(model, forward=2, backward=4)
     assert torch.equal(model.encode(x), expected)
@@ -189,7 +189,7 @@ def test_a_method_of_a_kept_module_stays_float():
 
     model, x = Outer(), torch.randn(5, 4)
     y = model.encoder.encode(x)
-    bc.set_bits(bc.quantize(model, keep="encoder"), forward=3, backward=6)
+    bc.set_bits(bc.quantize(model, bc.Recipe.paper(), keep="encoder"), forward=3, backward=6)
     torch.testing.assert_close(model(x), product(y, y.mT))
     assert names(model) == [":matmul"]
 
@@ -230,7 +230,7 @@ def test_an_enclosing_module_does_not_see_products_in_full_precision():
             return self.inner(x) @ x
 
     x = torch.randn(4, 4)
-    model = bc.quantize(Outer(), example_inputs=x)
+    model = bc.quantize(Outer(), bc.Recipe.paper(), example_inputs=x)
     bc.set_bits(model, forward=3, backward=6, where=":matmul")
     torch.testing.assert_close(model(x), product(x @ x.mT, x))
     assert names(model) == [":matmul", "inner:matmul"]
@@ -298,7 +298,7 @@ def test_names_of_kept_modules_are_not_hidden(name):
             return self.kept(x) @ x
 
     model, x = Outer(), torch.randn(4, 4)
-    bc.set_bits(bc.quantize(model, keep="kept"), forward=3, backward=6)
+    bc.set_bits(bc.quantize(model, bc.Recipe.paper(), keep="kept"), forward=3, backward=6)
     torch.testing.assert_close(model(x), product(x.tanh(), x))
 
 

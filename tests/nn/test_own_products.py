@@ -289,7 +289,7 @@ def test_equals_the_plain_formulas(case, bits):
     module, inputs, reference = build(case)
     weights = list(module.parameters())
     expected = results(module, inputs, lambda *x: reference(Plain(bits, 6), *x, *weights))
-    bc.quantize(module, bc.Recipe(gradients="nearest"), example_inputs=tuple(inputs))
+    bc.quantize(module, bc.Recipe.paper(gradients="nearest"), example_inputs=tuple(inputs))
     assert bc.summary(module).sites
     bc.set_bits(module, forward=bits, backward=6)
     for ours, theirs in zip(results(module, inputs), expected, strict=True):
@@ -453,7 +453,7 @@ def test_grouped_products():
     module = Call(lambda x, w: torch._grouped_mm(x, w, OFFSETS), 2, 16, 8).bfloat16()
     x = torch.randn(5, 16).bfloat16()
     expected = module(x)
-    bc.quantize(module, example_inputs=x)
+    bc.quantize(module, bc.Recipe.paper(), example_inputs=x)
     assert [row.name for row in bc.summary(module).sites] == [":grouped_mm"]
     assert torch.equal(module(x), expected)
     bc.set_bits(module, forward=3, backward=8)
@@ -476,7 +476,7 @@ def test_a_chunked_cross_entropy_is_quantised():
     x = randn(3, 5)
     expected = chunked(x)
     for model in (chunked, whole):
-        bc.quantize(model, bc.Recipe(gradients="nearest"), example_inputs=x)
+        bc.quantize(model, bc.Recipe.paper(gradients="nearest"), example_inputs=x)
     assert torch.equal(chunked(x), expected)
     for model in (chunked, whole):
         bc.set_bits(model, forward=3, backward=4)

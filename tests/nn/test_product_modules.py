@@ -49,7 +49,7 @@ def test_attention_equals_the_plain_formulas(options):
     expected, _ = Plain(3, 6).attention(q, key, value, options.get("scale", 8**-0.5), mask)
     weights = torch.linspace(-1, 2, expected.numel(), dtype=q.dtype).view(expected.shape)
     wanted = torch.autograd.grad((expected * weights).sum(), (q, k, v))
-    attention = bc.quantize(bc.Attention(), bc.Recipe(gradients="nearest"))
+    attention = bc.quantize(bc.Attention(), bc.Recipe.paper(gradients="nearest"))
     assert torch.equal(attention(q, k, v, **options), F.scaled_dot_product_attention(q, k, v, **options))
     bc.set_bits(attention, forward=3, backward=6)
     out = attention(q, k, v, **options)

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic.execution import Means, integers_are_right
+from bitcycle.arithmetic.execution import ExecutionPlan, integers_are_right
 from bitcycle.conversion.sites import sites
 
 NEEDS_INTEGERS = [
     pytest.mark.skipif(not integers_are_right(), reason="torch._int_mm is wrong on this machine"),
     pytest.mark.filterwarnings("ignore:.*prototype stage:UserWarning"),
 ]
-WHOLE = Means(None, None, None)
-TENSOR = bc.Recipe(weights="tensor", activations="tensor")
+WHOLE = ExecutionPlan(None, None, None)
+TENSOR = bc.Recipe.paper(weights="tensor")
 granularities = st.sampled_from(["tensor", "channel", "row"])
 
 
@@ -42,7 +42,7 @@ recipes = st.builds(
     weights=granularities,
     activations=granularities,
     gradients=st.sampled_from(["stochastic", "nearest"]),
-    fold_scales=st.booleans(),
+    grad_output=st.sampled_from(["tensor", "row", "row and column"]),
     bias=st.booleans(),
     seed=st.integers(0, 3),
 )
@@ -98,11 +98,11 @@ def run(layer, inputs, function=None, absolute=False):
 
 
 def executed(layer, inputs, recipe, forward, backward, execute):
-    """Convert a copy of a layer and run it. Return outputs and gradients in one list, and the means of its sites."""
+    """Convert a copy of a layer and run it. Return outputs and gradients in one list, and the plans of its sites."""
     layer = bc.quantize(copy.deepcopy(layer), recipe, execute=execute)
     bc.set_bits(layer, forward=forward, backward=backward)
     outputs, gradients = run(layer, inputs)
-    return [*outputs, *gradients], {name: site.means for name, site in sites(layer).items()}
+    return [*outputs, *gradients], {name: site.plan for name, site in sites(layer).items()}
 
 
 def magnitudes(layer, inputs):
@@ -133,7 +133,7 @@ def assert_close(got, expected, tolerance=1e-5, magnitudes=None):
 
 
 def assert_agree(layer, inputs, recipe, forward, backward, tolerance=1e-5, magnitudes=None):
-    """Check that both executions compute the same. Return the means of the sites in integer execution."""
+    """Check that both executions compute the same. Return the plans of the sites in integer execution."""
     expected, _ = executed(layer, inputs, recipe, forward, backward, "simulated")
     got, means = executed(layer, inputs, recipe, forward, backward, "integer")
     assert_close(got, expected, tolerance, magnitudes)

@@ -49,24 +49,24 @@ class Reason(Enum):
     SMALL = "too small to be faster"
 
 
-class Means(NamedTuple):
-    """How the three products of a site are computed: None means in integers, else why not."""
+class ExecutionPlan(NamedTuple):
+    """How the three products of a site are computed: None means in integers, else why they are simulated."""
 
     output: Reason | None
     input_gradient: Reason | None
     weight_gradient: Reason | None
 
     @classmethod
-    def simulated(cls, reason: Reason) -> Means:
+    def simulated(cls, reason: Reason) -> ExecutionPlan:
         """All three simulated, for one reason."""
         return cls(reason, reason, reason)
 
     def __str__(self) -> str:
         """Describe it in a few words.
 
-        >>> str(Means.simulated(Reason.WIDTH))
+        >>> str(ExecutionPlan.simulated(Reason.WIDTH))
         'simulated (more than 8 bits)'
-        >>> str(Means(None, Reason.GRANULARITY, None))
+        >>> str(ExecutionPlan(None, Reason.GRANULARITY, None))
         'integer; input gradient simulated (scales along the summed dimension)'
         """
         if len(set(self)) == 1:

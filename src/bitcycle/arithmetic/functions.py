@@ -10,15 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.execution import Execution, Means, Reason
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
 from bitcycle.arithmetic.export_rounding import current_export_rounding
-from bitcycle.arithmetic.formatted_product import formatted_product
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
 from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
 from bitcycle.arithmetic.precision import Precision, Role, Strength, blend, role_of
-from bitcycle.arithmetic.products import Product, summed
-from bitcycle.arithmetic.quantized_product import quantized_product
+from bitcycle.arithmetic.product_function import quantized_product
+from bitcycle.arithmetic.products import Product
 from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.grids import GridFamily
 from bitcycle.grids.family import LAST
@@ -38,20 +37,20 @@ def multiply(
     training: bool,
 ) -> Tensor:
     """Compute a site's product of ``a`` and ``b`` at its current bits, with a quantised backward."""
-    roles = _role(a, a_spec), _role(b, b_spec)
+    roles = role_of_operand(a, a_spec), role_of_operand(b, b_spec)
     a_spec, b_spec = a_spec._replace(role=roles[0]), b_spec._replace(role=roles[1])
-    slots = site.slots(training)
     exported = current_export_rounding()
     if exported is not None:
+        site.slots(training)  # an export of a model in training mode is refused
         return exported.multiply(site, product, a, b, bias, (a_spec, b_spec))
-    compute = quantized_product if site.settings.grid.has_codes else formatted_product
+    precision = site.precision(training)
     if not current_observers():
-        return compute(site, product, a, b, bias, slots, a_spec, b_spec)
+        return quantized_product(site, product, a, b, bias, precision, a_spec, b_spec)
     with computing(site):
-        along = (LAST, LAST) if site.settings.grid.block is None else summed(product, a.dim()).output
-        _report_rounding(site, "a", a, a_spec, site.precision(training), along[0])
-        _report_rounding(site, "b", b, b_spec, site.precision(training), along[1])
-        out = compute(site, product, a, b, bias, slots, a_spec, b_spec)
+        along = (LAST, LAST) if site.settings.grid.block is None else product.summed(a.dim()).output
+        _report_rounding(site, "a", a, a_spec, precision, along[0])
+        _report_rounding(site, "b", b, b_spec, precision, along[1])
+        out = quantized_product(site, product, a, b, bias, precision, a_spec, b_spec)
     return report_product(site, product, a, b, out, roles)
 
 
@@ -70,12 +69,14 @@ def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: st
     precision = site.precision(training)
     exported = current_export_rounding()
     if exported is not None:
-        return exported.round(site, operand, x, spec._replace(role=_role(x, spec)))
+        return exported.round(site, operand, x, spec._replace(role=role_of_operand(x, spec)))
     if not torch.compiler.is_compiling():  # if a product of the site follows, it says how it is computed
         asked = site.execution is not Execution.SIMULATED
-        site.means = Means.simulated(Reason.WHOLE if asked else Reason.NOT_ASKED)
+        site.plan = ExecutionPlan.simulated(Reason.WHOLE if asked else Reason.NOT_ASKED)
     _report_rounding(site, operand, x, spec, precision)
-    out = _RoundOperand.apply(x, precision.width(_role(x, spec)), precision.strength, dims, site.settings.grid)
+    out = _RoundOperand.apply(
+        x, precision.width(role_of_operand(x, spec)), precision.strength, dims, site.settings.grid
+    )
     assert isinstance(out, Tensor)
     return out
 
@@ -90,7 +91,7 @@ def round_grad_output(site: Site, output: Tensor) -> Tensor:
 class _RoundOperand(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, bits: Width, strength: Strength, dims: Dims, grid: GridFamily) -> Tensor:
-        values = put_on_grid(x, bits, OperandSpec(dims), strength=strength, codes=False, grid=grid).values()
+        values = put_on_grid(x, bits, OperandSpec(dims), grid, strength=strength).values()
         return values.view_as(values) if values is x else values
 
     @staticmethod
@@ -110,7 +111,8 @@ class _RoundGradOutput(torch.autograd.Function):
         return rounded_grad_output(grad_output, ctx.control, ctx.settings), None, None
 
 
-def _role(x: Tensor, spec: OperandSpec) -> Role:
+def role_of_operand(x: Tensor, spec: OperandSpec) -> Role:
+    """Return what an operand is, as its specification says or else from the tensor."""
     return role_of(x) if spec.role is None else spec.role
 
 
@@ -121,7 +123,7 @@ def _report_rounding(
     if spec.already_rounded or not observers:
         return
     with torch.no_grad():
-        width = precision.width(_role(x, spec))
+        width = precision.width(role_of_operand(x, spec))
         after = blend(x, site.settings.grid.round(x, width, spec.dims, along=along), precision.strength)
     for observer in observers:
         observer.rounded(site, operand, x, after)

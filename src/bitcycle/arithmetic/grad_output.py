@@ -1,4 +1,4 @@
-"""What every backward pass of a site does: round grad_output to the backward bits, with the next noise of the site."""
+"""The noise by which the grad_output of a site is rounded, and what every backward pass of a site checks."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from torch import Tensor
 
 from bitcycle.arithmetic.control import BACKWARD, DRAWS, KEY, STEP, read
 from bitcycle.arithmetic.site import Settings
-from bitcycle.grids.family import LAST
-from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.noise import NoiseKey, noise_key, noise_of, rank_key
 from bitcycle.kernels.rounding import Noise, Width, is_full_precision
 
 
-def rounded_grad_output(grad_output: Tensor, control: Tensor, settings: Settings, along: Blocks = LAST) -> Tensor:
-    """Round grad_output to the backward bits, with one grid for the tensor, or with blocks along some dimensions."""
+def rounded_grad_output(grad_output: Tensor, control: Tensor, settings: Settings) -> Tensor:
+    """Round the grad_output of a function that is computed as a whole: once, on one grid or with a grid per row."""
     bits = read(control, BACKWARD)
     if is_full_precision(bits):
         return grad_output
+    dims = None if settings.grad_output == "tensor" or grad_output.dim() == 0 else (-1,)
     noise = next_noise(grad_output, control, settings.stochastic, bits)
-    return settings.grid.round(grad_output, bits, None, noise, along=along, error=True)
+    return settings.grid.round(grad_output, bits, dims, noise, error=True)
 
 
 def next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:

@@ -1,20 +1,16 @@
-"""Operands of a product on their grids, as codes, as values, or both."""
+"""The operands of a product on their grids: as codes of one byte, or as values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
-from weakref import ReferenceType, ref
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
+from torch import Tensor
 
 from bitcycle.arithmetic.precision import Role, Strength, blend
-from bitcycle.grids import INTEGERS, GridFamily
-from bitcycle.grids.integer import IntegerGrid
-from bitcycle.kernels import native
-from bitcycle.kernels.images import encode_images, to_channels_last
+from bitcycle.grids.family import LAST, GridFamily
+from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.integer_sums import Grid
 from bitcycle.kernels.rounding import (
     BYTE_BITS,
@@ -23,7 +19,6 @@ from bitcycle.kernels.rounding import (
     Width,
     decode,
     encode,
-    encode_in_bytes,
     has_a_grid,
     is_full_precision,
     origin_of,
@@ -47,92 +42,115 @@ class OperandSpec(NamedTuple):
 PER_TENSOR = OperandSpec()
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class Operand:
-    """A tensor on its grid.
+@dataclass(eq=False, slots=True)
+class Values:
+    """An operand as it is multiplied. Values that are not on grids of integers have no scale."""
 
-    Codes are stored in bytes, less an offset. Where there are no such codes (more than 8 bits, full precision, a
-    strength below 1, values without a grid, compiled graphs), ``codes`` are the values.
-    """
+    tensor: Tensor
+    scale: Tensor | None = None
+    zero: Tensor | None = None
+    bits: Width = 0
+    symmetric: bool = False
 
-    codes: Tensor
+    def values(self) -> Tensor:
+        """Return the values."""
+        return self.tensor
+
+    def scale_and_middle(self) -> tuple[Tensor, Tensor]:
+        """Return the scales and the values of the middle codes, ``2^(bits - 1)``; 1 and 0 where there is no grid."""
+        assert self.scale is not None
+        assert self.zero is not None
+        usable = has_a_grid(self.scale, self.bits)
+        middle = _middle(self.scale, self.zero, self.bits, self.symmetric)
+        return torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
+
+    def unit(self) -> Values:
+        """Return the values on the same grid with scale 1, around the middle code."""
+        scale, middle = self.scale_and_middle()
+        return Values(self.tensor.to(scale.dtype).sub(middle).div_(scale).to(self.tensor.dtype))
+
+    def saved(self) -> tuple[Tensors, Form]:
+        """Return the tensors that autograd saves, and what else :func:`restored` needs."""
+        return (self.tensor, self.scale, self.zero), (Values, self.bits, self.symmetric)
+
+
+@dataclass(eq=False, slots=True)
+class Codes:
+    """An operand on grids of integers, as codes of one byte, which are stored less an offset."""
+
+    stored: Tensor
     scale: Tensor
     zero: Tensor
-    bits: Width
+    bits: int
+    symmetric: bool
+    """Whether the value of the middle code is 0, and so is ``zero``."""
     offset: int
     dtype: torch.dtype
-    known_values: Tensor | None = None
+    known: Tensor | None = None
+    """The values, until they are forgotten."""
     pixel_sums: Tensor | None = None
     """The sums of the codes of each pixel, for images whose codes are stored with the channels last."""
-    results_channels_last: bool = False
-    """Whether products of these images are to have the channels last in memory, too."""
-    symmetric: bool = False
-    """Whether the value of the middle code is 0, and so is ``zero``."""
-
-    @property
-    def in_bytes(self) -> bool:
-        """Whether there are codes."""
-        return self.codes.dtype is torch.int8
+    channels_last: bool = False
+    """Whether the images or the kernel had the channels last in memory, as results of their products then have."""
 
     @property
     def origin(self) -> int:
         """The code whose value is ``zero``."""
-        return origin_of(self.bits, self.symmetric) if self.in_bytes and isinstance(self.bits, int) else 0
+        return origin_of(self.bits, self.symmetric)
 
     def values(self) -> Tensor:
-        """Return the values, from the codes if they are not known."""
-        if self.known_values is None:
-            self.known_values = decode(self.codes, self.scale, self.zero, self.dtype, self.offset, self.origin)
-        return self.known_values
-
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the tensors that autograd saves of an operand; see :meth:`restored`."""
-        return self.codes, self.scale, self.zero
-
-    def numbers(self) -> tuple[Width, int, bool]:
-        """Return what else a backward pass needs to know of its grids."""
-        return self.bits, self.offset, self.symmetric
-
-    @classmethod
-    def restored(
-        cls, tensors: tuple[Tensor, Tensor, Tensor], numbers: tuple[Width, int, bool], dtype: torch.dtype
-    ) -> Operand:
-        """Return an operand from its :meth:`tensors` and :meth:`numbers`, without the values that were known."""
-        (codes, scale, zero), (bits, offset, symmetric) = tensors, numbers
-        return cls(codes, scale, zero, bits, offset, dtype, symmetric=symmetric)
+        """Return the values."""
+        if self.known is not None:
+            return self.known
+        return decode(self.stored, self.scale, self.zero, self.dtype, self.offset, self.origin)
 
     def grid(self) -> Grid:
-        """Return the grids of the codes, one after the other."""
+        """Return the grids of the stored codes, one after the other."""
         return Grid(self.scale.reshape(-1), self.zero.reshape(-1), self.offset - self.origin)
 
-    def with_unit_scale(self) -> tuple[Operand, Tensor, Tensor]:
-        """Split the values ``scale * unit + middle``. Return the operand ``unit``, ``scale`` and ``middle``.
+    def scale_and_middle(self) -> tuple[Tensor, Tensor]:
+        """Return the scales and the values of the middle codes, ``2^(bits - 1)``."""
+        return self.scale, _middle(self.scale, self.zero, self.bits, self.symmetric)
 
-        The middle of a grid has the code ``2^(bits - 1)``. Values without a grid have the scale 1 and the middle 0.
-        """
-        half = 2.0 ** (self.bits - 1) if isinstance(self.bits, int) else torch.exp2(self.bits.to(self.scale.dtype) - 1)
-        middle = self.zero if self.symmetric else self.zero + self.scale * half
-        if self.in_bytes:
-            one = torch.ones((), dtype=self.scale.dtype, device=self.scale.device)
-            zero = torch.zeros_like(one) if self.symmetric else -half * one
-            return replace(self, scale=one, zero=zero, known_values=None), self.scale, middle
-        usable = has_a_grid(self.scale, self.bits)
-        scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
-        values = (self.codes.to(scale.dtype) - middle) / scale
-        return Operand(values.to(self.dtype), scale, middle, 0, 0, self.dtype, values.to(self.dtype)), scale, middle
+    def unit(self) -> Codes:
+        """Return the same codes on one grid with scale 1, whose middle code has the value 0."""
+        one = torch.ones((), dtype=self.scale.dtype, device=self.scale.device)
+        zero = torch.zeros_like(one) if self.symmetric else -(2.0 ** (self.bits - 1)) * one
+        return replace(self, scale=one, zero=zero, known=None)
+
+    def saved(self) -> tuple[Tensors, Form]:
+        """Return the tensors that autograd saves, and what else :func:`restored` needs."""
+        form = (Codes, self.bits, self.symmetric, self.offset, self.dtype)
+        return (self.stored, self.scale, self.zero), form
+
+
+Operand = Values | Codes
+Tensors = tuple[Tensor, Tensor | None, Tensor | None]
+Form = tuple[Any, ...]
+
+
+def restored(tensors: Tensors, form: Form) -> Operand:
+    """Return an operand from what its method ``saved`` returned."""
+    kind, *numbers = form
+    operand: Operand = kind(*tensors, *numbers)
+    return operand
+
+
+SMALL = 16_384
+"""Operands with fewer elements are saved as values: what codes would save of their memory is not worth the time."""
 
 
 def put_on_grid(
     x: Tensor,
     bits: Width,
-    spec: OperandSpec = PER_TENSOR,
-    noise: Noise = None,
+    spec: OperandSpec,
+    grid: GridFamily,
     *,
+    noise: Noise = None,
     strength: Strength = 1.0,
-    values: bool = True,
-    codes: bool = True,
-    channels_last: bool = False,
-    grid: GridFamily = INTEGERS,
+    saves: bool = False,
+    along: Blocks = LAST,
+    error: bool = False,
 ) -> Operand:
     """Round a tensor to its grid.
 
@@ -140,88 +158,31 @@ def put_on_grid(
         x: The tensor.
         bits: The width; 0 is full precision.
         spec: How it is put on its grid.
+        grid: What the width means.
         noise: For stochastic rounding; by default it is rounded to nearest.
         strength: How far the values go from the tensor to its grid.
-        values: Whether values are wanted at once.
-        codes: Whether codes are wanted.
-        channels_last: Store the codes of images with the channels last, as they are, in unsigned bytes. Otherwise
-            codes are stored around 0, in signed bytes.
-        grid: What the width means.
+        saves: Whether a backward pass needs the operand: it is saved as codes where there are any, if it is not small.
+        along: The dimensions that blocks run along.
+        error: Whether it is an error (grad_output), which can have another format.
     """
     if spec.already_rounded or is_full_precision(bits):
-        return Operand(x, x, x, 0, 0, x.dtype, x)
-    if not codes or not isinstance(grid, IntegerGrid):
-        rounded = blend(x, grid.round(x, bits, spec.dims, noise), strength)
-        return Operand(rounded, rounded, rounded, bits, 0, x.dtype, rounded)
+        return Values(x)
+    if not grid.has_codes:
+        return Values(blend(x, grid.round(x, bits, spec.dims, noise, along=along, error=error), strength))
     symmetric = grid.symmetric
-    if isinstance(strength, Tensor) or strength != 1:
-        encoded = encode(x, bits, spec.dims, noise, symmetric=symmetric)
-        blended = blend(x, encoded.values, strength)
-        return Operand(blended, encoded.scale, encoded.zero, bits, 0, x.dtype, blended, symmetric=symmetric)
-    offset = 0
-    if isinstance(bits, int) and bits <= BYTE_BITS:
-        if channels_last:
-            return _images_on_grid(x, bits, spec, noise, symmetric)
+    is_whole = isinstance(strength, float) and strength == 1
+    if saves and isinstance(bits, int) and bits <= BYTE_BITS and is_whole and x.numel() >= SMALL:
         offset = 2 ** (bits - 1)
-        in_bytes = None if values else encode_in_bytes(x, bits, spec.dims, noise, offset, symmetric=symmetric)
-        if in_bytes is not None:
-            stored, scale, zero = in_bytes[1:]
-            return Operand(stored, scale, zero, bits, offset, x.dtype, symmetric=symmetric)
-    rounded, stored, scale, zero = encode(x, bits, spec.dims, noise, offset, symmetric=symmetric)
-    return Operand(stored, scale, zero, bits, offset, x.dtype, rounded, symmetric=symmetric)
+        values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset, symmetric=symmetric)
+        if stored.dtype is torch.int8:
+            return Codes(stored, scale, zero, bits, symmetric, offset, x.dtype, known=values)
+    else:
+        values, _, scale, zero = encode(x, bits, spec.dims, noise, symmetric=symmetric, codes=False)
+    if x.numel() == 0:
+        return Values(x)
+    return Values(blend(x, values, strength), scale, zero, bits, symmetric)
 
 
-def _images_on_grid(x: Tensor, bits: int, spec: OperandSpec, noise: Noise, symmetric: bool) -> Operand:
-    images = encode_images(x, bits, noise, symmetric=symmetric) if spec.dims is None else None
-    if images is not None:
-        codes, scale, zero, sums = images
-        return Operand(codes, scale, zero, bits, 0, x.dtype, pixel_sums=sums, symmetric=symmetric)
-    values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset=0, symmetric=symmetric)
-    if stored.dtype is torch.int8:
-        return Operand(to_channels_last(stored), scale, zero, bits, 0, x.dtype, symmetric=symmetric)
-    values = to_channels_last(values)
-    return Operand(values, scale, zero, bits, 0, x.dtype, values, symmetric=symmetric)
-
-
-class _Use(NamedTuple):
-    """What a weight was rounded for. Another use of the same weight, unchanged, can share the result."""
-
-    version: int
-    address: int
-    fingerprint: int
-    """Writes to ``weight.data`` change it, but not the version."""
-    bits: Width
-    dims: Dims
-    grid: GridFamily
-
-
-_IN_USE = WeakIdKeyDictionary()  # from parameters to (_Use, weak reference to the operand)
-
-
-def shared_weight(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFamily) -> Operand | None:
-    """Return the codes of a parameter that another product has rounded, if its backward pass is still to come.
-
-    A layer that is called several times in one forward pass, or a weight that several layers share, is rounded once.
-    """
-    found: tuple[_Use, ReferenceType[Operand]] | None = _IN_USE.get(weight)
-    operand = None if found is None else found[1]()
-    if found is None or operand is None or found[0] != _use(weight, bits, spec, grid):
-        return None
-    return operand
-
-
-def share_weight(weight: Tensor, operand: Operand, bits: Width, spec: OperandSpec, grid: GridFamily) -> None:
-    """Let other products use the codes of a parameter, as long as the caller keeps the operand."""
-    if not isinstance(weight, nn.Parameter) or not operand.in_bytes:
-        return
-    use = _use(weight, bits, spec, grid)
-    if use is not None:
-        _IN_USE[weight] = (use, ref(operand))
-
-
-def _use(weight: Tensor, bits: Width, spec: OperandSpec, grid: GridFamily) -> _Use | None:
-    """Return the use of a weight; None if the native kernels do not take it, and nothing tells its values apart."""
-    fingerprint = native.fingerprint(weight)
-    if fingerprint is None:
-        return None
-    return _Use(weight._version, weight.data_ptr(), fingerprint, bits, spec.dims, grid)
+def _middle(scale: Tensor, zero: Tensor, bits: Width, symmetric: bool) -> Tensor:
+    half = 2.0 ** (bits - 1) if isinstance(bits, int) else torch.exp2(bits.to(scale.dtype) - 1)
+    return zero if symmetric else zero + scale * half

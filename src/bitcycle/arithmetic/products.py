@@ -1,6 +1,15 @@
 """The products that a site can compute, each with its output, input gradient and weight gradient.
 
-A product is a plain value. Another product is another class with the same methods.
+A product is a plain value. Another product is another subclass of :class:`Product`.
+
+A gradient product sums over the rows of grad_output, or over its columns. Grids of grad_output that do not vary along
+this sum, and scales of the other operand that are multiplied into grad_output before it is rounded, let integers
+compute the sum. For an operand with values ``s_n unit_n + middle_n`` along the summed dimension,
+
+    sum_n E_n (s_n unit_n + middle_n) = sum_n (E_n s_n) unit_n + sum_n E_n middle_n
+
+The second sum is the same for all elements of a row (or column) of the gradient, and is computed in floating point from
+the unrounded grad_output.
 """
 
 from __future__ import annotations
@@ -13,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.kernels.float_rounding import Blocks
+from bitcycle.kernels.rounding import Dims
 
 
 class Summed(NamedTuple):
@@ -37,42 +47,84 @@ class Counted(Protocol):
         """Return the multiply-accumulates of the product. Each of its two gradient products has the same number."""
 
 
-class Product(Counted, Protocol):
+class Absorbed(NamedTuple):
+    """A grad_output with the scales of an operand in it, and what the middles of its grids add to the gradient."""
+
+    grad_output: Tensor
+    added: Tensor
+
+
+class Product(Counted):
     """A product of operands ``a`` (an activation) and ``b`` (a weight or a second activation)."""
 
     def output(self, a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
         """Return the product, plus the bias if there is one."""
+        raise NotImplementedError
 
     def input_gradient(self, grad_output: Tensor, b: Tensor, a_shape: torch.Size) -> Tensor:
         """Return the gradient of operand ``a``."""
+        raise NotImplementedError
 
     def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
         """Return the gradient of operand ``b``."""
+        raise NotImplementedError
 
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
         """Return the gradient of the bias."""
+        raise NotImplementedError
 
+    def rows(self, dim: int) -> Dims:
+        """Return the dimensions of a grad_output with ``dim`` dimensions that share a grid, for one grid per row."""
+        return None
 
-def summed(product: Product, a_dim: int) -> Summed:
-    """Return the dimensions that the products of a site sum over, for an operand ``a`` of so many dimensions.
+    def columns(self, dim: int) -> Dims:
+        """Return the dimensions of a grad_output with ``dim`` dimensions that share a grid, for one grid per column."""
+        return None
 
-    A product that grids with blocks can quantise defines them in its method ``summed``.
+    def absorbs_b(self, dims: Dims, dim: int) -> bool:
+        """Return whether grad_output can be multiplied by the scales of ``b``, which vary along the summed dimension.
 
-    Raises:
-        ValueError: The product does not say them.
-    """
-    method = getattr(product, "summed", None)
-    if method is None:
+        Args:
+            dims: The dimensions of ``b`` that share a grid.
+            dim: The number of its dimensions.
+        """
+        return False
+
+    def absorbs_a(self, dims: Dims, dim: int) -> bool:
+        """Return whether grad_output can be multiplied by the scales of ``a``, as in :meth:`absorbs_b`."""
+        return False
+
+    def absorb_b(
+        self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+    ) -> Absorbed:
+        """Multiply grad_output by the scales of ``b``, for the input gradient."""
+        raise NotImplementedError
+
+    def absorb_a(
+        self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+    ) -> Absorbed:
+        """Multiply grad_output by the scales of ``a``, for the weight gradient."""
+        raise NotImplementedError
+
+    def summed(self, a_dim: int) -> Summed:
+        """Return the dimensions that the products sum over, for an operand ``a`` of so many dimensions.
+
+        Grids with blocks need them.
+        """
         raise ValueError(
-            f"{type(product).__name__} does not say which dimensions it sums over, which a grid with blocks needs: "
+            f"{type(self).__name__} does not say which dimensions it sums over, which a grid with blocks needs: "
             "define its method summed, or choose another grid"
         )
-    dimensions: Summed = method(a_dim)
-    return dimensions
+
+
+def _varies_along(dims: Dims, dim: int, summed: int, other: int) -> bool:
+    """Return whether there is a grid for each element along a dimension, and one for all along another."""
+    shared = range(dim) if dims is None else [d % dim for d in dims]
+    return summed % dim not in shared and other % dim in shared
 
 
 @dataclass(frozen=True)
-class LinearProduct:
+class LinearProduct(Product):
     """``a b^T`` over the last dimensions: a (..., in), b (out, in)."""
 
     kind: ClassVar[str] = "Linear"
@@ -89,6 +141,28 @@ class LinearProduct:
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
         return _rows(grad_output).sum(0)
 
+    def rows(self, dim: int) -> Dims:
+        return (-1,)
+
+    def columns(self, dim: int) -> Dims:
+        return tuple(range(dim - 1)) or None
+
+    def absorbs_b(self, dims: Dims, dim: int) -> bool:
+        return _varies_along(dims, dim, 0, 1)
+
+    def absorbs_a(self, dims: Dims, dim: int) -> bool:
+        return dims is not None and dim > 1 and [d % dim for d in dims] == [dim - 1]
+
+    def absorb_b(
+        self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+    ) -> Absorbed:
+        return Absorbed(grad_output * scale.flatten(), grad_output.matmul(middle))
+
+    def absorb_a(
+        self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+    ) -> Absorbed:
+        return Absorbed(grad_output * scale, _rows(grad_output).t().mm(_rows(middle)))
+
     def summed(self, a_dim: int) -> Summed:
         features, rows = Blocks((-1,)), Blocks(tuple(range(a_dim - 1)))
         return Summed((features, features), (features, Blocks((0,))), (rows, rows))
@@ -102,7 +176,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ConvolutionProduct:
+class ConvolutionProduct(Product):
     """A convolution of any dimension, plain or transposed: a (N, C, ...), b in the layout of torch."""
 
     kind: ClassVar[str] = "Convolution"
@@ -123,14 +197,44 @@ class ConvolutionProduct:
     def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
         return self._backward(grad_output, a, _empty(b_shape, grad_output), 1)
 
-    def both_gradients(self, grad_output: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both gradients in one call, which is faster than two."""
-        mask = [True, True, False]
-        grad_a, grad_b, _ = torch.ops.aten.convolution_backward(grad_output, a, b, None, *self._geometry(), mask)
-        return grad_a, grad_b
-
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
         return grad_output.sum(tuple(d for d in range(grad_output.dim()) if d != 1))
+
+    def rows(self, dim: int) -> Dims:
+        """One grid per sample."""
+        return tuple(range(1, dim))
+
+    def columns(self, dim: int) -> Dims:
+        """One grid per output channel."""
+        return 0, *range(2, dim)
+
+    def absorbs_b(self, dims: Dims, dim: int) -> bool:
+        channel = 1 if self.transposed else 0
+        if self.transposed and self.groups > 1:  # a channel is a pair of a group and a column of the weight
+            return False
+        return dims is not None and {d % dim for d in dims} == set(range(dim)) - {channel}
+
+    def absorbs_a(self, dims: Dims, dim: int) -> bool:
+        return dims is not None and {d % dim for d in dims} == set(range(1, dim))
+
+    def absorb_b(
+        self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+    ) -> Absorbed:
+        by_channel = (-1, *(1 for _ in self.stride))
+        # The middles of the output channels of a group, through a kernel of ones with one channel per group.
+        of_middles = (grad_output * middle.view(by_channel)).unflatten(1, (self.groups, -1)).sum(2)
+        kernel = of_middles.new_ones(self.groups, 1, *b_shape[2:])
+        added = self.input_gradient(of_middles, kernel, torch.Size((a_shape[0], self.groups, *a_shape[2:])))
+        if self.groups > 1:
+            added = added.repeat_interleave(a_shape[1] // self.groups, 1)
+        return Absorbed(grad_output * scale.view(by_channel), added)
+
+    def absorb_a(
+        self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+    ) -> Absorbed:
+        of_middles = (grad_output * middle).sum(0, keepdim=True)
+        added = self.weight_gradient(of_middles, of_middles.new_ones(1, *a_shape[1:]), b_shape)
+        return Absorbed(grad_output * scale, added)
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         # Each output position (input position, if transposed) meets a whole kernel. Padding counts like the rest.
@@ -174,7 +278,7 @@ def _empty(shape: torch.Size, like: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class MatmulProduct:
+class MatmulProduct(Product):
     """``a b``, or ``a b^T`` with ``transpose_b``, over the last two dimensions. Both operands are activations."""
 
     kind: ClassVar[str] = "Matmul"
@@ -193,6 +297,35 @@ class MatmulProduct:
 
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
         raise AssertionError("a product of two activations has no bias")
+
+    def rows(self, dim: int) -> Dims:
+        return (-1,)
+
+    def columns(self, dim: int) -> Dims:
+        return (-2,)
+
+    def absorbs_b(self, dims: Dims, dim: int) -> bool:
+        return _varies_along(dims, dim, -2, -1) if self.transpose_b else _varies_along(dims, dim, -1, -2)
+
+    def absorbs_a(self, dims: Dims, dim: int) -> bool:
+        return _varies_along(dims, dim, -2, -1)
+
+    def absorb_b(
+        self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+    ) -> Absorbed:
+        scale, middle = (scale.mT, middle) if self.transpose_b else (scale, middle.mT)
+        added = grad_output.matmul(middle)
+        return Absorbed(grad_output * scale, added.sum_to_size(*a_shape[:-1], 1))
+
+    def absorb_a(
+        self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
+    ) -> Absorbed:
+        added = middle.mT.matmul(grad_output)
+        if self.transpose_b:
+            added = added.mT.sum_to_size(*b_shape[:-1], 1)
+        else:
+            added = added.sum_to_size(*b_shape[:-2], 1, b_shape[-1])
+        return Absorbed(grad_output * scale, added)
 
     def summed(self, a_dim: int) -> Summed:
         last, before = Blocks((-1,)), Blocks((-2,))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from bitcycle.grids import GridFamily, grid_family
 from bitcycle.grids.family import DEFAULT, Errors, SixBits
 
 Granularity = Literal["tensor", "channel", "row"]
-ActivationGranularity = Literal["auto", "tensor", "channel", "row"]
+GradOutput = Literal["tensor", "row", "row and column"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How sites quantise. The default is the paper's recipe, except for activations of sequence models.
+    """How sites quantise. :meth:`paper` is the recipe of the paper.
 
     A granularity says which values share one grid. ``"tensor"``: all of them. ``"channel"``: an output channel of a
     weight or a feature channel of an activation. ``"row"``: a vector along the last dimension of a weight or of the
@@ -23,17 +23,17 @@ class Recipe:
 
     Args:
         weights: Granularity of weights.
-        activations: Granularity of activations. ``bc.quantize`` decides ``"auto"`` once: ``"row"`` in models that
-            attend, recur or convolve over a sequence or embed tokens, where one grid for the tensor would let later
-            tokens and other samples change a result; ``"tensor"``, the paper's choice, in their 2-D and 3-D
-            convolutions, in all other models, and with a ``policy`` of the paper.
+        activations: Granularity of activations. With ``"row"``, no prediction depends on the rest of its batch, nor on
+            later tokens.
         attention: Granularity of the operands of attention products.
         features: Granularity of the node features of graphs.
         gradients: How the grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
             ``"nearest"``.
-        fold_scales: Multiply the grad_output of a linear layer or a convolution by the scales that a gradient product
-            sums over before it is rounded, once for each of the two products, so that integers can compute both
-            whatever the granularity. See ``docs/speed.md``.
+        grad_output: Granularity of grad_output. ``"tensor"``: it is rounded once, on one grid. ``"row"``: once, with a
+            grid per row, or per sample of a convolution. ``"row and column"``: once for each of the two gradient
+            products, with grids that do not vary along the sum. It is multiplied by the scales of the other operand
+            first where these do: for the input gradient by those of the weight, with a grid per row or sample; for the
+            weight gradient by those of the input, with a grid per output channel. Integers can then compute both.
         bias: Round biases to the forward bits too.
         embeddings: Round embedding vectors to the forward bits too.
         aggregation: ``"quantized"`` rounds features to the forward bits before a graph network aggregates them, and
@@ -58,15 +58,17 @@ class Recipe:
     Example:
         >>> import bitcycle as bc
         >>> bc.Recipe(gradients="nearest", weights="tensor").activations
-        'auto'
+        'row'
+        >>> bc.Recipe.paper().activations
+        'tensor'
     """
 
     weights: Granularity = "channel"
-    activations: ActivationGranularity = "auto"
+    activations: Granularity = "row"
     attention: Granularity = "row"
     features: Granularity = "row"
     gradients: Literal["stochastic", "nearest"] = "stochastic"
-    fold_scales: bool = False
+    grad_output: GradOutput = "row and column"
     bias: bool = False
     embeddings: bool = False
     aggregation: Literal["full", "quantized"] = "full"
@@ -87,12 +89,21 @@ class Recipe:
             if not choices and type(value) is not expected:
                 raise ValueError(f"Recipe({field.name}=...) must be of type {expected.__name__}, got {value!r}")
         family = self.family  # an unknown grid raises here
-        if self.fold_scales and not family.has_codes:
-            raise ValueError(f"Recipe(fold_scales=True) is for grids of integers, got grid={self.grid!r}")
         if self.hadamard and family.block is None:
             raise ValueError(
                 f"Recipe(hadamard=True) is for grids with blocks, 'mx' and 'nvfp4', got grid={self.grid!r}"
             )
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Recipe:
+        """Return the recipe of the paper: one grid for the activations and one for the grad_output of a product.
+
+        Node features of graphs and the operands of attention have a grid per row.
+
+        Args:
+            changes: Fields with another value, as for the constructor.
+        """
+        return cls(**{"activations": "tensor", "grad_output": "tensor", **changes})
 
     @property
     def family(self) -> GridFamily:

@@ -33,10 +33,10 @@ from bitcycle.arithmetic.control import (
     Slots,
     read_precision,
 )
-from bitcycle.arithmetic.execution import Execution, Means
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.precision import STRENGTH_UNITS, Precision, Role
-from bitcycle.arithmetic.recipe import Recipe
+from bitcycle.arithmetic.recipe import GradOutput, Recipe
 from bitcycle.arithmetic.skip import Skip
 from bitcycle.grids import INTEGERS, GridFamily
 from bitcycle.kernels.noise import site_key
@@ -79,7 +79,7 @@ class Settings:
     """What the autograd function of a site needs to know of its recipe and its execution."""
 
     stochastic: bool
-    fold: bool
+    grad_output: GradOutput
     execution: Execution
     grid: GridFamily = INTEGERS
     hadamard: bool = False
@@ -138,9 +138,9 @@ class Site:
         self.skip = skip
         """Why this site stays in full precision, if a rule says so."""
         self.settings = Settings(
-            recipe.gradients == "stochastic", recipe.fold_scales, Execution.SIMULATED, recipe.family, recipe.hadamard
+            recipe.gradients == "stochastic", recipe.grad_output, Execution.SIMULATED, recipe.family, recipe.hadamard
         )
-        self.means: Means | None = None
+        self.plan: ExecutionPlan | None = None
         """How the site last computed its three products; None before it ran."""
         self.roles: tuple[Role, Role] | None = None
         """What both operands of its product are; None before an observer has seen it."""
@@ -172,8 +172,8 @@ class Site:
 
     def describe_execution(self) -> str:
         """Return in words how the site last computed, or how it will compute."""
-        if self.means is not None:
-            return str(self.means)
+        if self.plan is not None:
+            return str(self.plan)
         return _EXPECTED[self.execution]
 
     def set(

@@ -21,7 +21,6 @@ from bitcycle.conversion.modules import (
 )
 from bitcycle.conversion.rules import Rules, as_rules, excluded_layers
 from bitcycle.conversion.running import copy_inputs, preserve_state, run_model
-from bitcycle.conversion.sequence_models import ActivationChoice, choose_activations, recipe_for
 from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.skip_reasons import mixin_for
 from bitcycle.nn.families import load_families
@@ -32,9 +31,6 @@ from bitcycle.nn.registry import owner_of
 from bitcycle.schedules.base import validate_strength
 
 M = TypeVar("M", bound=nn.Module)
-
-_CHOICE = "bitcycle_activations"
-"""The attribute in which conversion stores on a model the granularity of its activations, and why."""
 
 
 def quantize(
@@ -99,13 +95,10 @@ def quantize(
     keep_rules = as_rules(keep)
     excluded = excluded_layers(model, keep_rules, as_rules(where), policy)
     _refuse_what_makes_no_sense(model, recipe, excluded)
-    choice = choose_activations(model, recipe, policy)
-    vars(model)[_CHOICE] = choice
     try:
         for name, module in list(model.named_modules()):
             if owner_of(name, model) is None:
-                own = recipe_for(module, recipe, choice)
-                skips = (excluded[module],) if module in excluded else convert_module(name, module, own, keep_rules)
+                skips = (excluded[module],) if module in excluded else convert_module(name, module, recipe, keep_rules)
                 record_skips(module, skips)
         hide_kept_layers(model)
         set_execution(model, execution)
@@ -148,7 +141,6 @@ def restore(model: M) -> M:
     for module in modules:
         restore_layer(module)
         forget_skips(module)
-        vars(module).pop(_CHOICE, None)
     return model
 
 
@@ -214,12 +206,6 @@ def set_bits(
     if strength is not UNCHANGED:
         given["strength"] = validate_strength(strength)
     write_bits(chosen, **given)
-
-
-def activation_choice(model: nn.Module) -> ActivationChoice | None:
-    """Return how the activations of a converted model are quantised, and why; None for a float model or a part."""
-    choices = (vars(module).get(_CHOICE) for module in model.modules())
-    return next((choice for choice in choices if choice is not None), None)
 
 
 def set_execution(model: nn.Module, execution: Execution) -> None:

@@ -14,9 +14,7 @@ from bitcycle._support.text import table
 from bitcycle.arithmetic import Observer, Site, observing
 from bitcycle.arithmetic.site import Evaluation, larger
 from bitcycle.arithmetic.skip import Skip, SkipKind, explain
-from bitcycle.conversion.convert import activation_choice
 from bitcycle.conversion.running import preserve_state, run_on_copies
-from bitcycle.conversion.sequence_models import ActivationChoice
 from bitcycle.conversion.sites import conversions
 from bitcycle.conversion.skip_reasons import why_skipped
 from bitcycle.grids import INTEGERS, GridFamily
@@ -91,8 +89,6 @@ class Summary:
     skipped: list[SkippedRow]
     measured: bool
     """Whether inputs were given."""
-    activations: ActivationChoice | None = None
-    """The granularity of activations, and why; None for a float model."""
     grid: GridFamily = INTEGERS
     """What the widths mean."""
 
@@ -105,7 +101,6 @@ class Summary:
         lines = [[row.name or "(the model)", row.layer, row.reason] for row in self.skipped if not row.is_routine]
         lines += [[f"({count} layer{'s' * (count != 1)})", layer, reason] for (layer, reason), count in counts.items()]
         text += "\n\n" + table(["skipped", "layer", "reason"], lines) if lines else ""
-        text = text if self.activations is None else f"{text}\n\n{self.activations}"
         if self.grid == INTEGERS:
             return text
         widths = sorted({bits for row in self.sites for bits in (row.weights, row.activations) if bits})
@@ -149,8 +144,6 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         <BLANKLINE>
         skipped    layer  reason
         (1 layer)  ReLU   no product
-        <BLANKLINE>
-        activations: one grid per tensor (no sequence was recognised in the model)
     """
     load_families()
     power, outside = _PowerMeter(), ProductsOutside()
@@ -182,7 +175,7 @@ def summary(model: nn.Module, inputs: Any = None) -> Summary:
         if skips:
             skipped.append(SkippedRow(name, original_class(module).__name__, skips))
     grid = next((conversion.recipe.family for _, conversion in conversions(model)), INTEGERS)
-    return Summary(rows, skipped, inputs is not None, activation_choice(model), grid)
+    return Summary(rows, skipped, inputs is not None, grid)
 
 
 class _PowerMeter(Observer):

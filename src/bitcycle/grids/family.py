@@ -38,7 +38,8 @@ class GridFamily(ABC):
     """How many values share a scale, if scales belong to blocks along the dimension that a product sums over."""
     has_codes: ClassVar[bool] = False
     """Whether values are integer codes times a scale, which integers can multiply."""
-
+    symmetric: ClassVar[bool] = False
+    """Whether zero is the middle of the codes."""
     has_zero: ClassVar[bool] = True
     """Whether zero is on every grid, so that zeros stay zero."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from bitcycle.grids.family import LAST, GridFamily, register_grid
@@ -25,7 +23,6 @@ class IntegerGrid(GridFamily):
     widths = tuple(range(1, MAX_BITS + 1))
     has_codes = True
     has_zero = False
-    symmetric: ClassVar[bool] = False
 
     def round(
         self,

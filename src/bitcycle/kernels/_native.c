@@ -2,7 +2,7 @@
  *
  * Each function computes exactly what the torch operations of noise.py, rounding.py, float_rounding.py,
  * integer_sums.py, images.py and relu.py compute, bit for bit: the file is compiled without fused multiply-adds and
- * without fast-math, and the order of the operations is the same. Only the fingerprint of a tensor has no other form.
+ * without fast-math, and the order of the operations is the same.
  * Tensors are dense arrays of single precision, passed as addresses. The loops are plain C; the compiler makes clones of
  * them for AVX-512, AVX2 and the baseline, and the loader chooses one.
  *
@@ -284,8 +284,8 @@ INLINE void round_any(const float *restrict x, int64_t n, int64_t runs, const fl
             round_any(x, 16, runs, s, z, columns, lowest, levels, noisy, first, step, k1, k2,                         \
                       with_values ? values : NULL, with_codes ? codes : NULL, offset);                                \
         else                                                                                                          \
-            round_any(x, noisy ? n : n * runs, noisy ? runs : 1, s, z, columns, lowest, levels, noisy, first, step,   \
-                      k1, k2, with_values ? values : NULL, with_codes ? codes : NULL, offset);                        \
+            round_any(x, noisy || columns ? n : n * runs, noisy || columns ? runs : 1, s, z, columns, lowest, levels, \
+                      noisy, first, step, k1, k2, with_values ? values : NULL, with_codes ? codes : NULL, offset);    \
     }
 ROUND(nearest_values, 0, 0, 1, 0)
 ROUND(nearest_codes, 0, 0, 0, 1)
@@ -296,25 +296,30 @@ ROUND(noisy_both, 0, 1, 1, 1)
 ROUND(columns_values, 1, 0, 1, 0)
 ROUND(columns_codes, 1, 0, 0, 1)
 ROUND(columns_both, 1, 0, 1, 1)
+ROUND(noisy_columns_values, 1, 1, 1, 0)
+ROUND(noisy_columns_codes, 1, 1, 0, 1)
+ROUND(noisy_columns_both, 1, 1, 1, 1)
 
 typedef void (*rounder)(const float *, int64_t, int64_t, const float *, const float *, float, float, uint32_t,
                         uint32_t, uint32_t, uint32_t, float *, int8_t *, int32_t);
 
 static rounder choose(int columns, int noisy, int values, int codes)
 {
-    static const rounder table[3][3] = {
-        {nearest_values, nearest_codes, nearest_both},
-        {noisy_values, noisy_codes, noisy_both},
-        {columns_values, columns_codes, columns_both},
+    static const rounder table[2][2][3] = {
+        {{nearest_values, nearest_codes, nearest_both}, {noisy_values, noisy_codes, noisy_both}},
+        {{columns_values, columns_codes, columns_both},
+         {noisy_columns_values, noisy_columns_codes, noisy_columns_both}},
     };
-    return table[columns ? 2 : noisy][values && codes ? 2 : codes ? 1 : 0];
+    return table[columns][noisy][values && codes ? 2 : codes ? 1 : 0];
 }
 
 enum layout {
     FLAT,   /* (outer, shared, inner) */
-    LAST,   /* images with the channels last in memory, of one grid: (image, channel, pixel) are outer, shared, inner */
+    LAST,   /* images with the channels last in memory: (image, channel, pixel) are outer, shared, inner */
     TO_LAST /* the same, but the channels come before the pixels in memory, and are to be last in that of the codes */
 };
+
+enum grids { ONE, PER_IMAGE, PER_CHANNEL }; /* of images in the layouts LAST and TO_LAST */
 
 typedef struct {
     const float *x;
@@ -329,6 +334,7 @@ typedef struct {
     int threads;
     int32_t *sums;   /* of the codes of each pixel, as unsigned bytes, or NULL; only for images */
     int8_t *buffers; /* for each thread one strip of an image */
+    enum grids grids;
 } encoding;
 
 /* Round a run of memory from element `at` on. */
@@ -346,10 +352,12 @@ static int64_t strip_of(int64_t channels)
 }
 
 /* Round images strip by strip. The index of an element counts (image, channel, pixel) in all layouts. */
-static void round_images(const encoding *e, rounder round)
+static void round_images(const encoding *e)
 {
     int64_t channels = e->shared, pixels = e->inner, strip = strip_of(channels);
     int64_t strips = (pixels + strip - 1) / strip;
+    int by_channel = e->grids == PER_CHANNEL;
+    rounder round = choose(by_channel && e->layout == LAST, e->noisy, e->values != NULL, e->codes != NULL);
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
     for (int64_t part = 0; part < e->threads; part++) {
         int8_t *buffer = e->buffers + part * strip * channels;
@@ -357,17 +365,19 @@ static void round_images(const encoding *e, rounder round)
             int64_t image = task / strips, first = task % strips * strip;
             int64_t n = pixels - first < strip ? pixels - first : strip;
             int64_t index = image * channels * pixels + first, at = (image * pixels + first) * channels;
+            int64_t grid = e->grids == PER_IMAGE ? image : 0;
             int32_t *sums = e->sums ? e->sums + image * pixels + first : NULL;
             if (e->layout == LAST) {
-                round(e->x + at, channels, n, e->scale, e->zero, e->lowest, e->levels, (uint32_t)index,
-                      (uint32_t)pixels, e->key1, e->key2, e->values ? e->values + at : NULL, e->codes ? e->codes + at : NULL, e->offset);
+                round(e->x + at, channels, n, e->scale + grid, e->zero + grid, e->lowest, e->levels, (uint32_t)index,
+                      (uint32_t)pixels, e->key1, e->key2, e->values ? e->values + at : NULL,
+                      e->codes ? e->codes + at : NULL, e->offset);
                 if (sums)
                     sum_rows(e->codes + at, n, channels, INT8_MIN, sums);
                 continue;
             }
-            for (int64_t channel = 0; channel < channels; channel++, index += pixels)
-                round(e->x + index, n, 1, e->scale, e->zero, e->lowest, e->levels, (uint32_t)index, 1, e->key1,
-                      e->key2, NULL, buffer + channel * n, e->offset);
+            for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel)
+                round(e->x + index, n, 1, e->scale + grid, e->zero + grid, e->lowest, e->levels, (uint32_t)index, 1,
+                      e->key1, e->key2, NULL, buffer + channel * n, e->offset);
             transpose_bytes(buffer, channels, n, n, e->codes + at, channels);
             if (sums)
                 add_rows((const uint8_t *)buffer, channels, n, sums);
@@ -381,27 +391,91 @@ static void pass_through(const encoding *e, int64_t at, int64_t n)
         memcpy(e->values + at, e->x + at, (size_t)n * 4);
 }
 
-/* One grid for everything: the range first, then rounding, both in blocks over the threads. */
-static int64_t encode_whole(const encoding *e, int64_t n)
+/* The range of a run of memory, in blocks over the threads. */
+static void range_of(const encoding *e, const float *x, int64_t n, int32_t *lowest, int32_t *highest)
 {
     int64_t blocks = (n + BLOCK - 1) / BLOCK;
     int32_t low = INT32_MAX, high = INT32_MIN;
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(min : low) reduction(max : high)
     for (int64_t b = 0; b < blocks; b++)
-        range_run(e->x + b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, &low, &high);
+        range_run(x + b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, &low, &high);
+    *lowest = low;
+    *highest = high;
+}
+
+/* One grid for everything: the range first, then rounding, both in blocks over the threads. */
+static int64_t encode_whole(const encoding *e)
+{
+    int64_t n = e->outer * e->shared * e->inner, blocks = (n + BLOCK - 1) / BLOCK;
+    int32_t low, high;
+    range_of(e, e->x, n, &low, &high);
     if (!grid_of(low, high, e->levels, e->lowest < 0, e->scale, e->zero)) {
         pass_through(e, 0, n);
         return 1;
     }
-    rounder round = choose(0, e->noisy, e->values != NULL, e->codes != NULL);
     if (e->layout != FLAT) {
-        round_images(e, round);
+        round_images(e);
         return 0;
     }
+    rounder round = choose(0, e->noisy, e->values != NULL, e->codes != NULL);
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
     for (int64_t b = 0; b < blocks; b++)
         round_run(e, round, b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, e->scale, e->zero);
     return 0;
+}
+
+/* The ranges of the channels of some images. */
+static void range_channels(const encoding *e, int64_t first, int64_t last, int32_t *low, int32_t *high)
+{
+    int64_t channels = e->shared, pixels = e->inner;
+    for (int64_t channel = 0; channel < channels; channel++) {
+        low[channel] = INT32_MAX;
+        high[channel] = INT32_MIN;
+    }
+    for (int64_t image = first; image < last; image++) {
+        const float *x = e->x + image * channels * pixels;
+        if (e->layout == LAST)
+            for (int64_t pixel = 0; pixel < pixels; pixel++)
+                range_columns(x + pixel * channels, channels, low, high);
+        else
+            for (int64_t channel = 0; channel < channels; channel++)
+                range_run(x + channel * pixels, pixels, low + channel, high + channel);
+    }
+}
+
+/* Images with a grid for each, or for each channel, whose codes have the channels last. If some grid does not exist, the
+ * caller has no use for the codes. `ranges` has room for two numbers for each channel and thread. */
+static int64_t encode_images(const encoding *e, int32_t *ranges)
+{
+    int64_t without = 0, channels = e->shared, of_image = e->shared * e->inner;
+    if (e->grids == PER_IMAGE) {
+#pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(+ : without)
+        for (int64_t image = 0; image < e->outer; image++) {
+            int32_t low = INT32_MAX, high = INT32_MIN;
+            range_run(e->x + image * of_image, of_image, &low, &high);
+            without += !grid_of(low, high, e->levels, e->lowest < 0, e->scale + image, e->zero + image);
+        }
+    } else {
+        int64_t share = (e->outer + e->threads - 1) / e->threads;
+#pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
+        for (int64_t part = 0; part < e->threads; part++) {
+            int64_t first = part * share < e->outer ? part * share : e->outer;
+            int64_t last = first + share < e->outer ? first + share : e->outer;
+            range_channels(e, first, last, ranges + 2 * part * channels, ranges + (2 * part + 1) * channels);
+        }
+        for (int64_t channel = 0; channel < channels; channel++) {
+            int32_t low = INT32_MAX, high = INT32_MIN;
+            for (int64_t part = 0; part < e->threads; part++) {
+                int32_t l = ranges[2 * part * channels + channel], h = ranges[(2 * part + 1) * channels + channel];
+                low = l < low ? l : low;
+                high = h > high ? h : high;
+            }
+            without += !grid_of(low, high, e->levels, e->lowest < 0, e->scale + channel, e->zero + channel);
+        }
+    }
+    if (!without)
+        round_images(e);
+    return without;
 }
 
 /* One grid for each row of `shared` consecutive elements. */
@@ -427,12 +501,16 @@ static int64_t encode_rows(const encoding *e)
 /* One grid for each (outer, inner): consecutive elements have different grids. */
 static int64_t encode_columns(const encoding *e)
 {
-    int64_t tiles = (e->inner + TILE - 1) / TILE, without = 0;
-    rounder round = choose(1, 0, e->values != NULL, e->codes != NULL);
+    /* Tiles are narrow enough for all threads. */
+    int64_t tile = (e->inner + e->threads - 1) / e->threads, without = 0;
+    tile = tile > TILE ? TILE : (tile + 15) / 16 * 16;
+    int64_t tiles = (e->inner + tile - 1) / tile;
+    rounder round = choose(1, e->noisy, e->values != NULL, e->codes != NULL);
+    rounder round_one = choose(0, e->noisy, 1, 0);
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(+ : without)
     for (int64_t task = 0; task < e->outer * tiles; task++) {
-        int64_t block = task / tiles, first = task % tiles * TILE;
-        int64_t width = e->inner - first < TILE ? e->inner - first : TILE;
+        int64_t block = task / tiles, first = task % tiles * tile;
+        int64_t width = e->inner - first < tile ? e->inner - first : tile;
         int64_t at = block * e->shared * e->inner + first, missing = 0;
         float *scale = e->scale + block * e->inner + first, *zero = e->zero + block * e->inner + first;
         int32_t low[TILE], high[TILE];
@@ -453,14 +531,14 @@ static int64_t encode_columns(const encoding *e)
         for (int64_t j = 0; j < e->shared; j++) {
             int64_t line = at + j * e->inner;
             if (!missing) {
-                round(e->x + line, width, 1, scale, zero, e->lowest, e->levels, 0, 0, 0, 0,
+                round(e->x + line, width, 1, scale, zero, e->lowest, e->levels, (uint32_t)line, 1, e->key1, e->key2,
                       e->values ? e->values + line : NULL, e->codes ? e->codes + line : NULL, e->offset);
                 continue;
             }
             for (int64_t i = 0; i < width; i++)
                 if (has_grid[i])
-                    nearest_values(e->x + line + i, 1, 1, scale + i, zero + i, e->lowest, e->levels, 0, 0, 0, 0,
-                                   e->values + line + i, NULL, 0);
+                    round_one(e->x + line + i, 1, 1, scale + i, zero + i, e->lowest, e->levels, (uint32_t)(line + i), 1,
+                              e->key1, e->key2, e->values + line + i, NULL, 0);
                 else
                     e->values[line + i] = e->x[line + i];
         }
@@ -522,7 +600,7 @@ typedef struct {
     const int32_t *by_row;
     const float *p_scale, *p_zero, *q_scale, *q_zero, *u, *bias, *row_bias;
     float p_offset;
-} combination;
+} combination; /* of p there is one grid, or one for each of equally many consecutive rows */
 
 /* out = s_p s_q S + s_p r z_q + z_p u + bias + row_bias, see integer_sums.py. */
 INLINE void combine_rows(const combination *c, int64_t first, int64_t last, float *to, int many, int with_bias,
@@ -530,9 +608,9 @@ INLINE void combine_rows(const combination *c, int64_t first, int64_t last, floa
 {
     const float *restrict q_scale = c->q_scale, *restrict q_zero = c->q_zero, *restrict bias = c->bias;
     float q_scale0 = q_scale[0], q_zero0 = q_zero[0];
-    int64_t in_period = first % c->period;
+    int64_t in_period = first % c->period, rows_of_grid = c->p_grids > 1 ? c->rows / c->p_grids : 1;
     for (int64_t row = first; row < last; row++) {
-        int64_t grid = c->p_grids > 1 ? row : 0;
+        int64_t grid = c->p_grids > 1 ? row / rows_of_grid : 0;
         float p_scale = c->p_scale[grid], p_zero = c->p_zero[grid] + p_scale * c->p_offset;
         float p_term = p_scale * (float)c->by_row[row], row_bias = c->row_bias ? c->row_bias[row] : 0.0f;
         const float *restrict u = c->u + c->kinds[in_period] * columns;
@@ -919,41 +997,6 @@ static void mask(const float *x, int64_t n, uint8_t *bits, float *out, int threa
     }
 }
 
-/* -------------------------------------------------------------------------------------------- fingerprint */
-
-#define LANES 16 /* words of 64 bits that are added up side by side */
-
-/* A number that changes if a word changes or moves: for each lane the sum of its words, and the sum of those sums after
- * every word, which depends on the order. Each lane enters with factors of its own. */
-CLONED static uint64_t fingerprint_run(const float *restrict x, int64_t n)
-{
-    uint64_t sums[LANES] = {0}, sums_of_sums[LANES] = {0}, words[LANES], number = 0;
-    for (int64_t at = 0; at < n; at += 2 * LANES) {
-        if (n - at >= 2 * LANES) {
-            memcpy(words, x + at, sizeof words);
-        } else {
-            memset(words, 0, sizeof words);
-            memcpy(words, x + at, (size_t)(n - at) * sizeof *x);
-        }
-        for (int lane = 0; lane < LANES; lane++) {
-            sums[lane] += words[lane];
-            sums_of_sums[lane] += sums[lane];
-        }
-    }
-    for (uint64_t lane = 0; lane < LANES; lane++)
-        number += sums[lane] * (4 * lane + 1) + sums_of_sums[lane] * (4 * lane + 3);
-    return number;
-}
-
-static uint64_t fingerprint(const float *x, int64_t n, int threads)
-{
-    uint64_t number = 0;
-#pragma omp parallel for reduction(+ : number) num_threads(threads) if (threads > 1)
-    for (int64_t at = 0; at < n; at += BLOCK)
-        number += fingerprint_run(x + at, n - at < BLOCK ? n - at : BLOCK) * (uint64_t)(2 * at + 1);
-    return number;
-}
-
 /* ------------------------------------------------------------------------------------------------ Python */
 
 /* Every argument is an integer; addresses are those of tensors that the caller keeps alive, 0 means none. */
@@ -975,25 +1018,31 @@ static int integers(PyObject *const *arguments, Py_ssize_t given, Py_ssize_t exp
 
 static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[17], without;
-    if (!integers(arguments, given, 17, a))
+    int64_t a[18], without;
+    int32_t *ranges = NULL;
+    if (!integers(arguments, given, 18, a))
         return NULL;
     encoding e = {ADDRESS(const float, a[0]), a[1], a[2], a[3], (enum layout)a[4], (float)a[5], (float)a[6],
                   a[7] != 0, (uint32_t)a[8], (uint32_t)a[9], ADDRESS(float, a[10]), ADDRESS(float, a[11]),
                   ADDRESS(float, a[12]), ADDRESS(int8_t, a[13]), (int32_t)a[14], (int)a[15],
-                  ADDRESS(int32_t, a[16]), NULL};
-    if (e.layout == TO_LAST) {
-        e.buffers = malloc((size_t)(e.threads * strip_of(e.shared) * e.shared));
-        if (!e.buffers)
+                  ADDRESS(int32_t, a[16]), NULL, (enum grids)a[17]};
+    if (e.layout != FLAT) {
+        size_t strips = e.layout == TO_LAST ? (size_t)(e.threads * strip_of(e.shared) * e.shared) : 0;
+        size_t channels = e.grids == PER_CHANNEL ? (size_t)(2 * e.threads * e.shared) : 0;
+        ranges = malloc(4 * channels + strips + 1);
+        if (!ranges)
             return PyErr_NoMemory();
+        e.buffers = (int8_t *)(ranges + channels);
     }
     Py_BEGIN_ALLOW_THREADS
-    if (e.layout != FLAT || (e.outer == 1 && e.inner == 1))
-        without = encode_whole(&e, e.outer * e.shared * e.inner);
+    if (e.grids != ONE)
+        without = encode_images(&e, ranges);
+    else if (e.layout != FLAT || (e.outer == 1 && e.inner == 1))
+        without = encode_whole(&e);
     else
         without = e.inner == 1 ? encode_rows(&e) : encode_columns(&e);
     Py_END_ALLOW_THREADS
-    free(e.buffers);
+    free(ranges);
     return PyLong_FromLongLong(without);
 }
 
@@ -1163,18 +1212,6 @@ static PyObject *py_mask(PyObject *self, PyObject *const *arguments, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
-static PyObject *py_fingerprint(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
-{
-    int64_t a[3];
-    uint64_t number;
-    if (!integers(arguments, given, 3, a))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    number = fingerprint(ADDRESS(const float, a[0]), a[1], (int)a[2]);
-    Py_END_ALLOW_THREADS
-    return PyLong_FromUnsignedLongLong(number);
-}
-
 #define FUNCTION(name, text) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, text}
 
 static PyMethodDef functions[] = {
@@ -1188,7 +1225,6 @@ static PyMethodDef functions[] = {
     FUNCTION(mask, "Mark positive elements by bits, or keep those that are marked."),
     FUNCTION(unfold, "Lay out the windows of a convolution as rows."),
     FUNCTION(sum_windows, "Sum a map over the windows of a convolution."),
-    FUNCTION(fingerprint, "Return a number that changes if an element changes or moves."),
     {NULL, NULL, 0, NULL},
 };
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.kernels import native
-from bitcycle.kernels.rounding import Noise, encode_in_bytes
+from bitcycle.kernels.rounding import Dims, Noise, encode_in_bytes
 
 _CHANNELS_LAST = torch.channels_last
 
@@ -53,7 +53,7 @@ def to_contiguous(x: Tensor) -> Tensor:
 
 
 class ImageCodes(NamedTuple):
-    """Images on one grid."""
+    """Images on their grids."""
 
     codes: Tensor
     """The codes as they are, in unsigned bytes that are stored as signed ones, with the channels last in memory."""
@@ -63,18 +63,27 @@ class ImageCodes(NamedTuple):
     """The sum of the codes of each pixel (images, rows, columns), in 32-bit integers."""
 
 
-def encode_images(x: Tensor, bits: int, noise: Noise = None, *, symmetric: bool = False) -> ImageCodes | None:
-    """Round images to codes of one byte with the channels last in memory; None if they have no grid.
+def encode_images(
+    x: Tensor, bits: int, dims: Dims = None, noise: Noise = None, *, symmetric: bool = False
+) -> ImageCodes | None:
+    """Round images to codes of one byte with the channels last in memory; None if some have no grid.
 
     Only for the CPU, for widths of 1 to 8 bits, and for images that are not empty.
+
+    Args:
+        x: The images.
+        bits: The width.
+        dims: The dimensions that share a grid: all of them, all but the images, or all but the channels.
+        noise: For stochastic rounding.
+        symmetric: Whether the grid is symmetric.
     """
     if not isinstance(noise, Tensor) and native.supports(x):
-        rounded = native.encode(x, bits, None, noise, 0, False, True, symmetric, channels_last=True)
+        rounded = native.encode(x, bits, dims, noise, 0, False, True, symmetric, channels_last=True)
         if rounded is not None:
             if rounded.without_grid:
                 return None
             return ImageCodes(rounded.codes, rounded.scale, rounded.zero, rounded.pixel_sums)
-    encoded = encode_in_bytes(x, bits, None, noise, offset=0, symmetric=symmetric)
+    encoded = encode_in_bytes(x, bits, dims, noise, offset=0, symmetric=symmetric)
     if encoded is None:
         return None
     codes = to_channels_last(encoded.codes)

@@ -23,7 +23,10 @@ from bitcycle.kernels import native
 
 
 class Grid(NamedTuple):
-    """The grids of a matrix of codes: one scale and zero, or one for each row (or column) that is not summed."""
+    """The grids of a matrix of codes: one scale and zero, or one for each row (or column) that is not summed.
+
+    One can also belong to several consecutive rows, as many for each.
+    """
 
     scale: Tensor
     zero: Tensor
@@ -75,7 +78,7 @@ def combine(
     Args:
         sums: The sums ``S`` (rows, columns), in 32-bit integers or as whole numbers in single precision. Their memory
             may be used for the result.
-        p: The grids of the first matrix: one, or one for each row.
+        p: The grids of the first matrix: one, or one for each of equally many consecutive rows.
         q: The grids of the second matrix: one, or one for each column.
         by_row: The sums of the rows of the first matrix, ``r`` (rows,).
         by_column: The sums of the columns of the second matrix, ``c`` (kinds, columns).
@@ -118,7 +121,7 @@ def _combine(
 ) -> Tensor:
     """Compute :func:`combine` by torch operations, which the kernel follows one by one."""
     rows, columns = sums.shape
-    p_scale, p_zero = p.scale.reshape(-1, 1), p.stored_zero().reshape(-1, 1)
+    p_scale, p_zero = (x.repeat_interleave(rows // max(len(x), 1)).view(-1, 1) for x in (p.scale, p.stored_zero()))
     q_scale, q_zero = q.scale.reshape(-1), q.stored_zero().reshape(-1)
     by_kind = by_column.view(-1, columns).double()
     u = (q_scale.double() * by_kind + q_zero.double() * terms.view(-1, 1).double()).to(q_scale.dtype)

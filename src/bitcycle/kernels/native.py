@@ -28,6 +28,8 @@ FLOAT32 = (torch.float32,)
 WORDS = INT32 + FLOAT32
 
 _FLAT, _LAST, _TO_LAST = range(3)  # the layouts of `encode` in the C file
+_ONE, _PER_IMAGE, _PER_CHANNEL = range(3)  # the grids of images there
+_OF_IMAGES = {(1, 2, 3): _PER_IMAGE, (0, 2, 3): _PER_CHANNEL}  # by the dimensions that share a grid
 _PLAIN = (Tensor, torch.nn.Parameter)
 _library: Any = None
 
@@ -96,10 +98,11 @@ def encode(
 ) -> Rounded | None:
     """Round a tensor to its grid; None if its layout is not one for the kernels.
 
-    The codes of images that have one grid can be asked for with the channels last, if their values are not.
+    The codes of images can be asked for with the channels last, with one grid, one per image or one per channel, if
+    their values are not.
     """
-    layout = _FLAT
-    if dims is None:
+    layout, grids = _FLAT, _ONE
+    if dims is None or channels_last:
         if not x.is_contiguous():
             if (noise is not None or channels_last) and x.is_contiguous(memory_format=torch.channels_last):
                 layout = _LAST
@@ -111,22 +114,28 @@ def encode(
         if layout is not _FLAT:
             outer, shared, inner = x.shape[0], x.shape[1], x.shape[2] * x.shape[3]
         shape: tuple[int, ...] = ()
+        if dims is not None:
+            if dims not in _OF_IMAGES:
+                return None
+            grids = _OF_IMAGES[dims]
+            shape = (outer, 1, 1, 1) if grids == _PER_IMAGE else (1, shared, 1, 1)
+        scale, zero = x.new_empty(shape), x.new_empty(shape)
     elif not dims or x.dim() == 0:
         return None
     else:
         if not x.is_contiguous() and (noise is not None or not _is_dense(x)):
             x = x.contiguous()
         split = _split(x, dims)
-        if split is None or (noise is not None and split[2] > 1):
+        if split is None:
             return None
         outer, shared, inner = split
         chosen = {d % x.dim() for d in dims}
         shape = tuple(1 if d in chosen else size for d, size in enumerate(x.shape))
-    if dims is None or x.is_contiguous():
-        scale, zero = x.new_empty(shape), x.new_empty(shape)
-    else:
-        strides = _strides_in_order_of(x, shape)
-        scale, zero = x.new_empty_strided(shape, strides), x.new_empty_strided(shape, strides)
+        if x.is_contiguous():
+            scale, zero = x.new_empty(shape), x.new_empty(shape)
+        else:
+            strides = _strides_in_order_of(x, shape)
+            scale, zero = x.new_empty_strided(shape, strides), x.new_empty_strided(shape, strides)
     rounded = torch.empty_like(x) if values else None
     stored = None
     if codes:
@@ -140,7 +149,7 @@ def encode(
         x.data_ptr(), outer, shared, inner, layout, lowest, highest, noise is not None, key1, key2,
         scale.data_ptr(), zero.data_ptr(),
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
-        offset - origin, threads(x.numel()), 0 if sums is None else sums.data_ptr(),
+        offset - origin, threads(x.numel()), 0 if sums is None else sums.data_ptr(), grids,
     )  # fmt: skip
     return Rounded(rounded, stored, scale, zero, without, sums)
 
@@ -229,14 +238,6 @@ def mask(x: Tensor, bits: Tensor, out: Tensor | None = None) -> None:
     """Mark by bits where a dense tensor is not <= 0; or copy another one to ``out``, with 0 where it is not marked."""
     at = 0 if out is None else out.data_ptr()
     _library.mask(x.data_ptr(), x.numel(), bits.data_ptr(), at, threads(x.numel()))
-
-
-def fingerprint(x: Tensor) -> int | None:
-    """Return a number that changes if elements of a tensor change or move; None if it is not one for the kernels."""
-    if not supports(x) or not _is_dense(x):
-        return None
-    number: int = _library.fingerprint(x.data_ptr(), x.numel(), threads(x.numel()))
-    return number
 
 
 def kernel(name: str, *tensors: tuple[Tensor | None, tuple[torch.dtype, ...]]) -> Callable[..., Any] | None:

@@ -79,13 +79,7 @@ def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None
     >>> round_to_grid(torch.tensor([0.0, 0.2, 2.7, 3.0]), bits=2, symmetric=True)
     tensor([0., 0., 3., 3.])
     """
-    if _is_unchanged(x, bits):
-        return x
-    if isinstance(bits, int) and not isinstance(noise, Tensor) and native.supports(x):
-        rounded = native.encode(x, bits, dims, noise, 0, values=True, codes=False, symmetric=symmetric)
-        if rounded is not None:
-            return rounded.values
-    return _round(x, bits, dims, noise, False, 0, symmetric).values
+    return encode(x, bits, dims, noise, symmetric=symmetric, codes=False).values
 
 
 def encode(
@@ -96,20 +90,21 @@ def encode(
     offset: int = OFFSET,
     *,
     symmetric: bool = False,
+    codes: bool = True,
 ) -> Encoded:
     """Round ``x`` and return the values with their codes: one byte per element for up to 8 bits.
 
-    A compiled graph stores values in place of codes, and so does the CPU where some values have no grid. Other devices
-    would have to synchronise to find out: there, :func:`decode` returns non-finite numbers for such values.
+    Values are in the place of codes without ``codes``, in a compiled graph, and on the CPU where some values have no
+    grid. Other devices would have to synchronise to find out, and :func:`decode` returns non-finite numbers there.
     """
     if _is_unchanged(x, bits):
         return Encoded(x, x, x, x)
     if isinstance(bits, int) and not isinstance(noise, Tensor) and native.supports(x):
-        rounded = native.encode(x, bits, dims, noise, offset, True, bits <= BYTE_BITS, symmetric)
+        rounded = native.encode(x, bits, dims, noise, offset, True, codes and bits <= BYTE_BITS, symmetric)
         if rounded is not None:
             stored = rounded.values if rounded.codes is None or rounded.without_grid else rounded.codes
             return Encoded(rounded.values, stored, rounded.scale, rounded.zero)
-    return _round(x, bits, dims, noise, True, offset, symmetric)
+    return _round(x, bits, dims, noise, codes, offset, symmetric)
 
 
 def encode_in_bytes(

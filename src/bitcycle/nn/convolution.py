@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import ConvolutionProduct, OperandSpec, Role, Site, round_operand
-from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
+from bitcycle.arithmetic.recipe import Granularity, Recipe
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, weight_dims
 from bitcycle.nn.registry import register
@@ -125,9 +125,9 @@ def transposed_weight_on_grid(site: Site, weight: Tensor, groups: int) -> tuple[
     return weight, weight_dims(site.recipe.weights, weight, channel=1)
 
 
-def activation_dims(granularity: ActivationGranularity, x: Tensor) -> Dims:
+def activation_dims(granularity: Granularity, x: Tensor) -> Dims:
     """Return the dimensions that share a grid, for activations of shape (batch, channels, ...)."""
-    if granularity in ("tensor", "auto"):
+    if granularity == "tensor":
         return None
     if granularity == "row" and x.dim() == 3 and x.shape[1] > 1:  # a position of a sequence
         return (1,)

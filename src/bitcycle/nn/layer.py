@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 
 from bitcycle.arithmetic import OperandSpec, Product, Role, Site, multiply, round_operand
 from bitcycle.arithmetic.control import KEY
-from bitcycle.arithmetic.recipe import ActivationGranularity, Granularity, Recipe
+from bitcycle.arithmetic.recipe import Granularity, Recipe
 from bitcycle.arithmetic.site import Evaluation
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
@@ -109,8 +109,6 @@ class Conversion:
         if not self.sites:
             return ""
         changes = self.recipe.changes()
-        if self.recipe.activations == "tensor":  # what "auto" means for most layers
-            del changes["activations"]
         parts = [f"{name}={value!r}" for name, value in changes.items()]
         bits = {name: _show_bits(site) for name, site in self.sites.items()}
         if len(set(bits.values())) == 1:
@@ -362,12 +360,9 @@ def show_forward(weights: int | None, activations: int | None, strength: float) 
     return bits if strength == 1 else f"{bits} strength {strength:.3g}"
 
 
-def feature_dims(granularity: ActivationGranularity, x: Tensor, features: int = -1) -> Dims:
-    """Return the dimensions that share a grid, for activations with features in the dimension ``features``, -1 or -2.
-
-    ``"auto"`` means one grid for the tensor where no conversion of a model has decided it.
-    """
-    if granularity in ("tensor", "auto"):
+def feature_dims(granularity: Granularity, x: Tensor, features: int = -1) -> Dims:
+    """Return which dimensions share a grid, for activations with features in the dimension ``features``, -1 or -2."""
+    if granularity == "tensor":
         return None
     if granularity == "row":
         return (features,)

@@ -15,7 +15,7 @@ from bitcycle.arithmetic import (
     round_grad_output,
     round_operand,
 )
-from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
+from bitcycle.arithmetic.recipe import Granularity, Recipe
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 
@@ -29,7 +29,7 @@ class LinearLayer(QuantizedLayer):
         x: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        granularity: ActivationGranularity | None = None,
+        granularity: Granularity | None = None,
     ) -> Tensor:
         """Compute ``x weight^T + bias`` at a site's bits. By default ``x`` has the granularity of activations."""
         recipe = self.bitcycle.recipe

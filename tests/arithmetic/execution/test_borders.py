@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic import execution, integer_convolution
-from bitcycle.arithmetic.execution import Means, Reason
+from bitcycle.arithmetic import execution
+from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
+from bitcycle.arithmetic.execution import ExecutionPlan, Reason
 from bitcycle.conversion.sites import sites
 from tests.kernels.layouts import DEFAULTS, default
 from tests.support.executions import (
@@ -103,17 +104,17 @@ def test_operands_without_a_range(name, constant):
     with torch.no_grad():
         layer.weight.fill_(constant)
     assert_agree(layer, (x,), TENSOR, 4, 4)
-    assert_agree(layer, (x,), bc.Recipe(fold_scales=True), 4, 4)
+    assert_agree(layer, (x,), bc.Recipe(), 4, 4)
 
 
 @every_layer
-@pytest.mark.parametrize("fold", [False, True])
-def test_a_constant_grad_output(name, fold):
+@pytest.mark.parametrize("grad_output", ["tensor", "row and column"])
+def test_a_constant_grad_output(name, grad_output):
     """That of a mean. It is small beside the offset of its codes."""
     layer, x = built(name)
     results = []
     for execute in ("simulated", "integer"):
-        converted = bc.quantize(copy.deepcopy(layer), bc.Recipe(fold_scales=fold), execute=execute)
+        converted = bc.quantize(copy.deepcopy(layer), bc.Recipe(grad_output=grad_output), execute=execute)
         bc.set_bits(converted, forward=8, backward=8)
         inputs = x.clone().requires_grad_()
         (1e-4 * converted(inputs).mean()).backward()
@@ -126,7 +127,7 @@ def test_a_constant_row_leaves_the_folded_grid_of_the_others_alone(execute):
     """Such as that of a padded token: it has no scale that grad_output could be multiplied by."""
     layer = seeded(lambda: nn.Linear(6, 5, bias=False))
     x = randn(4, 6) * 0.01
-    bc.quantize(layer, bc.Recipe(activations="row", gradients="nearest", fold_scales=True), execute=execute)
+    bc.quantize(layer, bc.Recipe(gradients="nearest"), execute=execute)
     bc.set_bits(layer, forward=8, backward=4)
     grad_output = randn(4, 5, seed=1)
     layer(x).backward(grad_output)
@@ -148,18 +149,18 @@ def test_large_operands_agree(build):
 
 
 @every_layer
-@pytest.mark.parametrize("fold", [False, True])
-def test_an_empty_batch(name, fold):
+@pytest.mark.parametrize("grad_output", ["tensor", "row and column"])
+def test_an_empty_batch(name, grad_output):
     layer, x = built(name)
-    recipe = bc.Recipe(fold_scales=fold)
-    assert assert_agree(layer, (x[:0],), recipe, 4, 4)[""] == Means.simulated(Reason.EMPTY)
+    recipe = bc.Recipe(grad_output=grad_output)
+    assert assert_agree(layer, (x[:0],), recipe, 4, 4)[""] == ExecutionPlan.simulated(Reason.EMPTY)
 
 
 @every_layer
 def test_double_precision_is_simulated(name):
     layer, x = built(name)
     results = [executed(layer.double(), (x.double(),), TENSOR, 4, 4, how) for how in ("simulated", "integer")]
-    assert results[1][1][""] == Means.simulated(Reason.DTYPE)
+    assert results[1][1][""] == ExecutionPlan.simulated(Reason.DTYPE)
     assert all(torch.equal(a, b) for a, b in zip(results[0][0], results[1][0], strict=True))
 
 
@@ -169,7 +170,7 @@ def test_autocast_is_simulated(name, dtype):
     layer, x = built(name)
     with torch.autocast("cpu", dtype):
         results = [executed(layer, (x,), TENSOR, 4, 4, how) for how in ("simulated", "integer")]
-    assert results[1][1][""] == Means.simulated(Reason.AUTOCAST)
+    assert results[1][1][""] == ExecutionPlan.simulated(Reason.AUTOCAST)
     assert all(torch.equal(a, b) for a, b in zip(results[0][0], results[1][0], strict=True))
 
 
@@ -177,14 +178,14 @@ def test_autocast_is_simulated(name, dtype):
 @pytest.mark.parametrize(
     "needed", [(True, False, False), (False, True, False), (False, False, True), (True, True, False)]
 )
-@pytest.mark.parametrize("fold", [False, True])
-def test_any_part_of_the_gradients(name, needed, fold):
+@pytest.mark.parametrize("grad_output", ["tensor", "row and column"])
+def test_any_part_of_the_gradients(name, needed, grad_output):
     """Those of input, weight and bias, as far as they are needed."""
     layer, x = built(name)
     results = []
     for execute in ("simulated", "integer"):
         converted = bc.quantize(
-            copy.deepcopy(layer), bc.Recipe(activations="tensor", fold_scales=fold), execute=execute
+            copy.deepcopy(layer), bc.Recipe(activations="tensor", grad_output=grad_output), execute=execute
         )
         bc.set_bits(converted, forward=5, backward=5)
         wanted = x.clone(), converted.weight, converted.bias
@@ -214,12 +215,12 @@ def test_stochastic_gradients_repeat_and_follow_the_step(name):
 
 @pytest.mark.slow
 @every_layer
-@pytest.mark.parametrize("fold", [False, True])
+@pytest.mark.parametrize("grad_output", ["tensor", "row and column"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_compiled_graph_computes_what_eager_simulation_does(name, fold):
+def test_a_compiled_graph_computes_what_eager_simulation_does(name, grad_output):
     """With the same noise, in integer execution too: a compiled graph is simulated."""
     layer, x = built(name)
-    recipe = bc.Recipe(fold_scales=fold)
+    recipe = bc.Recipe(grad_output=grad_output)
     expected, _ = executed(layer, (x,), recipe, 4, 5, "simulated")
     for execute in ("simulated", "integer"):
         converted = bc.quantize(copy.deepcopy(layer), recipe, execute=execute)

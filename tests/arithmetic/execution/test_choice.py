@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic import execution, integer_convolution, integer_linear
-from bitcycle.arithmetic.execution import Execution, Means, Reason
+from bitcycle.arithmetic import execution
+from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
+from bitcycle.arithmetic.backends.integer_cpu import linear as integer_linear
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels import native
 from tests.support.executions import (
@@ -99,7 +101,7 @@ def test_small_products_are_simulated_where_speed_is_asked():
         (linear, randn(rows - 1, 64), randn(rows, 64)),
         (convolution, randn(images - 1, channels, 8, 8), randn(images, channels, 8, 8)),
     ):
-        for x, expected in ((small, Means.simulated(Reason.SMALL)), (large, WHOLE)):
+        for x, expected in ((small, ExecutionPlan.simulated(Reason.SMALL)), (large, WHOLE)):
             got, means = executed(layer, (x,), TENSOR, 8, 8, "fastest")
             assert means[""] == expected
             assert_close(got, executed(layer, (x,), TENSOR, 8, 8, "simulated")[0])

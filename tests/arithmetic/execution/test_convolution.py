@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic import integer_convolution
-from bitcycle.arithmetic.execution import Means, Reason
-from bitcycle.arithmetic.operands import Operand
+from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
+from bitcycle.arithmetic.execution import ExecutionPlan, Reason
+from bitcycle.arithmetic.operands import Codes
 from bitcycle.arithmetic.products import ConvolutionProduct
 from bitcycle.conversion.sites import sites
 from bitcycle.kernels.images import Windows
@@ -69,10 +69,10 @@ def test_convolution(
     means = assert_agree(layer, (x,), recipe, forward, backward, magnitudes=magnitudes(layer, (x,)))[""]
     windows = Windows(size, kernel, stride, padding, dilation)
     if beyond or groups > 1:
-        assert means == Means.simulated(Reason.GEOMETRY)
+        assert means == ExecutionPlan.simulated(Reason.GEOMETRY)
     elif recipe.activations == recipe.weights == "tensor":
         wrong = integer_convolution.is_miscomputed(windows, channels[0])
-        assert means == (Means.simulated(Reason.GEOMETRY) if wrong else WHOLE)
+        assert means == (ExecutionPlan.simulated(Reason.GEOMETRY) if wrong else WHOLE)
 
 
 ONE_COLUMN = {
@@ -87,7 +87,9 @@ ONE_COLUMN = {
 def test_geometries_that_onednn_gets_wrong_are_simulated(name):
     channels, size, kernel, stride, padding = ONE_COLUMN[name]
     layer = seeded(lambda: nn.Conv2d(channels, 64, kernel, stride, padding))
-    assert assert_agree(layer, (randn(3, channels, *size),), TENSOR, 8, 8)[""] == Means.simulated(Reason.GEOMETRY)
+    assert assert_agree(layer, (randn(3, channels, *size),), TENSOR, 8, 8)[""] == ExecutionPlan.simulated(
+        Reason.GEOMETRY
+    )
 
 
 @settings(max_examples=4 * settings.default.max_examples)
@@ -116,8 +118,8 @@ def test_outputs_of_few_columns_are_right(images, channels, kernel, stride, padd
     one, zero = torch.ones(()), torch.zeros(())
     sums = a.sum(1, dtype=torch.int32)
     operands = (
-        Operand(a.contiguous(memory_format=torch.channels_last), one, zero, 4, 0, torch.float32, pixel_sums=sums),
-        Operand(b, one, zero, 4, 0, torch.float32),
+        Codes(a.contiguous(memory_format=torch.channels_last), one, zero, 4, False, 0, torch.float32, pixel_sums=sums),
+        Codes(b, one, zero, 4, False, 0, torch.float32),
     )
     got = integer_convolution.output(product, *operands, None)
     assert torch.equal(got.double(), product.output(a.double(), b.double(), None))
@@ -185,7 +187,7 @@ def test_an_input_gradient_over_more_output_channels_than_32_bits_hold(kernel):
     grad_output.view(-1)[0] = 0
     out.backward(grad_output)
     torch.testing.assert_close(x.grad, torch.full_like(x, channels - 1))
-    assert sites(layer)[""].means == Means(None, Reason.GEOMETRY, None)
+    assert sites(layer)[""].plan == ExecutionPlan(None, Reason.GEOMETRY, None)
 
 
 def test_the_sums_over_images_of_a_bias_gradient_stay_within_32_bits(monkeypatch):
@@ -193,11 +195,11 @@ def test_the_sums_over_images_of_a_bias_gradient_stay_within_32_bits(monkeypatch
     monkeypatch.setattr(integer_convolution, "MOST_CODES", 2)
     layer = seeded(lambda: nn.Conv2d(1, 3, 2))
     assert assert_agree(layer, (randn(2, 1, 3, 3),), TENSOR, 8, 8)[""] == WHOLE
-    assert assert_agree(layer, (randn(3, 1, 3, 3),), TENSOR, 8, 8)[""] == Means.simulated(Reason.GEOMETRY)
+    assert assert_agree(layer, (randn(3, 1, 3, 3),), TENSOR, 8, 8)[""] == ExecutionPlan.simulated(Reason.GEOMETRY)
 
 
 @pytest.mark.parametrize("build", [lambda: nn.Conv1d(4, 6, 3), lambda: nn.ConvTranspose2d(4, 6, 3)])
 def test_other_convolutions_are_simulated(build):
     layer = seeded(build)
     x = randn(2, 4, 6) if isinstance(layer, nn.Conv1d) else randn(2, 4, 6, 6)
-    assert assert_agree(layer, (x,), TENSOR, 8, 8)[""] == Means.simulated(Reason.GEOMETRY)
+    assert assert_agree(layer, (x,), TENSOR, 8, 8)[""] == ExecutionPlan.simulated(Reason.GEOMETRY)

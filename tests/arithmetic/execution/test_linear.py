@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic import integer_convolution, integer_linear
-from bitcycle.arithmetic.execution import Means, Reason
+from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
+from bitcycle.arithmetic.backends.integer_cpu import linear as integer_linear
+from bitcycle.arithmetic.execution import ExecutionPlan, Reason
 from tests.kernels.layouts import in_layout
 from tests.support.executions import (
     NEEDS_INTEGERS,
@@ -49,7 +50,8 @@ def test_linear(shape, features, bias, values, layout, recipe, forward, backward
     x = in_layout(x, layout, list(reversed(range(x.dim()))))
     means = assert_agree(layer, (x,), recipe, forward, backward, magnitudes=magnitudes(layer, (x,)))[""]
     assert means.output is (Reason.GRANULARITY if recipe.activations == "channel" and x.dim() > 1 else None)
-    if means.output is None and (recipe.fold_scales or recipe.weights == recipe.activations == "tensor"):
+    of_one_grid = recipe.weights == recipe.activations == "tensor" and recipe.grad_output == "tensor"
+    if means.output is None and (recipe.grad_output == "row and column" or of_one_grid):
         assert means == WHOLE
 
 
@@ -59,7 +61,7 @@ def test_wide_and_full_precision_forward(forward, backward):
     layer = seeded(lambda: nn.Linear(9, 7))
     means = assert_agree(layer, (randn(5, 9),), TENSOR, forward, backward)[""]
     if (forward, backward) != (None, None):
-        assert means == Means.simulated(Reason.WIDTH if forward else Reason.FULL_PRECISION)
+        assert means == ExecutionPlan.simulated(Reason.WIDTH if forward else Reason.FULL_PRECISION)
 
 
 def test_sums_that_leave_32_bits_are_split(monkeypatch):
@@ -69,7 +71,7 @@ def test_sums_that_leave_32_bits_are_split(monkeypatch):
     whole, _ = executed(layer, (x,), TENSOR, 8, 8, "integer")
     for module in (integer_linear, integer_convolution):
         monkeypatch.setattr(module, "MOST_TERMS", 5)
-    for recipe in (TENSOR, bc.Recipe(activations="row", fold_scales=True)):
+    for recipe in (TENSOR, bc.Recipe()):
         assert_agree(layer, (x,), recipe, 8, 8)
     split, _ = executed(layer, (x,), TENSOR, 8, 8, "integer")
     assert_close(split, whole)
@@ -78,7 +80,7 @@ def test_sums_that_leave_32_bits_are_split(monkeypatch):
     means = assert_agree(convolution, (images,), TENSOR, 8, 8)[""]
     assert means.weight_gradient is None  # four positions a window: an image at a time
     wide = seeded(lambda: nn.Conv2d(2, 3, 2))
-    assert assert_agree(wide, (randn(2, 2, 4, 4),), TENSOR, 8, 8)[""] == Means.simulated(Reason.GEOMETRY)
+    assert assert_agree(wide, (randn(2, 2, 4, 4),), TENSOR, 8, 8)[""] == ExecutionPlan.simulated(Reason.GEOMETRY)
 
 
 def test_no_sum_of_the_most_terms_leaves_32_bits():

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from bitcycle._support.extras import MissingExtraError
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.kernels.noise import mix
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.data.detection import DetectionBatch, DetectionData, DetectionSplit, Target, collate
@@ -95,6 +96,7 @@ class DetectionTask(Task):
 class DetectionTraining(Training):
     """Images are padded to squares of one size. Photographs are flipped at random, digits are not."""
 
+    recipe = Recipe.paper()
     policy = "retinanet"
 
     def __init__(self, run: RunConfig, data: DetectionData, model: RetinaNet, size: int, rate: float) -> None:

@@ -60,7 +60,7 @@ class EntailmentTask(Task):
         data = read_pairs(find_official(run.data)) if run.data else natural_logic()
         transformers = need("transformers", "text", "the entailment task")
         name, options = self.chosen_model(run), self.chosen_options(run)
-        recipe = Recipe(activations="tensor" if options["activations"] == "tensor" else "row")
+        recipe = Recipe.paper(activations="tensor" if options["activations"] == "tensor" else "row")
         data = replace(data, validation=data.validation[: options["validation"]], test=data.test[: options["test"]])
         if Path(name).is_dir():
             pretrained = pretrained_encoder(name, len(data.labels))

@@ -77,7 +77,7 @@ class GraphTask(Task):
         hidden = options["hidden"] or (64 if small else 512)
         layers = options["layers"] or (2 if small else 3)
         model = NETWORKS[name](data.x.shape[1], hidden, data.classes, layers, dropout, normalised=not small)
-        recipe = Recipe(bias=True, aggregation=options["aggregation"])
+        recipe = Recipe.paper(bias=True, aggregation=options["aggregation"])
         rate, decay = (1e-2, 5e-4) if small else (1e-3, 0.0)
         optimizer = torch.optim.Adam(model.parameters(), rate, weight_decay=decay)
         if batches is GraphBatches.NEIGHBOURS:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.kernels.noise import mix
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.data.image_files import read_images
@@ -49,6 +50,7 @@ class ImageTraining(OnePassTraining):
 
     def __init__(self, run: RunConfig, data: ImageData, model: nn.Module) -> None:
         self.model, self.data, self.seed = model, data, run.seed
+        self.recipe = Recipe.paper()
         self.policy = "imagenet-resnet" if isinstance(model, ImageNetResNet) else "cifar-resnet"
         rate = 0.03 if isinstance(model, MobileNetV2) else 0.1
         self.optimizer = torch.optim.SGD(model.parameters(), rate, momentum=0.9, weight_decay=1e-4)

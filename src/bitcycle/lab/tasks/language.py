@@ -55,7 +55,7 @@ class LanguageTask(Task):
             hidden = options["hidden"] or (800 if run.data else 128)
             model = LSTMLanguageModel(words, hidden, layers=2 if name == "lstm-2" else 1, dropout=dropout)
             optimizer = torch.optim.SGD(model.parameters(), 20.0)
-        recipe = Recipe(activations="tensor" if options["activations"] == "tensor" else "row")
+        recipe = Recipe.paper(activations="tensor" if options["activations"] == "tensor" else "row")
         return LanguageTraining(run, data, model, optimizer, recipe)
 
 

@@ -1,8 +1,8 @@
 """The three products of a 2-D convolution in integers.
 
-Operand ``a`` (images, channels, rows, columns) has one grid, operand ``b`` (out, in, ...) one grid or one per output
-channel. The channels of all codes are last in memory. Zero padding is no code of an affine grid: sums run over the
-positions inside the image alone, and the corrections for the zero points count these positions.
+Operand ``a`` (images, channels, rows, columns) has one grid or one per image, operand ``b`` (out, in, ...) one grid or
+one per output channel. The channels of all codes are last in memory. Zero padding is no code of an affine grid:
+sums run over the positions inside the image alone, and the corrections for the zero points count these positions.
 """
 
 from __future__ import annotations
@@ -13,19 +13,23 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
+from bitcycle.arithmetic.backends.integer_cpu import linear
+from bitcycle.arithmetic.backends.integer_cpu.linear import multiply_codes
 from bitcycle.arithmetic.execution import (
     Execution,
-    Means,
+    ExecutionPlan,
     Reason,
     convolutions_are_right,
     convolve_bytes,
     why_simulated,
 )
-from bitcycle.arithmetic.integer_linear import multiply_codes
-from bitcycle.arithmetic.operands import Operand, OperandSpec
+from bitcycle.arithmetic.operands import Codes, Operand, OperandSpec, put_on_grid
 from bitcycle.arithmetic.products import ConvolutionProduct
-from bitcycle.kernels.images import Windows
+from bitcycle.arithmetic.recipe import GradOutput
+from bitcycle.grids import GridFamily
+from bitcycle.kernels.images import Windows, encode_images, has_channels_last
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine
+from bitcycle.kernels.rounding import BYTE_BITS, Dims, Noise
 
 MOST_TERMS = (2**31 - 1) // (255 * 128)
 """A sum of this many products of an unsigned and a signed byte stays within 32 bits."""
@@ -41,15 +45,15 @@ SMALLEST_FASTER = 25_000_000
 """Products with fewer multiply-accumulates are not faster in integers."""
 
 
-def means(
+def plan(
     product: ConvolutionProduct,
     a: Tensor,
     b: Tensor,
     a_spec: OperandSpec,
     b_spec: OperandSpec,
-    fold: bool,
+    grad_output: GradOutput,
     how: Execution,
-) -> Means:
+) -> ExecutionPlan:
     """Return which of the three products can be computed in integers."""
     reason = why_simulated(how, a, b)
     if reason is None and (a_spec.already_rounded or b_spec.already_rounded):
@@ -58,21 +62,43 @@ def means(
         reason = Reason.GEOMETRY
     if reason is None and (b[0].numel() > MOST_TERMS or product.has_windows_of_padding(b.shape)):
         reason = Reason.GEOMETRY
+    if reason is None and not (a_spec.dims in (None, (1, 2, 3)) and b_spec.dims in (None, (1, 2, 3))):
+        reason = Reason.GRANULARITY
     if reason is not None:
-        return Means.simulated(reason)
-    if a_spec.dims is not None or b_spec.dims not in (None, (1, 2, 3)):
-        return Means.simulated(Reason.GRANULARITY)
+        return ExecutionPlan.simulated(reason)
     windows = _windows(product, a.shape, b.shape)
     positions = windows.output[0] * windows.output[1]
     if positions > MOST_TERMS or len(a) > MOST_CODES or is_miscomputed(windows, b.shape[1]):
-        return Means.simulated(Reason.GEOMETRY)
+        return ExecutionPlan.simulated(Reason.GEOMETRY)
     if how is Execution.FASTEST and len(a) * positions * b.numel() < SMALLEST_FASTER:
-        return Means.simulated(Reason.SMALL)
-    input_gradient = Reason.GRANULARITY if b_spec.dims is not None and not fold else None
+        return ExecutionPlan.simulated(Reason.SMALL)
+    twice = grad_output == "row and column"
+    input_gradient = None if b_spec.dims is None or twice else Reason.GRANULARITY
+    weight_gradient = None if (a_spec.dims is None and grad_output != "row") or twice else Reason.GRANULARITY
     if b.numel() // b.shape[1] > MOST_TERMS:  # the input gradient sums over the output channels
         input_gradient = Reason.GEOMETRY
-    few = how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS
-    return Means(None, input_gradient, Reason.SMALL if few else None)
+    if how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS:
+        weight_gradient = Reason.SMALL
+    return ExecutionPlan(None, input_gradient, weight_gradient)
+
+
+def encode(x: Tensor, bits: int, dims: Dims, grid: GridFamily, noise: Noise = None) -> Operand:
+    """Return the codes of images with the channels last, or their values if some have no grid."""
+    images = encode_images(x, bits, dims, noise, symmetric=grid.symmetric)
+    if images is None:
+        return put_on_grid(x, bits, OperandSpec(dims), grid, noise=noise)
+    codes, scale, zero, sums = images
+    return Codes(
+        codes, scale, zero, bits, grid.symmetric, 0, x.dtype, pixel_sums=sums, channels_last=has_channels_last(x)
+    )
+
+
+def encode_weight(x: Tensor, bits: int, dims: Dims, grid: GridFamily) -> Operand:
+    """Return the codes of a kernel, or its values if some have no grid."""
+    operand = linear.encode(x, bits, dims, grid)
+    if isinstance(operand, Codes):
+        operand.channels_last = has_channels_last(x)
+    return operand
 
 
 def is_miscomputed(windows: Windows, channels: int) -> bool:
@@ -90,32 +116,36 @@ def is_miscomputed(windows: Windows, channels: int) -> bool:
     return channels == 1 or turned
 
 
-def output(product: ConvolutionProduct, a: Operand, b: Operand, bias: Tensor | None) -> Tensor:
+def output(product: ConvolutionProduct, a: Codes, b: Codes, bias: Tensor | None) -> Tensor:
     """Return the convolution of ``a`` with the kernel ``b``."""
     bias = None if bias is None else bias.detach().contiguous()
-    taps = _taps(_windows(product, a.codes.shape, b.codes.shape), (1, 1))
-    return _convolve(a, a.codes, a.pixel_sums, b.codes, b.grid(), taps, bias, None)
+    taps = _taps(_windows(product, a.stored.shape, b.stored.shape), (1, 1))
+    channels_last = a.channels_last or b.channels_last  # as torch decides
+    return _convolve(a, a.stored, a.pixel_sums, b.stored, b.grid(), taps, bias, None, channels_last)
 
 
 def input_gradient(
-    product: ConvolutionProduct, e: Operand, b: Operand, a_shape: torch.Size, row_bias: Tensor | None = None
+    product: ConvolutionProduct, e: Codes, b: Codes, a_shape: torch.Size, added: Tensor | None = None
 ) -> Tensor:
-    """Return the gradient of the input: a convolution of ``e`` with the kernel turned around.
+    """Return the gradient of the input, plus a number for each pixel if given.
 
-    The rows and columns of ``e`` lie apart by the stride, with zeros between them.
+    It is a convolution of ``e`` with the kernel turned around. The rows and columns of ``e`` lie apart by the stride,
+    with zeros between them.
     """
-    kernel = b.codes.flip(2, 3).transpose(0, 1)
+    kernel = b.stored.flip(2, 3).transpose(0, 1)
     spans = [d * (k - 1) for d, k in zip(product.dilation, kernel.shape[2:], strict=True)]
     (p1, p2), (span1, span2), (s1, s2) = product.padding, spans, product.stride
     size = (a_shape[2] + 2 * p1 - span1, a_shape[3] + 2 * p2 - span2)
-    codes, pixel_sums = e.codes, e.pixel_sums
+    codes, pixel_sums = e.stored, e.pixel_sums
     if product.stride != (1, 1):
         assert pixel_sums is not None
         codes = _apart(codes.permute(0, 2, 3, 1), size, product.stride).permute(0, 3, 1, 2)
         pixel_sums = _apart(pixel_sums, size, product.stride)
     dilation = (product.dilation[0], product.dilation[1])
     windows = Windows(size, (kernel.shape[2], kernel.shape[3]), (1, 1), (span1 - p1, span2 - p2), dilation)
-    return _convolve(e, codes, pixel_sums, kernel, b.grid(), _taps(windows, (s1, s2)), None, row_bias)
+    row_bias = None if added is None else added.flatten()
+    taps = _taps(windows, (s1, s2))
+    return _convolve(e, codes, pixel_sums, kernel, b.grid(), taps, None, row_bias, e.channels_last)
 
 
 def _apart(pixels: Tensor, size: tuple[int, int], stride: tuple[int, ...]) -> Tensor:
@@ -127,14 +157,16 @@ def _apart(pixels: Tensor, size: tuple[int, int], stride: tuple[int, ...]) -> Te
 
 
 def weight_gradient(
-    product: ConvolutionProduct, e: Operand, a: Operand, b_shape: torch.Size, row_bias: Tensor | None = None
+    product: ConvolutionProduct, e: Codes, a: Codes, b_shape: torch.Size, added: Tensor | None = None
 ) -> Tensor:
-    """Return the gradient of the kernel: for each of its elements a sum over all windows."""
-    assert row_bias is None  # only scales of single images or rows would be folded
-    windows = _windows(product, a.codes.shape, b_shape)
+    """Return the gradient of the kernel: for each of its elements a sum over all windows. Add a tensor if given.
+
+    ``e`` has one grid or one per channel, and ``a`` has one grid.
+    """
+    windows = _windows(product, a.stored.shape, b_shape)
     taps = _taps(windows, (1, 1))
     (out_channels, in_channels), elements = b_shape[:2], b_shape[1:].numel()
-    images, positions = len(a.codes), windows.output[0] * windows.output[1]
+    images, positions = len(a.stored), windows.output[0] * windows.output[1]
     (e_pixels, s_e, z_e), (a_pixels, s_a, z_a) = _unsigned(e), _signed(a)
     e_rows = e_pixels.view(images * positions, out_channels)
     at_once = max(min(UNFOLDED // elements, MOST_TERMS) // positions, 1)  # images
@@ -146,20 +178,14 @@ def weight_gradient(
     e_sums = _sum_met(taps.meets_output, _pixel_totals(e_pixels).double())
     a_sums = _sum_met(taps.meets_input, _pixel_totals(a_pixels).double())
     by_tap = sums.view(out_channels, -1, in_channels).mul_(s_e * s_a)
-    by_tap += e_sums.t().unsqueeze(2).mul(s_e * z_a)
-    by_tap += a_sums.mul_(z_e * s_a).add_(taps.counts, alpha=z_e * z_a * images)
-    return by_tap.permute(0, 2, 1).to(torch.float32, memory_format=torch.contiguous_format).view(b_shape)
-
-
-def bias_gradient(product: ConvolutionProduct, e: Operand) -> Tensor:
-    """Return the sum of ``e`` over images and positions."""
-    pixels, scale, zero = _unsigned(e)
-    totals = _pixel_totals(pixels).sum(0, dtype=torch.float64)
-    return totals.mul_(scale).add_(pixels[..., 0].numel() * zero).to(torch.float32)
+    by_tap += (e_sums.t().unsqueeze(2) * s_e).mul_(z_a)
+    by_tap += (a_sums * s_a).add_(taps.counts, alpha=float(z_a) * images) * z_e
+    gradient = by_tap.permute(0, 2, 1).to(torch.float32, memory_format=torch.contiguous_format).view(b_shape)
+    return gradient if added is None else gradient + added
 
 
 def _convolve(
-    a: Operand,
+    a: Codes,
     codes: Tensor,
     pixel_sums: Tensor | None,
     kernel: Tensor,
@@ -167,6 +193,7 @@ def _convolve(
     taps: _Taps,
     bias: Tensor | None,
     row_bias: Tensor | None,
+    channels_last: bool,
 ) -> Tensor:
     """Return a convolution of operands on their grids.
 
@@ -180,10 +207,10 @@ def _convolve(
     by_row, terms, pixels = (
         windows.sums(pixel_sums),
         taps.terms(channels),
-        0 if a.results_channels_last else down * across,
+        0 if channels_last else down * across,
     )
     out = combine(rows, a.grid(), kernel_grid, by_row, by_column, terms, bias, row_bias, taps.kinds, pixels)
-    if a.results_channels_last:
+    if channels_last:
         return out.view(images, down, across, out_channels).permute(0, 3, 1, 2)
     return out.view(images, out_channels, down, across)
 
@@ -286,16 +313,19 @@ def _sum_met(met: Met, pixels: Tensor) -> Tensor:
     return (columns @ by_row.view(len(rows), columns.shape[1], -1)).flatten(0, 1)
 
 
-def _unsigned(operand: Operand) -> tuple[Tensor, float, float]:
-    """Return codes (images, rows, columns, channels) as unsigned bytes, with their scale and zero."""
-    pixels, scale = operand.codes.permute(0, 2, 3, 1).view(torch.uint8), operand.scale.item()
-    return pixels, scale, operand.zero.item() + operand.grid().offset * scale
+def _unsigned(operand: Codes) -> tuple[Tensor, Tensor, Tensor]:
+    """Return codes (images, rows, columns, channels) as unsigned bytes, with their scale and zero in double precision.
+
+    Scale and zero have the shape (channels or 1, 1, 1).
+    """
+    scale, zero = (x.double().view(-1, 1, 1) for x in (operand.scale, operand.zero))
+    return operand.stored.permute(0, 2, 3, 1).view(torch.uint8), scale, zero + operand.grid().offset * scale
 
 
-def _signed(operand: Operand) -> tuple[Tensor, float, float]:
-    """Return codes (images, rows, columns, channels) as signed bytes, with their scale and zero."""
+def _signed(operand: Codes) -> tuple[Tensor, Tensor, Tensor]:
+    """Return codes as :func:`_unsigned` does, but in signed bytes."""
     pixels, scale, zero = _unsigned(operand)
-    if operand.bits == 8:
+    if operand.bits == BYTE_BITS:
         return pixels.bitwise_xor(128).view(torch.int8), scale, zero + 128 * scale
     return pixels.view(torch.int8), scale, zero
 

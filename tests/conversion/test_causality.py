@@ -10,11 +10,10 @@ from torch import nn
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    import torch_geometric.nn as pyg
     import transformers
 
+
 import bitcycle as bc
-from bitcycle.conversion.sequence_models import ChoiceReason
 from bitcycle.conversion.sites import named_sites
 from bitcycle.lab.models.language_models import LSTMLanguageModel, TransformerLanguageModel
 from tests.ecosystem.test_coverage import NanoGPT, quiet
@@ -273,70 +272,3 @@ def test_the_check_sees_outputs_that_become_nan():
     assert not changed.is_causal
     assert str(changed).startswith("later tokens change earlier outputs: yes")
     assert bc.check_causality(NanIf(lambda x: torch.arange(8)[:, None] == 3), x).is_causal
-
-
-class Head(nn.Module):
-    """A classifier with a softmax and a linear product, which is no attention."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(4, 8))
-
-    def forward(self, x):
-        return F.softmax(F.linear(x, self.weight), dim=-1)
-
-
-class Masked(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 4)
-
-    def forward(self, x, attention_mask=None):
-        return self.layer(x)
-
-
-CHOSEN = {
-    "attention": (lambda: nn.MultiheadAttention(8, 2), {}, "row", ChoiceReason.ATTENDS),
-    "nanoGPT": (NanoGPT, {}, "row", ChoiceReason.ATTENDS),
-    "GPT-2": (lambda: from_transformers("GPT-2"), {}, "row", ChoiceReason.ATTENDS),
-    "Mamba": (lambda: from_transformers("Mamba"), {}, "row", ChoiceReason.MASKS),
-    "LSTM": (lambda: nn.LSTM(8, 8), {}, "row", ChoiceReason.RECURS),
-    "GRU cell": (lambda: nn.GRUCell(8, 8), {}, "row", ChoiceReason.RECURS),
-    "mask": (Masked, {}, "row", ChoiceReason.MASKS),
-    "1-D convolution": (lambda: nn.Conv1d(4, 4, 3), {}, "row", ChoiceReason.CONVOLVES),
-    "embedding": (lambda: nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 4)), {}, "row", ChoiceReason.EMBEDS),
-    "2-D convolution": (lambda: nn.Conv2d(4, 4, 3), {}, "tensor", ChoiceReason.NO_SEQUENCE),
-    "linear": (lambda: nn.Linear(8, 8), {}, "tensor", ChoiceReason.NO_SEQUENCE),
-    "softmax of a linear layer": (Head, {}, "tensor", ChoiceReason.NO_SEQUENCE),
-    "graph": (lambda: pyg.GAT(8, 8, 2), {}, "tensor", ChoiceReason.GRAPH),
-    "policy": (lambda: LSTMLanguageModel(WORDS, 8), {"policy": "lstm"}, "tensor", ChoiceReason.POLICY),
-    "given": (lambda: nn.LSTM(8, 8), {"recipe": bc.Recipe(activations="tensor")}, "tensor", ChoiceReason.GIVEN),
-    "given for a linear layer": (
-        lambda: nn.Linear(8, 8),
-        {"recipe": bc.Recipe(activations="row")},
-        "row",
-        ChoiceReason.GIVEN,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CHOSEN)
-def test_the_granularity_is_decided_once_and_shown(name):
-    make, arguments, granularity, reason = CHOSEN[name]
-    model = bc.quantize(make(), **arguments)
-    choice = bc.summary(model).activations
-    assert (choice.granularity, choice.reason) == (granularity, reason)
-    assert str(bc.summary(model)).splitlines()[-1] == str(choice)
-    assert {site.recipe.activations for site in named_sites(model).values()} <= {granularity}
-    assert str(bc.summary(copy.deepcopy(model)).activations) == str(choice)
-    assert bc.summary(bc.restore(model)).activations is None
-
-
-def test_convolutions_of_images_keep_one_grid_for_the_tensor():
-    model = nn.ModuleDict(
-        {"patches": nn.Conv2d(3, 8, 4), "attention": nn.MultiheadAttention(8, 2), "mix": nn.Conv1d(8, 8, 3)}
-    )
-    bc.quantize(model)
-    chosen = {name: site.recipe.activations for name, site in named_sites(model).items()}
-    assert chosen["patches"] == "tensor"
-    assert chosen["attention.out_proj"] == chosen["mix"] == "row"

@@ -1,177 +1,25 @@
-"""Sequence models: how their activations are quantised, and whether they stay causal and batch-independent.
+"""Whether a model stays causal and independent of its batch: a check by running it.
 
-One grid for all activations of a tensor depends on every token of every sample. A sequence model therefore gets
-one grid per row (token), so that neither later tokens nor other samples change a result.
+One grid for all activations of a tensor would depend on every token of every sample. With a grid per row (token or
+sample), neither later tokens nor other samples change a result.
 """
 
 from __future__ import annotations
 
-import ast
 import copy
-import inspect
-import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import Enum, auto
-from functools import cache
-from types import FunctionType
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bitcycle._support.names import nearest
-from bitcycle.arithmetic.recipe import ActivationGranularity, Recipe
 from bitcycle.conversion.running import CallArguments, run_model
-from bitcycle.nn.attention import AttentionLayer
-from bitcycle.nn.functions.sites import DiscoveredSites
-from bitcycle.nn.registry import find
 
-ATTENTION = {"scaled_dot_product_attention", "multi_head_attention_forward"}
-SOFTMAX = {"softmax", "_safe_softmax"}
-PAIR_PRODUCTS = {"@", "matmul", "bmm", "baddbmm", "einsum"}
-"""Products whose operands can both be activations."""
-MASKS = {"mask", "attn_mask", "attention_mask", "src_mask", "key_padding_mask", "src_key_padding_mask", "padding_mask"}
-"""Parameters of a ``forward`` by which a model masks positions of a sequence."""
-SEQUENCE_CONVOLUTIONS = (nn.Conv1d, nn.ConvTranspose1d)
-IMAGE_CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 TOLERANCE = 1e-5
 """Relative changes up to this size are rounding errors of sums; a step of a grid is larger."""
-MOST_SAMPLES = 8
-
-
-class ChoiceReason(Enum):
-    """Why the activations of a model have their granularity."""
-
-    GIVEN = auto()
-    POLICY = auto()
-    GRAPH = auto()
-    NO_SEQUENCE = auto()
-    ATTENDS = auto()
-    RECURS = auto()
-    MASKS = auto()
-    CONVOLVES = auto()
-    EMBEDS = auto()
-
-
-_WORDS = {
-    ChoiceReason.GIVEN: "as the recipe says",
-    ChoiceReason.POLICY: "as in the paper, by the policy",
-    ChoiceReason.GRAPH: "the model is a graph network",
-    ChoiceReason.NO_SEQUENCE: "no sequence was recognised in the model",
-    ChoiceReason.ATTENDS: "the model attends over a sequence",
-    ChoiceReason.RECURS: "the model recurs over a sequence",
-    ChoiceReason.MASKS: "the model masks positions of a sequence",
-    ChoiceReason.CONVOLVES: "the model convolves over a sequence",
-    ChoiceReason.EMBEDS: "the model embeds tokens",
-}
-
-
-@dataclass(frozen=True)
-class ActivationChoice:
-    """The granularity of a model's activations, and why. It prints as one line.
-
-    >>> print(ActivationChoice("row", ChoiceReason.ATTENDS))
-    activations: one grid per row (the model attends over a sequence)
-    """
-
-    granularity: ActivationGranularity
-    reason: ChoiceReason
-
-    def __str__(self) -> str:
-        return f"activations: one grid per {self.granularity} ({_WORDS[self.reason]})"
-
-
-def choose_activations(model: nn.Module, recipe: Recipe, policy: str | None) -> ActivationChoice:
-    """Return the granularity of the activations of a float model under a recipe."""
-    if recipe.activations != "auto":
-        return ActivationChoice(recipe.activations, ChoiceReason.GIVEN)
-    if policy is not None:
-        return ActivationChoice("tensor", ChoiceReason.POLICY)
-    if any(_is_message_passing(type(module)) for module in model.modules()):
-        return ActivationChoice("tensor", ChoiceReason.GRAPH)
-    reason = _use_of_sequence(model)
-    return ActivationChoice("tensor" if reason is ChoiceReason.NO_SEQUENCE else "row", reason)
-
-
-def recipe_for(module: nn.Module, recipe: Recipe, choice: ActivationChoice) -> Recipe:
-    """Return the recipe with the granularity that was chosen. Convolutions of images keep one grid for the tensor."""
-    if isinstance(module, IMAGE_CONVOLUTIONS) and choice.reason is not ChoiceReason.GIVEN:
-        return replace(recipe, activations="tensor")
-    return replace(recipe, activations=choice.granularity)
-
-
-def _use_of_sequence(model: nn.Module) -> ChoiceReason:
-    """Return how a model uses a sequence: the first use in the order of :class:`ChoiceReason`."""
-    uses: set[ChoiceReason] = set()
-    scanned: set[type[nn.Module]] = set()
-    for module in model.modules():
-        kind = type(module)
-        if isinstance(module, (nn.RNNBase, nn.RNNCellBase)):
-            uses.add(ChoiceReason.RECURS)
-        elif _attends(module, kind not in scanned):
-            uses.add(ChoiceReason.ATTENDS)
-        elif isinstance(module, SEQUENCE_CONVOLUTIONS):
-            uses.add(ChoiceReason.CONVOLVES)
-        elif isinstance(module, nn.Embedding):
-            uses.add(ChoiceReason.EMBEDS)
-        elif kind not in scanned and MASKS & set(inspect.signature(kind.forward).parameters):
-            uses.add(ChoiceReason.MASKS)
-        scanned.add(kind)
-    return min(uses, key=lambda use: use.value, default=ChoiceReason.NO_SEQUENCE)
-
-
-def _attends(module: nn.Module, scan: bool) -> bool:
-    """Return whether a module computes attention. Its code is only scanned if ``scan`` says so."""
-    kind = type(module)
-    if isinstance(module, nn.MultiheadAttention):
-        return True
-    if kind.__module__.startswith("transformers.") and kind.__name__.endswith("Attention"):
-        return True
-    mixin = find(module).mixin
-    if mixin is not None:
-        return issubclass(mixin, AttentionLayer) and not issubclass(mixin, DiscoveredSites)
-    if not scan or kind.__module__.startswith("torch.nn."):
-        return False
-    names = _names_in_source(kind)
-    has_softmax = bool(names & SOFTMAX) or any(isinstance(child, nn.Softmax) for child in module.children())
-    return bool(names & ATTENTION) or (has_softmax and bool(names & PAIR_PRODUCTS))
-
-
-def _names_in_source(kind: type[nn.Module]) -> set[str]:
-    """Return the names in the source of ``forward`` and of what it calls; ``@`` for the operator."""
-    user_classes = [base for base in kind.__mro__ if not base.__module__.startswith(("torch.", "builtins"))]
-    called = {method for base in user_classes if isinstance(method := vars(base).get("forward"), FunctionType)}
-    names: set[str] = set()
-    for _ in range(3):
-        found = {function: _names_of_function(function) for function in called}
-        names = names.union(*found.values())
-        called = {
-            helper
-            for function, used in found.items()
-            for name in used
-            for helper in (getattr(kind, name, None), function.__globals__.get(name))
-            if isinstance(helper, FunctionType) and not helper.__module__.startswith("torch.")
-        }
-    return names
-
-
-@cache
-def _names_of_function(function: FunctionType) -> set[str]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):  # there is no source
-        return set()
-    nodes = list(ast.walk(tree))
-    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    names |= {node.id for node in nodes if isinstance(node, ast.Name)}
-    return names | ({"@"} if any(isinstance(node, ast.MatMult) for node in nodes) else set())
-
-
-def _is_message_passing(kind: type) -> bool:
-    return any(
-        base.__name__ == "MessagePassing" and base.__module__.startswith("torch_geometric") for base in kind.__mro__
-    )
+MAX_SAMPLES = 8
 
 
 @dataclass(frozen=True)
@@ -281,7 +129,7 @@ def check_causality(
                 prefixes = (x.narrow(length_dim, 0, cut) for x in (_run(probe, replaced, dtype), outputs))
                 later.append(_change(*prefixes))
         if batch > 1 and outputs.dim() > batch_dim and outputs.shape[batch_dim] == batch:
-            for row in range(min(batch, MOST_SAMPLES)):
+            for row in range(min(batch, MAX_SAMPLES)):
                 alone = {name: _sample(x, sequences, batch_dim, row) for name, x in arguments.items()}
                 others.append(_change(_run(probe, alone, dtype), outputs.narrow(batch_dim, row, 1)))
     return CausalityReport(_largest(later), _largest(others))

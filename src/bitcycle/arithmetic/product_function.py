@@ -1,0 +1,235 @@
+"""A quantised product as an autograd function.
+
+Forward: both operands are rounded to nearest, each to its own bits, then multiplied. Backward: grad_output is rounded
+to the backward bits, once for both gradient products or once for each of them (``Recipe(grad_output=...)``). Its other
+operands are the values that the forward product used, whatever the bits and the strength are by then.
+
+A backend computes each of the three products, see :mod:`bitcycle.arithmetic.backends`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bitcycle.arithmetic.backends import integer_cpu, simulated
+from bitcycle.arithmetic.block_rounding import Original, operands_of_gradient
+from bitcycle.arithmetic.control import BACKWARD, read
+from bitcycle.arithmetic.execution import ExecutionPlan
+from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
+from bitcycle.arithmetic.operands import Codes, Operand, OperandSpec, Values, put_on_grid, restored
+from bitcycle.arithmetic.precision import Precision, Strength
+from bitcycle.arithmetic.products import Product
+from bitcycle.arithmetic.site import Settings, Site
+from bitcycle.kernels.rounding import BYTE_BITS, Dims, Width, is_full_precision
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What a product is computed with, apart from its operands."""
+
+    product: Product
+    a_spec: OperandSpec
+    b_spec: OperandSpec
+    settings: Settings
+    plan: ExecutionPlan
+
+
+def quantized_product(
+    site: Site,
+    product: Product,
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    precision: Precision,
+    a_spec: OperandSpec,
+    b_spec: OperandSpec,
+) -> Tensor:
+    """Return the product of ``a`` and ``b`` at a site, each rounded to its width, with a quantised backward."""
+    assert a_spec.role is not None
+    assert b_spec.role is not None
+    settings = site.settings
+    a_bits, b_bits, strength = precision.width(a_spec.role), precision.width(b_spec.role), precision.strength
+    if torch.compiler.is_compiling():
+        plan = integer_cpu.SIMULATED
+    else:
+        plan = site.plan = integer_cpu.plan(settings, product, a, b, a_bits, b_bits, strength, a_spec, b_spec)
+    call = Call(product, a_spec, b_spec, settings, plan)
+    if not torch.is_grad_enabled():
+        return _forward(call, a, b, bias, a_bits, b_bits, strength, False, False)[0]
+    out = _Product.apply(a, b, bias, site.control, a_bits, b_bits, strength, call)
+    assert isinstance(out, Tensor)
+    return out
+
+
+class _Product(torch.autograd.Function):
+    """A product that saves its operands for backward, as codes of one byte where there are any."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        a: Tensor,
+        b: Tensor,
+        bias: Tensor | None,
+        control: Tensor,
+        a_bits: Width,
+        b_bits: Width,
+        strength: Strength,
+        call: Call,
+    ) -> Tensor:
+        b_needed, a_needed = ctx.needs_input_grad[:2]
+        out, on_grid_a, on_grid_b = _forward(call, a, b, bias, a_bits, b_bits, strength, a_needed, b_needed)
+        if call.settings.grid.block is not None:
+            on_grid_a, on_grid_b = Values(a), Values(b)
+            ctx.precision = a_bits, b_bits, strength
+        nothing = (None, None, None), None
+        a_tensors, ctx.a_form = on_grid_a.saved() if a_needed else nothing
+        b_tensors, ctx.b_form = on_grid_b.saved() if b_needed else nothing
+        ctx.save_for_backward(*a_tensors, *b_tensors)
+        ctx.call, ctx.control = call, control
+        ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
+        return out.detach()  # autograd forbids later operations to change a view in place
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_order()
+        saved = ctx.saved_tensors
+        a = None if ctx.a_form is None else restored(saved[:3], ctx.a_form)
+        b = None if ctx.b_form is None else restored(saved[3:], ctx.b_form)
+        backward = _Backward(ctx, grad_output)
+        grad_a = None if b is None else backward.input_gradient(b).to(ctx.a_dtype)
+        if grad_a is None:
+            backward.skip_noise()
+        grad_b = None if a is None else backward.weight_gradient(a).to(ctx.b_dtype)
+        if grad_b is None:
+            backward.skip_noise()
+        grad_bias = backward.bias_gradient() if ctx.needs_input_grad[2] else None
+        return grad_a, grad_b, grad_bias, None, None, None, None, None
+
+
+def _forward(
+    call: Call,
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    a_bits: Width,
+    b_bits: Width,
+    strength: Strength,
+    a_saved: bool,
+    b_saved: bool,
+) -> tuple[Tensor, Operand, Operand]:
+    """Compute the product. Return it with its operands."""
+    product, a_spec, b_spec, grid = call.product, call.a_spec, call.b_spec, call.settings.grid
+    if call.plan.output is None:
+        assert isinstance(a_bits, int)
+        assert isinstance(b_bits, int)
+        module = integer_cpu.MODULES[type(product)]
+        on_grid_a = module.encode(a, a_bits, a_spec.dims, grid)
+        on_grid_b = module.encode_weight(b, b_bits, b_spec.dims, grid)
+        in_codes = isinstance(on_grid_a, Codes) and isinstance(on_grid_b, Codes)
+        # A bias of another type is left to torch, which refuses it.
+        backend = module if in_codes and (bias is None or bias.dtype is a.dtype) else simulated
+        return backend.output(product, on_grid_a, on_grid_b, bias), on_grid_a, on_grid_b
+    if grid.block is not None:
+        along = product.summed(a.dim()).output
+        on_grid_a = Original(a, a_bits, strength, a_spec).rounded(along[0], call.settings)
+        on_grid_b = Original(b, b_bits, strength, b_spec).rounded(along[1], call.settings)
+    else:
+        on_grid_a = put_on_grid(a, a_bits, a_spec, grid, strength=strength, saves=a_saved)
+        on_grid_b = put_on_grid(b, b_bits, b_spec, grid, strength=strength, saves=b_saved)
+    return simulated.output(product, on_grid_a, on_grid_b, bias), on_grid_a, on_grid_b
+
+
+class _Backward:
+    """The gradients of one product for one grad_output."""
+
+    def __init__(self, ctx: Any, grad_output: Tensor) -> None:
+        self.ctx, self.call, self.grad_output = ctx, ctx.call, grad_output
+        self.product, self.settings, self.plan = ctx.call.product, ctx.call.settings, ctx.call.plan
+        self.bits = read(ctx.control, BACKWARD)
+        self.rounded: Operand | None = None
+        """What serves both gradient products, if grad_output is rounded once."""
+        if is_full_precision(self.bits) and self.settings.grid.block is None:
+            self.rounded = Values(grad_output)
+        elif self.settings.grid.block is None and self.settings.grad_output != "row and column":
+            dims = self.product.rows(grad_output.dim()) if self.settings.grad_output == "row" else None
+            in_integers = self.plan.input_gradient is None or self.plan.weight_gradient is None
+            self.rounded = self._round(grad_output, dims, in_integers)
+
+    def skip_noise(self) -> None:
+        """Draw the noise of a gradient that nobody needs: that of the others does not depend on it."""
+        if self.rounded is None:
+            for _ in range(2 if self.settings.hadamard else 1):
+                next_noise(self.grad_output.new_empty(0), self.ctx.control, self.settings.stochastic, self.bits)
+
+    def input_gradient(self, b: Operand) -> Tensor:
+        """Return the gradient of operand ``a``."""
+        ctx, product, e, added = self.ctx, self.product, self.rounded, None
+        in_integers = self.plan.input_gradient is None
+        if e is None and self.settings.grid.block is not None:
+            e, b = self._operands_in_blocks(b, of_a=False)
+        elif e is None:
+            scaled = self.grad_output
+            if b.scale is not None and product.absorbs_b(self.call.b_spec.dims, len(ctx.b_shape)):
+                scale, middle = b.scale_and_middle()
+                scaled, added = product.absorb_b(scaled.to(scale.dtype), scale, middle, ctx.a_shape, ctx.b_shape)
+                b = b.unit()
+            e = self._round(scaled.to(self.grad_output.dtype), product.rows(scaled.dim()), in_integers)
+        backend = self._backend(in_integers, e, b)
+        gradient: Tensor = backend.input_gradient(product, e, b, ctx.a_shape, added)
+        return gradient
+
+    def weight_gradient(self, a: Operand) -> Tensor:
+        """Return the gradient of operand ``b``."""
+        ctx, product, e, added = self.ctx, self.product, self.rounded, None
+        in_integers = self.plan.weight_gradient is None
+        if e is None and self.settings.grid.block is not None:
+            e, a = self._operands_in_blocks(a, of_a=True)
+        elif e is None:
+            scaled = self.grad_output
+            if a.scale is not None and product.absorbs_a(self.call.a_spec.dims, len(ctx.a_shape)):
+                scale, middle = a.scale_and_middle()
+                scaled, added = product.absorb_a(scaled.to(scale.dtype), scale, middle, ctx.a_shape, ctx.b_shape)
+                a = a.unit()
+            e = self._round(scaled.to(self.grad_output.dtype), product.columns(scaled.dim()), in_integers)
+        backend = self._backend(in_integers, e, a)
+        gradient: Tensor = backend.weight_gradient(product, e, a, ctx.b_shape, added)
+        return gradient
+
+    def bias_gradient(self) -> Tensor:
+        """Return the sum of grad_output: as it is rounded once, or unrounded if each product rounds its own."""
+        gradient: Tensor = self.product.bias_gradient(
+            self.grad_output if self.rounded is None else self.rounded.values()
+        )
+        return gradient
+
+    def _round(self, grad_output: Tensor, dims: Dims, in_integers: bool) -> Operand:
+        """Put grad_output on its grid with the next noise of the site."""
+        settings, bits = self.settings, self.bits
+        noise = next_noise(grad_output, self.ctx.control, settings.stochastic, bits)
+        if in_integers and isinstance(bits, int) and 0 < bits <= BYTE_BITS:
+            module = integer_cpu.MODULES[type(self.product)]
+            encoded: Operand = module.encode(grad_output, bits, dims, settings.grid, noise)
+            return encoded
+        return put_on_grid(grad_output, bits, OperandSpec(dims), settings.grid, noise=noise, error=True)
+
+    def _backend(self, in_integers: bool, e: Operand, other: Operand) -> Any:
+        """Return the backend of a gradient product."""
+        if in_integers and isinstance(e, Codes) and isinstance(other, Codes):
+            return integer_cpu.MODULES[type(self.product)]
+        return simulated
+
+    def _operands_in_blocks(self, operand: Operand, of_a: bool) -> tuple[Operand, Operand]:
+        """Return grad_output and an operand with blocks along the sum of a gradient product."""
+        call, (a_bits, b_bits, strength) = self.call, self.ctx.precision
+        summed = self.product.summed(len(self.ctx.a_shape))
+        if of_a:
+            original, along = Original(operand.values(), a_bits, strength, call.a_spec), summed.weight_gradient
+        else:
+            original, along = Original(operand.values(), b_bits, strength, call.b_spec), summed.input_gradient
+        return operands_of_gradient(
+            self.product, self.grad_output, original, along, self.bits, self.ctx.control, self.settings
+        )
