@@ -159,16 +159,6 @@ def test_contents_and_findings():
     assert found.texts.count(details(image[0].claims[-1], image[0])) == 1
 
 
-def test_lower_is_better_for_perplexity():
-    analysis, records = make_deficits(LANGUAGE, metric="perplexity")
-    text = page(make_study(), [], records, [analysis])
-    assert "↓ lower is better" in text
-    assert "↑ higher is better" not in text
-    [section] = sections_of([], records, [analysis])
-    scale = section.plots["length"].wide["encoding"]["y"]["scale"]
-    assert scale["domain"] == sorted(scale["domain"])  # the axis stays the metric: larger is drawn higher
-
-
 CASES = {
     "lengths alone": (change(window=0.0), "length"),
     "positions alone": (change(lengths=()), "position"),
