@@ -238,3 +238,11 @@ def test_names_never_become_markup():
     assert "img" not in tags
     assert not any(name.startswith("on") for _, attributes in found.tags for name in attributes)
     assert not re.search("[\x00\u202e]", "".join(found.texts))
+
+
+def test_means_are_over_all_seeds_or_left_out():
+    records = make_deficit_records(PART)
+    run = next(record.run for record in records if record.curve)
+    shorter = [dataclasses.replace(r, curve=r.curve[:-1]) if r.run == run else r for r in records]
+    whole, cut = (Curves(some, [run.condition]).mean(run.condition, "validation") for some in (records, shorter))
+    assert cut == whole[:-1]
