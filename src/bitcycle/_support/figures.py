@@ -181,7 +181,7 @@ def composed(
     for i in range(0, len(images), 2):
         for x, image, title in zip((0.0, wide + gap), images[i : i + 2], [*titles[i : i + 2], "", ""], strict=False):
             parts += [_text(title, x, y, weight="bold")] if title else []
-            place = f'<svg x="{x:g}" y="{y + (line / 2 if title else 0):g}" '
+            place = f'<svg overflow="visible" x="{x:g}" y="{y + (line / 2 if title else 0):g}" '
             parts.append(Markup(image.replace("<svg ", place, 1)))
         y += max(float(_size(image)[1]) for image in images[i : i + 2]) + gap
     parts += [_text(note, 0, y - gap + i * line, colour=COLOURS["quiet"]) for i, note in enumerate(notes, start=1)]

@@ -58,13 +58,6 @@ def test_nothing_below_a_q_min_that_is_given_or_found():
     assert advise(records=records, range_test=SimpleNamespace(q_min=3, reason="")).spec == "CT:3-8:cycles=8"
 
 
-def test_equal_differences_have_no_spread_to_divide_by():
-    equal = runs("RR:3-8", [run.quality for run in BASE], 40.0)
-    assert advise(records=[*BASE, *equal]).spec == "RR:3-8:cycles=8"
-    lower = runs("RR:3-8", [0.5] * 3, 40.0)
-    assert advise(records=[*runs("static:8", [0.9] * 3, 100.0), *lower]).spec == "static:8"
-
-
 def test_budget_and_margin_decide():
     records = [*BASE, *AS_GOOD, *SMALL]
     assert advise(records=[*records, *WORSE], save=0.3).spec == "CT:3-8:cycles=8"

@@ -56,15 +56,6 @@ def test_a_cheaper_static_width_that_is_as_good_is_recommended(judged):
     assert advise("balance", "image").spec == "CT:3-8:cycles=8"
 
 
-def test_where_no_static_width_is_in_between_a_mixture_is(judged):
-    judged("contradicted", [CHEAPER_STATIC])
-    assert advise("balance", "image", q_min=7).spec == "CT:7-8:cycles=8"
-    judged("contradicted", [CHEAPER_STATIC, MEDIUM_MIXTURE])
-    advice = advise("balance", "image", q_min=7)
-    assert advice.spec == "static:7.5"
-    assert advice.saving == pytest.approx(schedule("CT:7-8").saving(64_000), abs=1e-3)
-
-
 def test_the_lowest_cost_is_a_mixture_where_cycles_do_not_beat_it(judged):
     judged("contradicted", [LARGE_MIXTURE])
     advice = advise("cost", "image")

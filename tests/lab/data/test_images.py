@@ -244,18 +244,6 @@ def test_damaged_images(pictures, content, reason):
 # What is no data
 
 
-def test_no_images(tmp_path):
-    with pytest.raises(DataError, match="nowhere: there is no such folder; it should hold idx files"):
-        read_images(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="the folder is empty"):
-        read_images(tmp_path)
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match="no images were recognised"):
-        read_images(tmp_path)
-    with pytest.raises(DataError, match="is a file, not a folder"):
-        read_images(tmp_path / "notes.txt")
-
-
 def test_the_digits_are_those_of_scikit_learn():
     theirs = load_digits()
     images, labels = read_digits()

@@ -65,16 +65,6 @@ def test_what_python_2_and_old_numpy_wrote(file):
     assert load_arrays(file) == {"data": "\xe9\x00\xff"}
 
 
-def test_shared_and_recursive_values_end(file):
-    deep = [1]
-    for _ in range(100):
-        deep = [deep, deep]  # a walk without memory would take 2 ** 100 steps
-    assert len(stored(file, deep)) == 2
-    around = []
-    around.append(around)
-    assert stored(file, around)[0][0] is not None
-
-
 class Evil:
     def __init__(self, call, *arguments):
         self.call = call, arguments

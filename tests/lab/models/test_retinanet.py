@@ -225,15 +225,6 @@ def test_detections_are_what_the_outputs_say():
     assert top.labels.tolist() == [2, 0]  # one from each level
 
 
-def test_detections_lie_in_the_image():
-    torch.manual_seed(0)
-    found = detect(RetinaNet.small(5)(torch.rand(3, 3, 48, 64)), threshold=0.0)
-    for seen in found:
-        assert len(seen.boxes) == 100
-        assert (seen.boxes >= 0).all()
-        assert (seen.boxes <= torch.tensor([64, 48, 64, 48])).all()
-
-
 # The model
 
 

@@ -159,16 +159,6 @@ def test_contents_and_findings():
     assert found.texts.count(details(image[0].claims[-1], image[0])) == 1
 
 
-def test_lower_is_better_for_perplexity():
-    analysis, records = make_deficits(LANGUAGE, metric="perplexity")
-    text = page(make_study(), [], records, [analysis])
-    assert "↓ lower is better" in text
-    assert "↑ higher is better" not in text
-    [section] = sections_of([], records, [analysis])
-    scale = section.plots["length"].wide["encoding"]["y"]["scale"]
-    assert scale["domain"] == sorted(scale["domain"])  # the axis stays the metric: larger is drawn higher
-
-
 CASES = {
     "lengths alone": (change(window=0.0), "length"),
     "positions alone": (change(lengths=()), "position"),
@@ -248,3 +238,11 @@ def test_names_never_become_markup():
     assert "img" not in tags
     assert not any(name.startswith("on") for _, attributes in found.tags for name in attributes)
     assert not re.search("[\x00\u202e]", "".join(found.texts))
+
+
+def test_means_are_over_all_seeds_or_left_out():
+    records = make_deficit_records(PART)
+    run = next(record.run for record in records if record.curve)
+    shorter = [dataclasses.replace(r, curve=r.curve[:-1]) if r.run == run else r for r in records]
+    whole, cut = (Curves(some, [run.condition]).mean(run.condition, "validation") for some in (records, shorter))
+    assert cut == whole[:-1]

@@ -292,17 +292,6 @@ def test_names_have_columns_of_their_own_which_no_font_can_overlap(cost):
         assert all(low <= row["low"] <= row["high"] <= high for row in rows(spec) if "low" in row)
 
 
-def test_several_tasks_have_a_section_each():
-    records = make_records() + make_records(task="language", metric="perplexity")
-    analyses = [make_analysis(records[:39]), make_analysis(records[39:], "Reference")]
-    reader = read(page(make_study(), analyses, records))
-    anchors = {attributes["id"] for tag, attributes in reader.tags if tag == "section"}
-    linked = {attributes["href"] for tag, attributes in reader.tags if tag == "a"}
-    assert {"task-1", "task-2", "reproduce"} <= anchors
-    assert {f"#{anchor}" for anchor in anchors} == linked
-    assert any("on the test set, ↓ lower is better" in text for text in reader.texts)
-
-
 def test_every_kind_has_its_own_colour_and_shape():
     dark = (TEMPLATES / "page.css").read_text("utf-8")
     assert len(set(COLOURS.values())) == len(COLOURS)  # a page finds them by their value

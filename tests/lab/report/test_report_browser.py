@@ -193,13 +193,6 @@ def test_keyboard(open_page, section, name):
     assert chip.get_attribute("aria-pressed") == "true"
 
 
-def test_a_tap_selects(open_page):
-    tab = open_page(PHONE, has_touch=True, is_mobile=True)
-    for section, name in (("task-1", "CT"), ("deficit-1", "restarted")):
-        part(tab, name, section).last.tap()
-        assert tab.locator("#selected").inner_text().startswith(name)
-
-
 def test_sorting(open_page, study):
     analysis = study[1][1]
     tab = open_page()

@@ -11,10 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bitcycle.lab import format as fmt
 from bitcycle.lab.report import write_report, writing
 from bitcycle.lab.report.columns import deficits_csv, settings_csv
-from bitcycle.lab.report.labels import places_of, points_of
 from bitcycle.lab.report.rendering import fenced
 from bitcycle.lab.report.writing import sections_of, summary
 from bitcycle.lab.runs.result import RunResult
@@ -139,21 +137,6 @@ def test_hostile_names_in_files(tmp_path, kind):
     assert all((tmp_path / "out") in path.parents for path in paths)
     assert all(re.fullmatch(r"[a-z0-9.-]+", path.name) for path in paths)
     assert [path for path in paths if path.suffix == ".svg" and ElementTree.parse(path)]
-
-
-def test_summary_of_deficits_says_what_the_analysis_says(deficits):
-    analysis, records = deficits
-    addresses = [f"figures/{name}-image.png" for name in ("deficit-length", "deficit-position", "measurements")]
-    text = summary(make_study(), sections_of([], records, [analysis]), {"deficit-1": addresses})
-    assert all(f"]({address})" in text for address in addresses)
-    assert "quality against the length of the deficit" in text
-    rows = [line for line in text.splitlines() if re.match(r"\| (held|restarted|longer) \|", line)]
-    assert len(rows) == len(points_of(analysis))
-    assert len({row.count("|") for row in rows}) == 1
-    for row, point in zip(rows, points_of(analysis), strict=True):
-        assert f"| {fmt.fixed(point.quality.mean, places_of(analysis))} |" in row
-        assert (point.loss.outcome if point.loss else "the control") in row
-    assert all(f"**{claim.verdict}**" in text for claim in analysis.claims)
 
 
 def test_a_full_disk_leaves_the_earlier_report_whole(tmp_path, monkeypatch):

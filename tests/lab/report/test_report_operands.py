@@ -3,13 +3,10 @@
 import csv
 import io
 
-import pytest
-
 from bitcycle.cli.results import _table
 from bitcycle.lab.report.columns import setting_columns, settings_csv
 from bitcycle.lab.report.line_plots import Curves
 from bitcycle.lab.report.study_section import StudySection
-from bitcycle.lab.studies.exports import export
 from tests.lab.report.test_report import undrawn
 from tests.lab.statistics.made_up import only, record
 
@@ -81,20 +78,6 @@ def test_the_table_of_results():
     assert any("static:4" in line and "mx" in line for line in lines)
     everywhere = [record("static:4", seed, 0.9, activations="static:8") for seed in range(2)]
     assert "activations" in _table(everywhere, {})  # although no two runs differ in it
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_exported_tables_have_a_value_in_every_row(suffix, tmp_path):
-    file = tmp_path / f"runs.{suffix}"
-    export(moving(), file)
-    if suffix == "csv":
-        rows = list(csv.DictReader(io.StringIO(file.read_text())))
-    else:
-        pq = pytest.importorskip("pyarrow.parquet")
-        rows = pq.read_table(file).to_pylist()
-    assert {row["grid"] for row in rows} == {"integer", "mx"}
-    assert {row["activations"] for row in rows if row["schedule"] == "static:4"} == {"", "static:8"}
-    assert {row["weights"] for row in rows} == {""}
 
 
 def test_the_page_draws_every_operand():

@@ -211,10 +211,3 @@ def test_small_studies(specs, labels, pairs):
     found = only(by_early_bits(0.02, specs=specs)).equal_cost
     assert (found and found.labels) == labels
     assert (found and [(high, low) for high, low, _ in found.pairs]) == pairs
-
-
-def test_short_trainings_whose_cycles_round_to_other_costs_are_not_equal():
-    noisy = noise(0.01)
-    found = only(study(lambda s, cost, seed: 0.9 + noisy(), steps=64)).equal_cost
-    assert found.labels == ["RTV", "CT", "LT", "ETV"]
-    assert found.pairs == []
