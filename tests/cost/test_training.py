@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import bitcycle as bc
-from bitcycle._cost import DEVICES, Convention, Cost, Meter, Row
+from bitcycle._cost import DEVICES, Cost, Meter, Row
 from bitcycle._cost.meter import MAX_SHAPES
 from bitcycle.schedules import Constant
 from bitcycle.schedules.operands import OperandSchedules
@@ -66,11 +66,6 @@ def test_millions_of_steps():
     assert COST.saving("RTH:3-8", 10**7) == pytest.approx(COST.saving("RTH:3-8", 64_000), abs=1e-3)
 
 
-def test_conventions_are_values_or_their_names():
-    assert COST.training("CR:3-8", 10, convention=Convention.PAPER) == COST.training("CR:3-8", 10, convention="paper")
-    assert COST.training(schedule="CR:3-8", steps=10) == COST.training("CR:3-8", 10)
-
-
 def test_parts_add_up():
     parts = COST.where("a").training("CR:3-8", 100) + COST.where("b", "c").training("CR:3-8", 100)
     assert parts == COST.training("CR:3-8", 100)
@@ -91,12 +86,8 @@ def test_estimated_times(device):
         assert 0 < COST.time_ratio(s, 1000, device=device) <= 1 + 1e-9
     assert COST.time_ratio("static:8", 1000, device=device) == 1
     eights = COST.time_ratio("CR:5-8", 1000, backward_bits=8, device=device)
-    assert eights == pytest.approx(1) if device != "bit-serial" else eights < 1
-
-
-def test_bit_serial_time_is_bitops():
-    ratio = COST.time_ratio("CR:3-8", 1000, 8, device="bit-serial")
-    assert ratio == pytest.approx(1 - COST.saving("CR:3-8", 1000, 8))
+    serial = 1 - COST.saving("CR:5-8", 1000, 8)  # its time is BitOps
+    assert eights == pytest.approx(serial if device == "bit-serial" else 1)
 
 
 def small_model():

@@ -120,18 +120,6 @@ def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(stop, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_checkpoint_without_precision_continues_at_its_step(tmp_path):
-    trainer_for(tmp_path, tiny_model(), StopAfter(2)).train()
-    trainer = trainer_for(tmp_path, bc.quantize(tiny_model()), PrecisionCallback(SCHEDULE), save_strategy="epoch")
-    trainer.train(resume_from_checkpoint=True)
-    assert [entry.get("bits") for entry in trainer.state.log_history if "loss" in entry] == [
-        None,
-        None,
-        *bc.schedule(SCHEDULE).over(6)[2:],
-    ]
-
-
-@pytest.mark.slow
 def test_restoring_callbacks_from_the_checkpoint_changes_nothing(tmp_path):
     trainer_for(tmp_path, bc.quantize(tiny_model()), PrecisionCallback(SCHEDULE), StopAfter(4)).train()
     callback = PrecisionCallback(SCHEDULE)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -66,19 +67,32 @@ def test_noise_does_not_move_the_level(q_min, noise, tau):
     assert Made(shape, noise).test(levels=range(2, 6)).q_min == q_min
 
 
-def test_every_level_works():
-    test = Made(falls_from(1)).test()
-    assert test.q_min == 2
-    assert test.conclusion is Conclusion.EVERY_LEVEL_WORKS
-    assert test.reason.startswith("Every level works: 2 bits keep")
-    assert "a lower one may work too" in test.reason
-
-
-def test_no_level_works():
-    test = Made(falls_from(9)).test()
-    assert test.q_min is None
-    assert test.conclusion is Conclusion.NO_LEVEL_WORKS
-    assert test.reason.startswith("No level works: 8 bits keep 8 % of full precision's progress. Test higher levels.")
+@pytest.mark.parametrize(
+    ("shape", "q_min", "conclusion", "reason"),
+    [
+        (falls_from(1), 2, Conclusion.EVERY_LEVEL_WORKS, "Every level works: 2 bits keep .* a lower one may work too."),
+        (
+            falls_from(9),
+            None,
+            Conclusion.NO_LEVEL_WORKS,
+            "No level works: 8 bits keep 8 % of full precision's progress. Test higher levels.",
+        ),
+        (
+            lambda bits, iteration: math.inf if iteration > 5 else 1.0,
+            None,
+            Conclusion.REFERENCE_DIVERGES,
+            "Full precision itself diverges",
+        ),
+    ],
+)
+def test_conclusions(shape, q_min, conclusion, reason):
+    test = Made(shape).test()
+    assert (test.q_min, test.conclusion) == (q_min, conclusion)
+    assert re.match(reason, test.reason)
+    heads, *rows = str(test).partition("\n\n")[0].splitlines()
+    assert heads.split() == ["bits", "progress", "keeps", "95", "%", "interval", "p", "verdict"]
+    assert [row.split()[0] for row in rows] == [*(str(level.bits) for level in test.evidence), "full"]
+    assert str(test).endswith(test.reason)
 
 
 def test_a_training_that_does_not_learn_is_reported():
@@ -117,12 +131,6 @@ def test_a_level_that_diverges_does_not_work():
     assert json.loads(json.dumps(test.as_dict(), allow_nan=False))["evidence"][0]["kept"] is None
 
 
-def test_full_precision_that_diverges_is_reported():
-    test = Made(lambda bits, iteration: math.inf if iteration > 5 else 1.0).test()
-    assert test.conclusion is Conclusion.REFERENCE_DIVERGES
-    assert "Full precision itself diverges" in test.reason
-
-
 def test_a_slow_level_learns_too_little_and_a_rising_one_does_not_learn():
     def shape(bits, iteration):
         return {2: 2 + iteration / 60, 3: 2 - iteration / 100}.get(bits, falls_from(1)(bits, iteration))
@@ -153,14 +161,6 @@ def test_a_narrow_verdict_is_reported():
     assert test.evidence[0].narrow
     assert "Narrow results, which more seeds may change: 2 bits." in test.reason
     assert "(narrow)" in str(test).splitlines()[1]
-
-
-def test_it_prints_as_a_table():
-    text = str(Made(falls_from(3)).test(levels=(2, 3)))
-    lines = text.splitlines()
-    assert lines[0].split() == ["bits", "progress", "keeps", "95", "%", "interval", "p", "verdict"]
-    assert [line.split()[0] for line in lines[1:4]] == ["2", "3", "full"]
-    assert lines[-1].startswith("Training works from 3 bits up")
 
 
 @pytest.mark.slow

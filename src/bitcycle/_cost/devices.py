@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 Rates = dict[int, float]
 """The rate of each width, narrowest first; the last is that of full precision."""
-INTEGERS = ("integer", "symmetric")
-NARROWEST_FLOAT = 16
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,8 @@ class Device:
         """
         if not self.rates:
             return macs * a * b
-        wide = {width: rate for width, rate in self.rates.items() if width >= NARROWEST_FLOAT}
-        rates = self.rates if grid in INTEGERS else self.formats.get(grid, wide)
+        wide = {width: rate for width, rate in self.rates.items() if width >= 16}
+        rates = self.rates if grid in ("integer", "symmetric") else self.formats.get(grid, wide)
         return macs / next((rate for width, rate in rates.items() if width >= max(a, b)), rates[max(rates)])
 
 
