@@ -3,6 +3,7 @@
 import math
 import shutil
 import statistics
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -247,9 +248,16 @@ def test_costs_of_settings_are_relative_to_static_q_max_of_the_domain():
     assert "most expensive" not in both
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    """What a first plan loads, and the solution of controls, take seconds."""
+    planned(domain_with("schedules"), "schedules")
+
+
 @pytest.fixture(autouse=True)
-def without_the_renderer():
-    with undrawn():
+def without_the_renderer(request):
+    """Rendering takes seconds; only the picture in the repository is compared."""
+    with nullcontext() if request.node.get_closest_marker("slow") else undrawn():
         yield
 
 
