@@ -2,7 +2,7 @@
 
 Everything runs in forked children of one process that has loaded torch, because loading it takes seconds. The children
 train in the process of the study, so that a fault can be put at every single write to the disk; some episodes use the
-real command with its worker processes, or a Ray cluster.
+real command with its worker processes.
 """
 
 from __future__ import annotations
@@ -93,14 +93,12 @@ class Chaos:
         return found, int(counted.read_text())
 
     def episodes(self) -> Iterator[tuple[str, Callable[[random.Random, Path], str]]]:
-        """Yield what happens in each episode, for ever; of 1,000, 3 use a Ray cluster and 24 the real command."""
-        ray, command = {300, 600, 900}, set(range(20, 1000, 41))
+        """Yield what happens in each episode, for ever; 24 of 1,000 use the real command."""
         cycle = itertools.cycle(
             ["write", "write", "kill", "write", "damage", "write", "two studies", "write", "kill", "full disk"]
         )
         for number in itertools.count():
-            place = number % 1000
-            kind = "ray" if place in ray else "command" if place in command else next(cycle)
+            kind = "command" if number % 41 == 20 else next(cycle)
             if self.library is None and kind in ("write", "full disk"):
                 kind = "kill"
             yield kind, getattr(self, f"_{kind.replace(' ', '_')}")
@@ -220,17 +218,6 @@ class Chaos:
         if ended.returncode != 0:
             raise ChaosError(f"command: the study does not go on: {ended.stderr}")
         return f"{victim} killed"
-
-    def _ray(self, chance: random.Random, path: Path) -> str:
-        """A study on a Ray cluster of two nodes, one of which dies."""
-        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        ended = subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", "tests.chaos.cluster", str(path), str(chance.randint(0, 2))],
-            capture_output=True, text=True, check=False, env=environment,
-        )  # fmt: skip
-        if ended.returncode != 0:
-            raise ChaosError(f"ray: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
-        return "node killed"
 
     # children
 

@@ -180,7 +180,6 @@ def test_a_setting_chooses_the_studies_that_have_it(evidence):
     assert "1 of 1 repeated run equal" in again.stdout
     more = evidence("repeat", "--share", "100", "--workers", "1")
     assert "2 runs of 2, 1 repeated before\n   2/2 " in more.stdout
-    assert "2 of 2 repeated runs equal" in more.stdout
     assert "2 runs of 2, 0 repeated before" in evidence("repeat", "--share", "100", "--again", "--workers", "1").stdout
 
 
@@ -252,7 +251,5 @@ def test_a_run_of_two_studies_is_repeated_once(evidence, other):
     told = evidence("repeat", "--share", "100", "--workers", "1")
     assert told.returncode == 0, told.stderr
     assert "6 runs of 6, 0 repeated before\n" in told.stdout
-    assert "6 of 6 repeated runs equal" in told.stdout
     again = evidence("repeat", "--share", "100", "--workers", "1")
     assert again.stdout == "6 runs of 6, 6 repeated before\n6 of 6 repeated runs equal, digit by digit\n"
-    assert "4 runs of 4, 4 repeated before" in evidence("repeat", "other/more widths", "--share", "100").stdout

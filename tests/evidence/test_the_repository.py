@@ -3,7 +3,9 @@
 import math
 import shutil
 import statistics
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -160,13 +162,12 @@ def test_figures_are_read_as_they_were_written(tmp_path):
 
 def test_figures_come_from_the_runs_of_the_design():
     """Every file belongs to a study, and has seeds for judging alone; pilots have seeds for tuning alone."""
-    for role in Role:
-        for (id, name), study in all_figures(FOLDER, DESIGN, role).items():
-            assert {figure.seed for figure in study.figures} <= set(DESIGN.seeds(DESIGN.domain(id), role)), (id, name)
-    known = {
-        path_of(FOLDER, domain, name, role) for domain in DESIGN.domains for name in domain.studies for role in Role
-    }
-    assert set(FOLDER.glob("*/*.csv")) <= known
+    paths = set(FOLDER.glob("*/*.csv"))
+    for domain, role in product(DESIGN.domains, Role):
+        for path in paths & {path_of(FOLDER, domain, study, role) for study in domain.studies}:
+            assert {figure.seed for figure in read(path).figures} <= set(DESIGN.seeds(domain, role)), path
+            paths.remove(path)
+    assert not paths
 
 
 @pytest.mark.slow
@@ -192,13 +193,7 @@ def test_the_page_has_every_cell_and_scrolls_where_it_is_wide():
     found = figures(LOSSES)
     text = html_page(design(claim()), found, {}, {})
     [cell] = judge(design(claim()), found)
-    parts = (
-        "supported",
-        "python -m evidence run d",
-        str(Measure.LOSS),
-        "in units of the gap:",
-        f"+{cell.effect.mean:.2f}",
-    )
+    parts = ("supported", "python -m evidence run d", str(Measure.LOSS), f"+{cell.effect.mean:.2f}")
     scrolling = ('<table class="judged">', '<figure><div class="scroll" tabindex="0"')
     assert all(part in text for part in (*parts, *scrolling))
     assert "1 of 1 judged cells are supported" in markdown_page(design(claim()), found, {}, {})
@@ -253,16 +248,16 @@ def test_costs_of_settings_are_relative_to_static_q_max_of_the_domain():
     assert "most expensive" not in both
 
 
-def test_the_hours_of_a_domain_count_a_run_of_two_studies_once():
-    [study] = figures(LOSSES).values()
-    hours = replace(study, figures=tuple(replace(each, seconds=360.0) for each in study.figures))
-    twice = {("d", "schedules"): hours, ("d", "cycles"): hours}
-    assert "Its runs took 4.0 hours in total." in markdown_page(design(claim()), twice, {}, {})
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    """What a first plan loads, and the solution of controls, take seconds."""
+    planned(domain_with("schedules"), "schedules")
 
 
 @pytest.fixture(autouse=True)
-def without_the_renderer():
-    with undrawn():
+def without_the_renderer(request):
+    """Rendering takes seconds; only the picture in the repository is compared."""
+    with nullcontext() if request.node.get_closest_marker("slow") else undrawn():
         yield
 
 
@@ -273,18 +268,18 @@ def test_plots_and_means_of_a_study_wait_for_all_of_its_runs():
         assert held_back in whole
 
 
-def test_the_page_has_the_power_of_pilots():
+@pytest.mark.parametrize("page", [html_page, markdown_page])
+def test_the_page_has_the_power_of_pilots(page):
     pilots = figures(LOSSES, noise=0.1, seeds=range(4))
     expected, _ = powers(design(claim()), pilots)
-    assert expected.measure is Measure.LOSS
-    for page in (html_page, markdown_page):
-        text = page(design(claim()), {}, pilots, {})
-        assert "Pilots and power" in text
-        assert f"{expected.detectable(expected.domain.seeds):.2f}" in text
-        assert "Pilots and power" not in page(design(claim()), {}, {}, {})
+    text = page(design(claim()), {}, pilots, {})
+    assert "Pilots and power" in text
+    assert f"{expected.detectable(expected.domain.seeds):.2f}" in text
+    assert "Pilots and power" not in page(design(claim()), {}, {}, {})
 
 
 def test_the_page_says_what_was_repeated():
+    """A run of two studies counts once, and so do its hours."""
     found = figures(LOSSES)
     [(part, study)] = found.items()
     first, second, *_ = study.figures
@@ -297,10 +292,10 @@ def test_the_page_says_what_was_repeated():
     assert "of 1 of them are equal in all digits, the others differ" in markdown_page(design(claim()), found, {}, other)
     told = replace(first, bitcycle="0.2.0", cpu="A CPU")
     one = {part: replace(study, figures=(told,)), ("d", "cycles"): replace(study, figures=(told,))}
-    shared = found | {("d", "cycles"): study}
-    assert "1 run of 40, chosen at random in each study, was trained again by bitcycle 0.2.0 on A CPU: " in (
-        markdown_page(design(claim()), shared, {}, one)
-    )
+    hours = replace(study, figures=tuple(replace(each, seconds=360.0) for each in study.figures))
+    text = markdown_page(design(claim()), {("d", "schedules"): hours, ("d", "cycles"): hours}, {}, one)
+    assert "1 run of 40, chosen at random in each study, was trained again by bitcycle 0.2.0 on A CPU: " in text
+    assert "Its runs took 4.0 hours in total." in text
     gone = {part: replace(study, figures=(replace(first, run="a run that is no longer planned"),))}
     assert repetitions(found, gone) == {}
 
