@@ -12,7 +12,8 @@ import typer
 
 from bitcycle.cli.parameters import complete_model, completion
 from bitcycle.lab.data.official import OFFICIAL
-from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, KEYWORDS, FieldInfo
+from bitcycle.lab.runs.fields import FieldInfo
+from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, KEYWORDS
 
 
 def with_run_options(

@@ -99,7 +99,7 @@ def train(
             raise typer.Exit(130) from None
     text = json_text(result)
     print(text if as_json else _line(result))
-    if place is not None:
+    if out is not None and place is not None:
         with replacing(place / "result.json") as unfinished:
             unfinished.write_text(text + "\n", encoding="utf-8")
         print(f"written: {out / 'result.json'}", file=sys.stderr if as_json else sys.stdout)

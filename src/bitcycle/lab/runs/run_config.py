@@ -325,7 +325,7 @@ class Condition:
         return OperandSchedules.of(self.schedule, self.backward_bits, **self.overrides)
 
     @property
-    def overrides(self) -> dict[str, str | None]:
+    def overrides(self) -> dict[str, Any]:
         """The schedules of weights and activations and the strength; None where they follow the schedule."""
         return {name: getattr(self, name) or None for name in OPERAND_OVERRIDES}
 
