@@ -1,6 +1,7 @@
 """``--json``: one valid JSON document on stdout, and everything else on stderr."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,15 @@ def test_tasks():
     assert tasks["graph"]["options"]["aggregation"]["default"] == "full"
     assert tasks["image"]["presets"]["paper"]["steps"] == 64_000
     assert "cora" in tasks["graph"]["data_sets"]
+
+
+def test_an_export_does_not_replace_the_store_it_reads(tmp_path, store):
+    path = tmp_path / "own.csv"
+    path.write_bytes(Path(store).read_bytes())
+    done = bitcycle("results", "--store", path, "--export", path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "is the store itself: choose another file" in done.stderr
+    assert path.read_bytes() == Path(store).read_bytes()
 
 
 def test_results_of_deficits(store):

@@ -37,6 +37,8 @@ MISTAKES = {
     "advise --bits 8 8": "leaves nothing to schedule",
     "advise --bits 3 8 --q-max 8": "q_max is given twice",
     "advise --margin 1": "--margin needs the runs of a study",
+    "advise --steps 0": "the number of steps",
+    "advise --study mine": "there is no store",
     "advise --model mine:nothing": "mine.py has no nothing",
     "cost resnet-20": "did you mean 'cifar-resnet-20'",
     "cost cifar-resnet-8 --schedules eleven": "--schedules must be 'ten', got 'eleven'",
@@ -59,6 +61,7 @@ MISTAKES = {
     "export . --weights m.pt": "has no checkpoint: train with",
     "nonsense": "no such command 'nonsense'; see 'bitcycle --help'",
     "range-test grahp": "unknown task 'grahp'; did you mean 'graph'?",
+    "range-test graph --batch-size 1000000000000": "batch_size must be from 0 to 100000000, got 1000000000000",
     "range-test graph --levels 8 2": "--levels must be the lowest and the highest in this order, got 8 2",
     "range-test graph --levels 0 2": "a level must be 1 or more",
     "range-test graph --iterations 3": "iterations must be 10 or more",
@@ -78,6 +81,14 @@ MISTAKES = {
     "schedules --activations 'join(static:4)'": "join",
     "schedules --strength 1.5": "strength must be a number from 0 (full precision) to 1 (on the grid), got 1.5",
     "schedules --strength rising": "rising",
+    "study deficit.toml --cycles 2": "deficits have no cycles",
+    "study flag.toml": "autocast must be true or false, got 'yes'",
+    "study graph --data /no/where": "/no/where: there is no such file or folder",
+    "study graph --device foo": "the device 'foo' cannot be used here: ",
+    "study graph --seeds 1000000000": "100000",
+    "study graph --threads -1": "threads must be 0 or more, got -1",
+    "study graph --workers -1": "workers must be 0 or more, got -1",
+    "study pairs.toml": "bits must have one value in a deficit, got 2",
     "study imag": "unknown task 'imag'; did you mean 'image'",
     "study nowhere.toml": "there is no plan nowhere.toml",
     "study image --engine slurm": (
@@ -86,7 +97,19 @@ MISTAKES = {
     "study image --gpus 1": "address and gpus need the engine 'ray'",
     "study image --schedules CX": "CX",
     "study image --option colour": "--option must be NAME=VALUE, got 'colour'",
+    "train graph --cycles 0 --steps 4": "cycles",
+    "train graph --data corra": "no official data set of that name; did you mean 'cora'?",
+    "train graph --device foo": "the device 'foo' cannot be used here: ",
+    "train graph --steps 0": "steps must be an integer of 1 or more, got 0",
+    "train graph --steps 4 --checkpoint-every 0": "steps between checkpoints",
     "train image --preset papr": "the task image has no preset 'papr'",
+}
+
+
+PLANS = {
+    "deficit.toml": '[[deficit]]\ntask = "graph"\n',
+    "flag.toml": 'task = "graph"\nautocast = "yes"\n',
+    "pairs.toml": '[[deficit]]\ntask = "graph"\nbits = [[1, 8], [2, 8]]\n',
 }
 
 
@@ -95,8 +118,11 @@ MISTAKES = {
 def test_a_mistake_gets_one_line(line, tmp_path):
     (tmp_path / "mine.py").write_text(OWN)
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    for name, text in PLANS.items():
+        (tmp_path / name).write_text(text)
     done = bitcycle(*shlex.split(line), cwd=tmp_path)
     assert done.returncode == 2
     assert MISTAKES[line] in done.stderr
     assert done.stderr.startswith("bitcycle: ")
     assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -81,8 +81,11 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 def _table(found: list[RunResult], purposes: dict[RunConfig, list[Cell]]) -> str:
     """Return the results as a text table with the columns that tell the runs apart."""
+    from bitcycle.lab.runs.run_config import operands_used
+
     rows = [_flat(each.run, purposes.get(each.run, [])) for each in found]
-    columns = [*ALWAYS, *_further(rows)]
+    used = operands_used(each.run.condition for each in found)
+    columns = list(dict.fromkeys([*ALWAYS, *used, *_distinguishing(rows)]))
     cells = [
         [
             *(str(row.get(column, "")) for column in columns),
@@ -110,7 +113,7 @@ def _flat(run: RunConfig, cells: list[Cell]) -> dict[str, Any]:
     }
 
 
-def _further(rows: list[dict[str, Any]]) -> list[str]:
+def _distinguishing(rows: list[dict[str, Any]]) -> list[str]:
     """Return the columns in which rows with the same task, schedule and seed differ."""
     alike: dict[tuple[Any, ...], dict[str, set[Any]]] = defaultdict(lambda: defaultdict(set))
     names = dict.fromkeys(name for row in rows for name in row)

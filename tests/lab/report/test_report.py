@@ -255,10 +255,8 @@ def test_unfinished_and_failed():
 def test_no_curves_and_unknown_schedules():
     records = [dataclasses.replace(record, curve=[]) for record in make_records()]
     analysis = make_analysis(records)
-    unknown = [
-        dataclasses.replace(s, condition=dataclasses.replace(s.condition, schedule="call:mine"))
-        for s in analysis.settings
-    ]
+    condition = dataclasses.replace(records[0].run, schedule="call:mine").condition
+    unknown = [dataclasses.replace(s, condition=condition) for s in analysis.settings]
     text = page(make_study(), [dataclasses.replace(analysis, settings=unknown)], records)
     assert "contain no training curves" in text
     assert "None of the schedules is known here" in text

@@ -52,8 +52,8 @@ def started(monkeypatch):
         runs.append(run)
         raise StoppedError
 
+    monkeypatch.setattr("bitcycle.cli.deficit.run_plan", stop)  # first: importing it takes the function from study
     monkeypatch.setattr("bitcycle.cli.study.run_plan", stop)
-    monkeypatch.setattr("bitcycle.cli.deficit.run_plan", stop)
     monkeypatch.setattr("bitcycle.lab.runs.training.train", stop_training)
     monkeypatch.setattr(from_python, "check_data", lambda runs: stop_training(*runs[:1]))
     return runs

@@ -54,7 +54,7 @@ def test_killed_at_random_moments(undisturbed, tmp_path, seed):
         driver = subprocess.Popen(
             [*COMMAND, str(store)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
         )
-        while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/progress")):
+        while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/training.lock")):
             time.sleep(0.05)
         time.sleep(chance.random())
         workers = workers_of(driver.pid)
@@ -86,7 +86,7 @@ def test_ctrl_c_and_its_like_stop_cleanly_and_the_same_command_goes_on(undisturb
         start_new_session=True,
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # tests in the background would ignore it
     )
-    while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/progress")):
+    while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/training.lock")):
         time.sleep(0.05)
     (os.kill if number == signal.SIGTERM else os.killpg)(driver.pid, number)
     _, printed = driver.communicate(timeout=60)

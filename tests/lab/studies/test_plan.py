@@ -57,6 +57,23 @@ def test_several_parts_share_what_is_said_above_them(tmp_path):
     assert [(run.task, run.seed) for run in plan.runs()] == [("image", 0), ("graph", 0), ("image", 1)]
 
 
+def test_what_is_given_holds_for_deficits_too(tmp_path):
+    (tmp_path / "plan.toml").write_text('[[deficit]]\ntask = "graph"\nsteps = 400\nlengths = [0, 1]\nwindow = 0\n')
+    assert [run.steps for run in read_plan(tmp_path / "plan.toml", {"steps": 4, "seeds": 1}).runs()] == [4, 8, 8, 8]
+
+
+def test_data_is_named_by_a_path_that_is_the_same_from_everywhere(tmp_path, monkeypatch):
+    (tmp_path / "here" / "data").mkdir(parents=True)
+    named = set()
+    for folder, data in ((tmp_path / "here", "data"), (tmp_path, "here/data"), (tmp_path, str(tmp_path / "here/data"))):
+        monkeypatch.chdir(folder)
+        named.add(plan_of({"task": "image", "data": data, "schedules": "CR"}).runs()[0].name)
+    assert len(named) == 1
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "another.txt").write_text("x")
+    assert plan_of({"task": "image", "data": "data", "schedules": "CR"}).runs()[0].name not in named
+
+
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=12)
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import multiprocessing
+import os
 import random
 import subprocess
 import sys
@@ -13,11 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bitcycle.lab.runs import training
+from bitcycle.lab.runs.checkpoints import has_checkpoint
 from bitcycle.lab.runs.result import RunFailure, RunResult
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies import store as store_module
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.lab.studies.driver import run_study
+from bitcycle.lab.studies.engines.worker import work
 from bitcycle.lab.studies.exports import export
 from bitcycle.lab.studies.plan import Plan, Purpose, StudyPart
 from bitcycle.lab.studies.plan_file import plan_of
@@ -77,13 +81,6 @@ def test_studies_and_their_members(tmp_path):
             store.study("on")
 
 
-def test_names_with_markup_and_quotes(tmp_path):
-    hostile = "<script>alert('x')</script>; DROP TABLE records; --"
-    with Store(tmp_path / "s.sqlite") as store:
-        begin(store, hostile, [RunConfig("image", "static:8", 4, data=hostile)])
-        assert store.study(hostile).runs[0].data == hostile
-
-
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_file_that_is_no_store_is_left_as_it_is(tmp_path, content):
     path = tmp_path / "s.sqlite"
@@ -105,19 +102,6 @@ def test_the_purpose_of_a_run_is_stored(tmp_path):
     assert [run for run, purpose in study.members.items() if purpose is Purpose.COMPARISON] == list(compared.runs())
 
 
-def test_a_damaged_store_is_refused(tmp_path):
-    path = tmp_path / "s.sqlite"
-    with Store(path) as store:
-        for seed in range(50):
-            store.write(record(RunConfig("image", "static:8", 4, seed), curve=[{"loss": 0.5}] * 100))
-    content = bytearray(path.read_bytes())
-    content[5000:20000] = b"\x55" * 15000
-    path.write_bytes(content)
-    with pytest.raises((ValueError, OSError), match="damaged"):
-        Store(path)
-    assert path.read_bytes() == content
-
-
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -136,6 +120,16 @@ def test_a_file_of_another_version_or_program_is_refused(tmp_path, statement, me
     with pytest.raises(ValueError, match=message):
         Store(path)
     assert path.read_bytes() == before
+
+
+def test_checkpoints_stay_beside_the_store_if_a_task_changes_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(training, "prepare", lambda *_, plain=training.prepare: os.chdir("elsewhere") or plain(*_))
+    run = RunConfig("graph", "static:8", 1)
+    with Store("s.sqlite") as store:
+        work(run, store.checkpoints / run.name)
+    assert has_checkpoint(tmp_path / "s.checkpoints" / run.name)
 
 
 def test_a_full_disk_loses_nothing(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from bitcycle.lab.format import count
-from bitcycle.lab.report.words import analysis_table, analysis_text
+from bitcycle.lab.report.words import analysis_text
 from bitcycle.lab.runs.result import RunFailure
 from bitcycle.lab.statistics.analysis import Analysis, Setting
 
@@ -116,20 +116,10 @@ class StudyResult:
         return "\n\n".join([*map(analysis_text, self.analyses), *self._problems()])
 
     def _repr_html_(self) -> str:
-        parts = []
-        for analysis in self.analyses:
-            heads, rows = analysis_table(analysis)
-            lines = [_row("th", heads), *(_row("td", row) for row in rows)]
-            caption = Markup("<caption>{}: {}</caption>").format(analysis.title, analysis.metric)
-            parts.append(Markup("<table>{}{}</table>").format(caption, Markup().join(lines)))
-        return Markup().join([*parts, *(Markup("<p>{}</p>").format(line) for line in self._problems())])
+        return Markup("<pre>{}</pre>").format(self)
 
     def _problems(self) -> Iterator[str]:
         if self.done < self.planned:
             yield f"{self.done} of {count(self.planned, 'run')} done"
         for failure in self.failures:
             yield f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}"
-
-
-def _row(tag: str, cells: Sequence[str]) -> Markup:
-    return Markup("<tr>{}</tr>").format(Markup().join(Markup(f"<{tag}>{{}}</{tag}>").format(cell) for cell in cells))

@@ -78,10 +78,10 @@ class RayEngine:
                     time.sleep(POLL_INTERVAL_S)
                     continue
                 done, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_INTERVAL_S)
-                watch(ray.get(progress.read.remote()))
+                steps = ray.get(progress.read.remote())
+                watch({run.name: steps.get(run.name, 0) for run in waiting.values()})
                 for reference in done:
                     run = waiting.pop(reference)
-                    progress.clear.remote(run.name)
                     yield _outcome(ray, reference, run)
         finally:
             for reference in waiting:
@@ -138,7 +138,7 @@ def _work(
 
 
 class ProgressActor:
-    """The current step of each run in progress, kept by a Ray actor on the node of the driver."""
+    """The last reported step of each run, kept by a Ray actor on the node of the driver."""
 
     def __init__(self) -> None:
         self._steps: dict[str, int] = {}
@@ -146,10 +146,6 @@ class ProgressActor:
     def write(self, name: str, step: int) -> None:
         """Write the current step of a run."""
         self._steps[name] = step
-
-    def clear(self, name: str) -> None:
-        """Remove a run that has ended."""
-        self._steps.pop(name, None)
 
     def read(self) -> dict[str, int]:
         """Return the current step of each run."""

@@ -21,7 +21,7 @@ from typing import Self
 from bitcycle.lab.runs.result import RunFailure, RunResult
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.user_code import code_of
-from bitcycle.lab.studies.engines.worker import current_step, work
+from bitcycle.lab.studies.engines.worker import work
 from bitcycle.lab.studies.queue import RunQueue
 from bitcycle.lab.studies.store import Store
 
@@ -62,11 +62,11 @@ class LocalEngine:
                 while len(pool.busy) < self.worker_count and (run := order.next(pool.busy)) is not None:
                     pool.start(run)
                 pool.wait()
-                watch({run.name: current_step(store.checkpoints / run.name) for run in pool.busy})
                 for run, ending in pool.collect():
                     outcome = order.crashed(run, ending) if isinstance(ending, str) else ending
                     if outcome is not None:
                         yield outcome
+                watch({run.name: worker.step for run, worker in pool.training.items()})
 
     @property
     def worker_count(self) -> int:
@@ -181,6 +181,8 @@ class _Worker:
 
     def __init__(self, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
+        self.step = 0
+        """The step that the process has reported last."""
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, threads, os.getpid()))
         with _without_main_module():
@@ -188,6 +190,7 @@ class _Worker:
         other.close()  # so that the connection ends with the process
 
     def begin(self, run: RunConfig, folder: Path, device: str) -> None:
+        self.step = 0
         with suppress(OSError):  # it has crashed, which shows when its outcome is asked for
             self.connection.send((run, code_of(run), folder, device))
 
@@ -199,15 +202,17 @@ class _Worker:
     def outcome(self) -> RunResult | RunFailure | OSError | str | None:
         """Return the outcome of the run, how the process crashed, or None while it is under way."""
         ended = not self.process.is_alive()  # asked first: the process may send its outcome and end in between
-        if self.connection.poll():
-            try:
-                outcome: RunResult | RunFailure | OSError = self.connection.recv()
-                return outcome
-            except (EOFError, OSError):  # the connection ended before or within an outcome
-                self.process.join(SHUTDOWN_TIMEOUT_S)
-                self.process.kill()
-                self.process.join()
-                ended = True
+        try:
+            while self.connection.poll():
+                received: int | RunResult | RunFailure | OSError = self.connection.recv()
+                if not isinstance(received, int):
+                    return received
+                self.step = received
+        except (EOFError, OSError):  # the connection ended before or within an outcome
+            self.process.join(SHUTDOWN_TIMEOUT_S)
+            self.process.kill()
+            self.process.join()
+            ended = True
         if not ended:
             return None
         code = self.process.exitcode or 0
@@ -229,13 +234,18 @@ def _serve(connection: Connection, threads: int, parent: int) -> None:
     import torch  # slow, so after Ctrl-C is ignored
 
     torch.set_num_threads(threads)
+
+    def report(step: int) -> None:
+        with suppress(OSError):  # the parent has ended, and this process is about to
+            connection.send(step)
+
     while True:
         try:
             run, code, folder, device = connection.recv()
         except EOFError:
             return
         try:
-            outcome: RunResult | RunFailure | OSError = work(run, folder, device, code=code)
+            outcome: RunResult | RunFailure | OSError = work(run, folder, device, report, code)
         except OSError as error:
             outcome = error
         connection.send(outcome)

@@ -6,7 +6,6 @@ import errno
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,16 +19,14 @@ from bitcycle.lab.studies.queue import TRAINING_LOCK
 if TYPE_CHECKING:
     from bitcycle.lab.runs.training import TrainingProgress
 
-PROGRESS = "progress"
-"""The file in which a run writes its current step."""
-REPORT_INTERVAL_S = 0.25  # between two writes of the progress
+REPORT_INTERVAL_S = 0.25  # between two reports of the current step
 
 
 def work(
     run: RunConfig,
     folder: Path,
     device: str = "cpu",
-    report: Callable[[int], None] | None = None,
+    report: Callable[[int], None] = lambda step: None,
     code: UserCode | None = None,
 ) -> RunResult | RunFailure:
     """Train a run, or the rest of it, with its checkpoint in a folder.
@@ -38,7 +35,7 @@ def work(
         run: What to train.
         folder: The folder of the checkpoint.
         device: The device to train on.
-        report: Called with the current step now and then; by default, the step is written to a file in the folder.
+        report: Called with the current step now and then.
         code: The code of the task, if it is one of the user's own.
 
     Returns:
@@ -56,8 +53,7 @@ def work(
         try:
             if code is not None:
                 load_code(code)
-            progress = _at_intervals(report or _write_progress(folder))
-            result, _ = train(run, folder, progress, _checkpoint_interval(run), device)
+            result, _ = train(run, folder, _at_intervals(report), _checkpoint_interval(run), device)
             return result
         except CheckpointError:
             raise
@@ -67,25 +63,9 @@ def work(
             return RunFailure(run, traceback.format_exc())
 
 
-def current_step(folder: Path) -> int:
-    """Return the last step that the run in a folder has reported."""
-    try:
-        return int((folder / PROGRESS).read_text() or 0)
-    except (OSError, ValueError):
-        return 0
-
-
 def _checkpoint_interval(run: RunConfig) -> int:
     """Return the steps between checkpoints; a killed run loses at most a tenth of its steps."""
     return max(1, run.steps // 10)
-
-
-def _write_progress(folder: Path) -> Callable[[int], None]:
-    def report(step: int) -> None:
-        with suppress(OSError):  # it is only shown; a disk that is full stops the run at its next checkpoint
-            (folder / PROGRESS).write_text(str(step))
-
-    return report
 
 
 def _at_intervals(report: Callable[[int], None]) -> Callable[[TrainingProgress], None]:
