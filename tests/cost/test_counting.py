@@ -177,7 +177,7 @@ class BackwardProducts(TorchDispatchMode):
 def test_gradient_products_are_those_that_a_backward_pass_runs(make, inputs):
     model = make()
     rows = [row for row in bc.cost(model, inputs).rows if row.product != "Aggregation"]
-    bc.quantize(model)
+    bc.quantize(model, bc.Recipe.paper())
     bc.set_bits(model, forward=8, backward=8)
     out = model(*inputs)
     parts = out if isinstance(out, tuple) else (out,)

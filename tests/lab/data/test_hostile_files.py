@@ -38,10 +38,10 @@ def test_a_sparse_matrix_with_too_many_columns(tmp_path):
 def test_a_byte_order_mark_is_no_text(tmp_path):
     file = tmp_path / "dev.tsv"
     file.write_bytes("\ufeffsentence1\tsentence2\tgold_label\na\tb\tneutral\n".encode())
-    assert read_rows(file, "en") == [("a", "b", "neutral")]
+    assert read_rows(file) == [("a", "b", "neutral")]
     file = tmp_path / "dev.jsonl"
     file.write_bytes(('\ufeff{"sentence1": "a", "sentence2": "b", "gold_label": "neutral"}\n').encode())
-    assert read_rows(file, "en") == [("a", "b", "neutral")]
+    assert read_rows(file) == [("a", "b", "neutral")]
     for part in ("train", "valid", "test"):
         (tmp_path / f"ptb.{part}.txt").write_bytes("\ufeffa b\n".encode())
     assert read_words(tmp_path).vocabulary == ("a", "b", "<eos>", "<unk>")
