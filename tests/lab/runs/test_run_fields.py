@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 import bitcycle as bc
 from bitcycle.cli.app import application
-from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, FIELDS, KEYWORDS, RunConfig, WeightChoice
+from bitcycle.conversion.sites import sites
+from bitcycle.lab.runs.run_config import COMPARED, DEFAULTS, FIELDS, KEYWORDS, RECIPES, RunConfig, WeightChoice
+from bitcycle.lab.runs.training import prepare
 from bitcycle.lab.studies import deficits, from_python
 from bitcycle.lab.studies.plan_file import plan_of
 
@@ -28,6 +30,7 @@ VALUES = {
     "weights": "static:4",
     "activations": "static:6",
     "strength": "0.5",
+    "recipe": "default",
     "grid": "mx",
     "evaluate_at": "current",
     "options": {"aggregation": "quantized"},
@@ -155,3 +158,18 @@ def test_names_do_not_depend_on_how_a_choice_is_given():
     assert runs[0] == runs[1]
     assert {run.name for run in runs} == {"dc04f19a10a4471f"}
     assert RunConfig("graph", "static:8", 4).name == "4a74973c49279d09"
+
+
+@pytest.mark.parametrize(("name", "expected"), [("default", bc.Recipe()), ("paper", bc.Recipe.paper())])
+def test_a_run_can_choose_the_grids_of_a_recipe(name, expected):
+    """The names are known without torch, so the table repeats what the recipes say."""
+    changes = RECIPES[name]
+    assert all(getattr(expected, field) == value for field, value in changes.items())
+    assert {*bc.Recipe.paper().changes()} == {*changes}
+    run = RunConfig("image", "static:4", 2, recipe=name)
+    assert run.name != RunConfig("image", "static:4", 2).name
+    training = prepare(run)
+    recipes = {site.recipe for site in sites(training.model).values()}
+    assert {(recipe.activations, recipe.grad_output) for recipe in recipes} == {
+        (expected.activations, expected.grad_output)
+    }

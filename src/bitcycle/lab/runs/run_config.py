@@ -42,6 +42,13 @@ class WeightChoice(StrEnum):
 
 EVALUATION_BITS = ("max", "current")
 """The widths of validation and testing."""
+RECIPES: dict[str, dict[str, str]] = {
+    "task": {},
+    "default": {"activations": "row", "grad_output": "row and column"},
+    "row": {"activations": "row", "grad_output": "row"},
+    "paper": {"activations": "tensor", "grad_output": "tensor"},
+}
+"""What each choice of a recipe changes in the recipe of a task."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +59,7 @@ class RunConfig:
     the content of the data is known by its fingerprint, the folder in which it lies makes no difference.
 
     Raises:
-        ValueError: If ``test_weights`` or ``evaluate_at`` is unknown or ``batch_size`` is negative.
+        ValueError: If ``test_weights``, ``evaluate_at`` or ``recipe`` is unknown or ``batch_size`` is negative.
 
     Example:
         >>> run = RunConfig("graph", "CR:3-8:cycles=8", 150, options={"aggregation": "quantized"})
@@ -140,6 +147,13 @@ class RunConfig:
         choices=EVALUATION_BITS,
         title="evaluated at {} bits",
     )
+    recipe: str = declare(
+        "The grids: as the task has them, as in bc.Recipe(), with one rounding per row, or as in bc.Recipe.paper().",
+        one_of(tuple(RECIPES)),
+        default="task",
+        choices=tuple(RECIPES),
+        is_compared=True,
+    )
     options: Any = declare(  # noqa: RUF009
         "Options of the task, by name.", option_values, default=(), title="{}", option="--option"
     )
@@ -151,7 +165,7 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("test_weights", "evaluate_at"):
+        for name in ("test_weights", "evaluate_at", "recipe"):
             FIELDS[name].parse(getattr(self, name), name)
         if self.batch_size < 0:
             raise ValueError(f"batch_size must be 1 or more, or 0 for the task's default, got {self.batch_size}")
@@ -227,7 +241,7 @@ COMMON = tuple(name for name in FIELDS if name not in (*COMPARED, "seed"))
 """The fields that the runs of a comparison have in common."""
 OPERAND_OVERRIDES = ("weights", "activations", "strength")
 """The fields that replace the schedule of a run for one operand, and its strength."""
-OF_RECIPE = ("grid", "evaluate_at")
+OF_RECIPE = ("grid", "evaluate_at", "recipe")
 """The fields that change the recipe of a training."""
 
 
@@ -335,11 +349,18 @@ class Condition:
         return any(self.overrides.values())
 
     @property
+    def recipe_changes(self) -> dict[str, Any]:
+        """The fields of the task's recipe that the runs change, with their values."""
+        names = [name for name in OF_RECIPE if name != "recipe" and getattr(self, name) != DEFAULTS[name]]
+        return {**RECIPES[self.recipe], **{name: getattr(self, name) for name in names}}
+
+    @property
     def operands(self) -> dict[str, str]:
         """What each operand follows and how it is rounded and evaluated, with the defaults written out.
 
-        >>> RunConfig("graph", "static:4", 150, activations="static:8").condition.operands
-        {'weights': 'static:4', 'activations': 'static:8', 'strength': '1', 'grid': 'integer', 'evaluate_at': 'max'}
+        >>> operands = RunConfig("graph", "static:4", 150, activations="static:8").condition.operands
+        >>> operands["weights"], operands["activations"], operands["strength"], operands["grid"]
+        ('static:4', 'static:8', '1', 'integer')
         """
         default = {"weights": self.schedule, "activations": self.schedule, "strength": "1"}
         return {name: getattr(self, name) or default[name] for name in (*OPERAND_OVERRIDES, *OF_RECIPE)}
@@ -353,6 +374,7 @@ class Condition:
             "activations": "A ",
             "strength": "strength ",
             "evaluate_at": "evaluated at ",
+            "recipe": "recipe ",
         }
         changed = [f"{labels[name]}{getattr(self, name)}" for name in labels if getattr(self, name) != DEFAULTS[name]]
         return " ".join([self.schedule, *changed])

@@ -33,7 +33,7 @@ from bitcycle.lab.runs.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.lab.runs.diagnostics import Diagnostics
 from bitcycle.lab.runs.learning_rate import LearningRatePolicy
 from bitcycle.lab.runs.result import TEST_LOSS, RunResult
-from bitcycle.lab.runs.run_config import DEFAULTS, OF_RECIPE, RunConfig, WeightChoice
+from bitcycle.lab.runs.run_config import RunConfig, WeightChoice
 from bitcycle.lab.tasks import Task, Training, task_of
 from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules.base import validate_positive
@@ -189,8 +189,7 @@ def prepare(run: RunConfig, device: str = "cpu", execute: str = "auto", **recipe
     task = task_of(run)
     task.chosen_options(run)  # a task without options does not check them itself
     training = task.prepare(run)
-    of_run = {name: getattr(run, name) for name in OF_RECIPE if getattr(run, name) != DEFAULTS[name]}
-    chosen = replace(training.recipe, **{**of_run, **recipe})
+    chosen = replace(training.recipe, **{**run.condition.recipe_changes, **recipe})
     quantize(training.model.to(device), chosen, keep=training.keep, policy=training.policy, execute=execute)
     return training
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from bitcycle._support.names import nearest
 from bitcycle.lab.advice import RunRecord, TrainingSettings
 from bitcycle.lab.runs.result import RunResult
-from bitcycle.lab.runs.run_config import DEFAULTS, OF_RECIPE, OPERAND_OVERRIDES
 from bitcycle.lab.studies.store import Store
 
 
@@ -22,11 +21,8 @@ def evidence_of(record: RunResult) -> RunRecord:
     """
     run = record.run
     quality = record.test if record.higher_is_better else -record.test
-    operands, recipe = (
-        {name: getattr(run, name) for name in names if getattr(run, name) != DEFAULTS[name]}
-        for names in (OPERAND_OVERRIDES, OF_RECIPE)
-    )
-    settings = TrainingSettings(run.schedules.backward_setting(run.steps), operands, recipe)
+    operands = {name: value for name, value in run.condition.overrides.items() if value is not None}
+    settings = TrainingSettings(run.schedules.backward_setting(run.steps), operands, run.condition.recipe_changes)
     return RunRecord(run.schedule, run.seed, quality, float(record.bitops), settings)
 
 
