@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 
 from torch import nn
 
 
 class SkipKind(Enum):
-    """The reasons to stay in full precision. The comment says what :attr:`Skip.detail` holds."""
+    """The reasons to stay in full precision. The value is their words, with the names of :attr:`Skip.detail`."""
 
-    KEPT_BY_RULE = auto()  # the rule
-    OUTSIDE_WHERE = auto()  # the rules of where=
-    KEPT_BY_POLICY = auto()  # "first" or "last", and the policy
-    NOT_CONVERTED = auto()
-    EMBEDDING = auto()
-    EMBEDDING_NOT_REQUESTED = auto()
-    NORMALISATION = auto()
-    NO_PRODUCT = auto()
-    UNUSED_MATRICES = auto()  # the parameters that are matrices
-    PARAMETRISATION = auto()
-    FULL_PRECISION_AGGREGATION = auto()
-    MESSAGE_WEIGHTS = auto()  # the parameters
-    PATCHED_METHOD = auto()  # the methods
-    RAN_OUTSIDE_SITES = auto()  # the operations that ran
-    NO_GRID = auto()  # the functions that multiply
-    OUTPUT_OPTIONS = auto()  # the functions that multiply
-    CHECKPOINT = auto()  # the functions that multiply
-    AUTOGRAD_FUNCTION = auto()  # the autograd functions
-    NOT_RUN_YET = auto()
+    KEPT_BY_RULE = "kept by rule {quoted}"
+    OUTSIDE_WHERE = "not matched by where={quoted}"
+    KEPT_BY_POLICY = "{0} layer, kept by policy {1!r}"
+    NOT_CONVERTED = "not converted"
+    EMBEDDING = "embeddings stay in full precision"
+    EMBEDDING_NOT_REQUESTED = "embeddings stay in full precision unless Recipe(embeddings=True)"
+    NORMALISATION = "normalisation stays in full precision"
+    NO_PRODUCT = "no product"
+    UNUSED_MATRICES = "owns {names}, but ran no product"
+    PARAMETRISATION = "computes a weight from parameters: no activation is multiplied"
+    FULL_PRECISION_AGGREGATION = "aggregation in full precision (FP-Agg) unless Recipe(aggregation='quantized')"
+    MESSAGE_WEIGHTS = "message weights {names} in full precision"
+    PATCHED_METHOD = "its {names} was replaced on the module itself: not converted"
+    RAN_OUTSIDE_SITES = "runs {names} outside any site"
+    NO_GRID = "products of sparse or complex tensors ({names}) stay in full precision"
+    OUTPUT_OPTIONS = "products with out= or out_dtype= ({names}) stay in full precision"
+    CHECKPOINT = "what it checkpoints ({names}) is recomputed in full precision, except for modules in it"
+    AUTOGRAD_FUNCTION = "the backward of its autograd functions ({names}) computes in full precision"
+    NOT_RUN_YET = "products in its code become sites when it first runs"
 
     @property
     def is_chosen(self) -> bool:
@@ -83,48 +83,7 @@ def explain(skips: Iterable[Skip]) -> str:
     >>> explain([Skip(SkipKind.KEPT_BY_RULE, ("head",))])
     "kept by rule 'head'"
     """
-    return "; ".join(map(_explain, skips))
-
-
-def _explain(skip: Skip) -> str:
-    names = ", ".join(skip.detail)
-    match skip.kind:
-        case SkipKind.KEPT_BY_RULE:
-            return f"kept by rule {names!r}"
-        case SkipKind.OUTSIDE_WHERE:
-            return f"not matched by where={', '.join(map(repr, skip.detail))}"
-        case SkipKind.KEPT_BY_POLICY:
-            end, policy = skip.detail
-            return f"{end} layer, kept by policy {policy!r}"
-        case SkipKind.NOT_CONVERTED:
-            return "not converted"
-        case SkipKind.EMBEDDING:
-            return "embeddings stay in full precision"
-        case SkipKind.EMBEDDING_NOT_REQUESTED:
-            return "embeddings stay in full precision unless Recipe(embeddings=True)"
-        case SkipKind.NORMALISATION:
-            return "normalisation stays in full precision"
-        case SkipKind.NO_PRODUCT:
-            return "no product"
-        case SkipKind.UNUSED_MATRICES:
-            return f"owns {names}, but ran no product"
-        case SkipKind.PARAMETRISATION:
-            return "computes a weight from parameters: no activation is multiplied"
-        case SkipKind.FULL_PRECISION_AGGREGATION:
-            return "aggregation in full precision (FP-Agg) unless Recipe(aggregation='quantized')"
-        case SkipKind.MESSAGE_WEIGHTS:
-            return f"message weights {names} in full precision"
-        case SkipKind.PATCHED_METHOD:
-            return f"its {' and '.join(skip.detail)} was replaced on the module itself: not converted"
-        case SkipKind.RAN_OUTSIDE_SITES:
-            return f"runs {names} outside any site"
-        case SkipKind.NO_GRID:
-            return f"products of sparse or complex tensors ({names}) stay in full precision"
-        case SkipKind.OUTPUT_OPTIONS:
-            return f"products with out= or out_dtype= ({names}) stay in full precision"
-        case SkipKind.CHECKPOINT:
-            return f"what it checkpoints ({names}) is recomputed in full precision, except for modules in it"
-        case SkipKind.AUTOGRAD_FUNCTION:
-            return f"the backward of its autograd functions ({names}) computes in full precision"
-        case SkipKind.NOT_RUN_YET:
-            return "products in its code become sites when it first runs"
+    return "; ".join(
+        skip.kind.value.format(*skip.detail, names=", ".join(skip.detail), quoted=", ".join(map(repr, skip.detail)))
+        for skip in skips
+    )
