@@ -15,6 +15,7 @@ the unrounded grad_output.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, NamedTuple, Protocol
 
 import torch
@@ -221,10 +222,8 @@ class ConvolutionProduct(Product):
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
         by_channel = (-1, *(1 for _ in self.stride))
-        # The middles of the output channels of a group, through a kernel of ones with one channel per group.
-        of_middles = (grad_output * middle.view(by_channel)).unflatten(1, (self.groups, -1)).sum(2)
-        kernel = of_middles.new_ones(self.groups, 1, *b_shape[2:])
-        added = self.input_gradient(of_middles, kernel, torch.Size((a_shape[0], self.groups, *a_shape[2:])))
+        of_groups = (grad_output * middle.view(by_channel)).unflatten(1, (self.groups, -1)).sum(2)
+        added = _along(of_groups, [each.inputs for each in self._meeting(grad_output, a_shape, b_shape)])
         if self.groups > 1:
             added = added.repeat_interleave(a_shape[1] // self.groups, 1)
         return Absorbed(grad_output * scale.view(by_channel), added)
@@ -232,9 +231,21 @@ class ConvolutionProduct(Product):
     def absorb_a(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
-        of_middles = (grad_output * middle).sum(0, keepdim=True)
-        added = self.weight_gradient(of_middles, of_middles.new_ones(1, *a_shape[1:]), b_shape)
+        of_images = (grad_output * middle).sum(0, keepdim=True)
+        added = _along(of_images, [each.kernel for each in self._meeting(grad_output, a_shape, b_shape)])
+        if not self.transposed:
+            added = added.transpose(0, 1)
+        elif self.groups > 1:
+            added = added.squeeze(0).unflatten(0, (self.groups, -1)).repeat_interleave(a_shape[1] // self.groups, 0)
         return Absorbed(grad_output * scale, added)
+
+    def _meeting(self, grad_output: Tensor, a_shape: torch.Size, b_shape: torch.Size) -> list[Meeting]:
+        """Return for each spatial dimension which positions of grad_output meet which of ``a`` and of the kernel."""
+        count = _meeting.__wrapped__ if torch.compiler.is_compiling() else _meeting
+        sizes = zip(a_shape[2:], grad_output.shape[2:], b_shape[2:], strict=True)
+        geometry = zip(sizes, self.stride, self.padding, self.dilation, strict=True)
+        found = [count(*each, *further, self.transposed) for each, *further in geometry]
+        return [Meeting(*(matrix.to(grad_output) for matrix in each)) for each in found]
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         # Each output position (input position, if transposed) meets a whole kernel. Padding counts like the rest.
@@ -268,6 +279,33 @@ class ConvolutionProduct(Product):
             list(output_padding),
             self.groups,
         )
+
+
+class Meeting(NamedTuple):
+    """How often positions of grad_output (rows) meet others (columns) in a convolution, along one dimension."""
+
+    inputs: Tensor
+    """With positions of the input."""
+    kernel: Tensor
+    """With elements of the kernel."""
+
+
+@lru_cache(maxsize=256)
+def _meeting(
+    inputs: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int, transposed: bool
+) -> Meeting:
+    outer, inner = (inputs, outputs) if transposed else (outputs, inputs)
+    place, tap, other = (torch.arange(n, device="cpu") for n in (outer, kernel, inner))
+    meets = (place.view(-1, 1, 1) * stride - padding + tap.view(-1, 1) * dilation == other).float()
+    meets = meets.transpose(0, 2) if transposed else meets  # (outputs, kernel, inputs)
+    return Meeting(meets.sum(1), meets.sum(2))
+
+
+def _along(x: Tensor, matrices: list[Tensor]) -> Tensor:
+    """Multiply each spatial dimension of (images, channels, ...) by a matrix."""
+    for dim, matrix in enumerate(matrices, 2):
+        x = x.movedim(dim, -1).matmul(matrix).movedim(-1, dim)
+    return x
 
 
 def _empty(shape: torch.Size, like: Tensor) -> Tensor:

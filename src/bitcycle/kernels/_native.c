@@ -316,10 +316,11 @@ static rounder choose(int columns, int noisy, int values, int codes)
 enum layout {
     FLAT,   /* (outer, shared, inner) */
     LAST,   /* images with the channels last in memory: (image, channel, pixel) are outer, shared, inner */
-    TO_LAST /* the same, but the channels come before the pixels in memory, and are to be last in that of the codes */
+    TO_LAST, /* the same, but the channels come before the pixels in memory, and are to be last in that of the codes */
+    FIRST   /* the same, with the channels before the pixels in both */
 };
 
-enum grids { ONE, PER_IMAGE, PER_CHANNEL }; /* of images in the layouts LAST and TO_LAST */
+enum grids { ONE, PER_IMAGE, PER_CHANNEL }; /* of images, in all layouts but FLAT */
 
 typedef struct {
     const float *x;
@@ -373,6 +374,11 @@ static void round_images(const encoding *e)
                       e->codes ? e->codes + at : NULL, e->offset);
                 if (sums)
                     sum_rows(e->codes + at, n, channels, INT8_MIN, sums);
+                continue;
+            }
+            if (e->layout == FIRST) {
+                for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel)
+                    round_run(e, round, index, n, e->scale + grid, e->zero + grid);
                 continue;
             }
             for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel)
@@ -443,8 +449,17 @@ static void range_channels(const encoding *e, int64_t first, int64_t last, int32
     }
 }
 
-/* Images with a grid for each, or for each channel, whose codes have the channels last. If some grid does not exist, the
- * caller has no use for the codes. `ranges` has room for two numbers for each channel and thread. */
+/* Copy the values of channels that have no grid. */
+static void pass_channels_through(const encoding *e)
+{
+    int64_t channels = e->shared, pixels = e->inner;
+    for (int64_t run = 0; run < e->outer * channels; run++)
+        if (!isfinite(e->scale[run % channels]) || e->scale[run % channels] < SMALLEST)
+            pass_through(e, run * pixels, pixels);
+}
+
+/* Images with a grid for each, or for each channel. If some grid does not exist, the caller has no use for the codes; the
+ * values are those of the images there. `ranges` has room for two numbers for each channel and thread. */
 static int64_t encode_images(const encoding *e, int32_t *ranges)
 {
     int64_t without = 0, channels = e->shared, of_image = e->shared * e->inner;
@@ -473,8 +488,10 @@ static int64_t encode_images(const encoding *e, int32_t *ranges)
             without += !grid_of(low, high, e->levels, e->lowest < 0, e->scale + channel, e->zero + channel);
         }
     }
-    if (!without)
+    if (!without || e->layout == FIRST)
         round_images(e);
+    if (without && e->layout == FIRST)
+        pass_channels_through(e);
     return without;
 }
 

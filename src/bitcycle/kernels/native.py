@@ -27,7 +27,7 @@ INT32 = (torch.int32,)
 FLOAT32 = (torch.float32,)
 WORDS = INT32 + FLOAT32
 
-_FLAT, _LAST, _TO_LAST = range(3)  # the layouts of `encode` in the C file
+_FLAT, _LAST, _TO_LAST, _FIRST = range(4)  # the layouts of `encode` in the C file
 _ONE, _PER_IMAGE, _PER_CHANNEL = range(3)  # the grids of images there
 _OF_IMAGES = {(1, 2, 3): _PER_IMAGE, (0, 2, 3): _PER_CHANNEL}  # by the dimensions that share a grid
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -126,10 +126,13 @@ def encode(
         if not x.is_contiguous() and (noise is not None or not _is_dense(x)):
             x = x.contiguous()
         split = _split(x, dims)
-        if split is None:
-            return None
-        outer, shared, inner = split
         chosen = {d % x.dim() for d in dims}
+        if split is None:
+            if not x.is_contiguous() or chosen != set(range(x.dim())) - {1}:
+                return None
+            layout, grids = _FIRST, _PER_CHANNEL
+            split = len(x), x.shape[1], x.numel() // (len(x) * x.shape[1])
+        outer, shared, inner = split
         shape = tuple(1 if d in chosen else size for d, size in enumerate(x.shape))
         if x.is_contiguous():
             scale, zero = x.new_empty(shape), x.new_empty(shape)
