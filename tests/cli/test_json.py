@@ -55,6 +55,7 @@ def test_study_and_dry_run(tmp_path):
     path = str(tmp_path / "s.sqlite")
     planned = document(bitcycle(*words, path, "--dry-run", "--json"))
     assert [(run["schedule"], run["done"]) for run in planned["runs"]] == [("static:8", False)]
+    assert not list(tmp_path.iterdir())
     done = bitcycle(*words, path, "--json", "--workers", "1")
     result = document(done)
     assert (result["study"], result["planned"], result["done"], result["failures"]) == ("graph", 1, 1, [])

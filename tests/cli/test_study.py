@@ -26,14 +26,6 @@ def test_a_study_ends_in_a_report(done):
 
 
 @pytest.mark.slow
-def test_the_same_command_again_runs_nothing(done):
-    folder, _ = done
-    again = bitcycle("study", "image", *SMALL, "--store", str(folder / "s.sqlite"))
-    assert again.returncode == 0
-    assert "4 of 4 runs done (4 before)" in again.stdout
-
-
-@pytest.mark.slow
 def test_results_and_exports(done):
     folder, _ = done
     store = ("--store", str(folder / "s.sqlite"))
@@ -45,14 +37,6 @@ def test_results_and_exports(done):
     assert "no study 'imgae'; did you mean 'image'" in bitcycle("report", "imgae", *store).stderr
     assert bitcycle("report", *store, "--out", str(folder / "again")).returncode == 0
     assert (folder / "again" / "report.html").read_text() == (folder / "image" / "report.html").read_text()
-
-
-@pytest.mark.slow
-def test_a_dry_run_runs_nothing(tmp_path):
-    result = bitcycle("study", "graph", "--steps", "20", "--dry-run", "--store", str(tmp_path / "s.sqlite"))
-    assert result.returncode == 0, result.stderr
-    assert "39 runs, 39 to do: about" in result.stdout
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

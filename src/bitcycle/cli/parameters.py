@@ -24,18 +24,18 @@ def completion(names: Iterable[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-def option(help: str, *names: str, complete: Complete = (), **further: Any) -> Any:
+def option(help: str, *names: str, complete: Complete | None = None, **further: Any) -> Any:
     """Return an option of a command, under these names; default: that of the parameter."""
     return typer.Option(*names, help=help, autocompletion=_completer(complete), **further)
 
 
-def argument(help: str, complete: Complete = (), **further: Any) -> Any:
+def argument(help: str, complete: Complete | None = None, **further: Any) -> Any:
     """Return an argument of a command; see :func:`option`."""
     return typer.Argument(help=help, autocompletion=_completer(complete), **further)
 
 
-def _completer(complete: Complete) -> Callable[..., list[str]]:
-    return complete if callable(complete) else completion(complete)
+def _completer(complete: Complete | None) -> Callable[..., list[str]] | None:
+    return complete if complete is None or callable(complete) else completion(complete)
 
 
 def complete_model(context: typer.Context, incomplete: str) -> list[str]:

@@ -37,12 +37,9 @@ def undisturbed(tmp_path_factory):
     path = tmp_path_factory.mktemp("undisturbed") / "s.sqlite"
     with Store(path) as store:
         run_study(plan_of(PLAN, "image"), store, LocalEngine(workers=2, threads=1))
-    return results(path)
-
-
-def test_an_undisturbed_study_is_complete(undisturbed):
-    assert len(undisturbed) == 4
-    assert {run.schedule for run, *_ in undisturbed} == {"CR:3-8:cycles=8", "static:8"}
+    found = results(path)
+    assert len(found) == 4
+    return found
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -133,14 +133,6 @@ def test_an_edited_task_runs_again_and_its_earlier_results_stay(tmp_path, monkey
     assert "source" in cli("results", "--store", str(store)).splitlines()[0]
 
 
-def test_a_study_from_python_takes_grids(tmp_path, monkeypatch):
-    monkeypatch.setattr("bitcycle.lab.studies.from_python.engine_of", lambda *arguments: InThisProcess())
-    store = tmp_path / "s.sqlite"
-    bc.study(write(tmp_path), "static:4", seeds=1, steps=4, grid=["mx", "float"], store=store, progress=False)
-    with Store(store) as opened:
-        assert {record.run.grid for record in opened.records()} == {"mx", "float"}
-
-
 @pytest.mark.slow
 def test_reports_results_and_exports_need_no_code(undisturbed, tmp_path):
     told, _ = undisturbed
@@ -223,11 +215,6 @@ def test_a_script_that_defines_the_task_needs_a_guard(tmp_path, monkeypatch):
     assert task_named("points_task.py:Points").steps == 40
 
 
-def test_a_cluster_engine_is_named(tmp_path):
-    with pytest.raises(ValueError, match="the engine must be 'local' or 'ray', got 'slurm'"):
-        bc.study(write(tmp_path), engine="slurm", store=tmp_path / "s.sqlite")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -239,6 +226,7 @@ def test_a_cluster_engine_is_named(tmp_path):
         ({"schedules": 5}, "a schedule must be a string, got 5"),
         ({"grid": "mxx"}, "mxx"),
         ({"data": "/no/where"}, "/no/where: there is no such file or folder"),
+        ({"engine": "slurm"}, "the engine must be 'local' or 'ray', got 'slurm'"),
         ({"seeds": 1.5}, r"seeds must be an integer of 1 or more, got 1\.5"),
     ],
 )
