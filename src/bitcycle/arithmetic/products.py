@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.kernels.float_rounding import Blocks
+from bitcycle.kernels.images import has_channels_last
 from bitcycle.kernels.rounding import Dims
 
 
@@ -222,7 +223,7 @@ class ConvolutionProduct(Product):
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
         by_channel = (-1, *(1 for _ in self.stride))
-        of_groups = (grad_output * middle.view(by_channel)).unflatten(1, (self.groups, -1)).sum(2)
+        of_groups = _sum_of_channels(grad_output, middle.flatten(), self.groups)
         added = _along(of_groups, [each.inputs for each in self._meeting(grad_output, a_shape, b_shape)])
         if self.groups > 1:
             added = added.repeat_interleave(a_shape[1] // self.groups, 1)
@@ -231,7 +232,7 @@ class ConvolutionProduct(Product):
     def absorb_a(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
-        of_images = (grad_output * middle).sum(0, keepdim=True)
+        of_images = _sum_of_images(grad_output, middle.flatten())
         added = _along(of_images, [each.kernel for each in self._meeting(grad_output, a_shape, b_shape)])
         if not self.transposed:
             added = added.transpose(0, 1)
@@ -299,6 +300,24 @@ def _meeting(
     meets = (place.view(-1, 1, 1) * stride - padding + tap.view(-1, 1) * dilation == other).float()
     meets = meets.transpose(0, 2) if transposed else meets  # (outputs, kernel, inputs)
     return Meeting(meets.sum(1), meets.sum(2))
+
+
+def _sum_of_channels(x: Tensor, factors: Tensor, groups: int) -> Tensor:
+    """Return the sum of the channels of each group, each times a factor: (images, groups, ...)."""
+    if groups > 1:
+        by_group = x.unflatten(1, (groups, -1)) * factors.view(groups, -1, *(1 for _ in x.shape[2:]))
+        return by_group.sum(2)
+    if has_channels_last(x):
+        return x.permute(0, 2, 3, 1).matmul(factors).unsqueeze(1)
+    return factors.matmul(x.flatten(2)).view(len(x), 1, *x.shape[2:])
+
+
+def _sum_of_images(x: Tensor, factors: Tensor) -> Tensor:
+    """Return the sum of the images, each times a factor: (1, channels, ...)."""
+    if has_channels_last(x):
+        pixels = x.permute(0, 2, 3, 1)
+        return factors.matmul(pixels.flatten(1)).view(1, *pixels.shape[1:]).permute(0, 3, 1, 2)
+    return factors.matmul(x.flatten(1)).view(1, *x.shape[1:])
 
 
 def _along(x: Tensor, matrices: list[Tensor]) -> Tensor:
