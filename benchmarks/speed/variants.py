@@ -26,7 +26,7 @@ from bitcycle.scheduler import PrecisionScheduler
 
 FULL_PRECISION = "FP32"
 NOT_INSTALLED = "not installed"
-TENSOR = Recipe(weights="tensor", activations="tensor", features="tensor")
+TENSOR = Recipe(weights="tensor", activations="tensor", node_features="tensor")
 OWN: Mapping[str, tuple[Recipe, str]] = {
     "simulated, tensor": (TENSOR, "simulated"),
     "integer, tensor": (TENSOR, "integer"),

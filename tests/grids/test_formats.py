@@ -187,7 +187,7 @@ def test_the_borders_of_a_shared_exponent(exponent):
 def test_errors_have_a_format_of_their_own():
     x = torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
     for name in ("float", "mx", "nvfp4"):
-        plain, other = grid_family(name), grid_family(name, errors="E5M2")
+        plain, other = grid_family(name), grid_family(name, grad_format="E5M2")
         assert torch.equal(plain.round(x, 8, error=True), plain.round(x, 8))
         assert torch.equal(other.round(x, 8), plain.round(x, 8))
         assert not torch.equal(other.round(x, 8, error=True), plain.round(x, 8))

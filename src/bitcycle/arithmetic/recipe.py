@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_type_hints
 
 from bitcycle.grids import GridFamily, grid_family
-from bitcycle.grids.family import DEFAULT, Errors, SixBits
+from bitcycle.grids.family import DEFAULT, FP6Format, GradFormat
 
 Granularity = Literal["tensor", "channel", "row"]
 GradOutput = Literal["tensor", "row", "row and column"]
@@ -26,7 +26,7 @@ class Recipe:
         activations: Granularity of activations. With ``"row"``, no prediction depends on the rest of its batch, nor on
             later tokens.
         attention: Granularity of the operands of attention products.
-        features: Granularity of the node features of graphs.
+        node_features: Granularity of the node features of graphs.
         gradients: How the grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
             ``"nearest"``.
         grad_output: Granularity of grad_output. ``"tensor"``: it is rounded once, on one grid. ``"row"``: once, with a
@@ -47,8 +47,8 @@ class Recipe:
             and 8 bits) or ``"nvfp4"`` (NVFP4 for 4 bits, 8 and 16 bits as ``"float"``). The scales of ``"mx"`` and of
             NVFP4 belong to blocks along the dimension that a product sums over, whatever the granularity.
             See ``docs/formats.md``.
-        six_bits: The floating-point format of 6 bits: ``"E2M3"`` or ``"E3M2"``.
-        errors: The floating-point format of grad_output at 8 bits: ``"E4M3"`` or ``"E5M2"``.
+        fp6_format: The floating-point format of 6 bits: ``"E2M3"`` or ``"E3M2"``.
+        grad_format: The floating-point format of grad_output at 8 bits: ``"E4M3"`` or ``"E5M2"``.
         hadamard: Multiply both operands of a gradient product by a random Hadamard matrix along the dimension it sums
             over, where grad_output has 4 bits, before they are rounded in blocks. It cancels in the product.
 
@@ -66,7 +66,7 @@ class Recipe:
     weights: Granularity = "channel"
     activations: Granularity = "row"
     attention: Granularity = "row"
-    features: Granularity = "row"
+    node_features: Granularity = "row"
     gradients: Literal["stochastic", "nearest"] = "stochastic"
     grad_output: GradOutput = "row and column"
     bias: bool = False
@@ -75,8 +75,8 @@ class Recipe:
     evaluate_at: Literal["max", "current"] = "max"
     seed: int = 0
     grid: str = DEFAULT
-    six_bits: SixBits = "E2M3"
-    errors: Errors = "E4M3"
+    fp6_format: FP6Format = "E2M3"
+    grad_format: GradFormat = "E4M3"
     hadamard: bool = False
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class Recipe:
     @property
     def family(self) -> GridFamily:
         """The family of grids, which gives each width its meaning."""
-        return grid_family(self.grid, self.six_bits, self.errors)
+        return grid_family(self.grid, self.fp6_format, self.grad_format)
 
     def changes(self) -> dict[str, object]:
         """Return the fields that differ from the default recipe.

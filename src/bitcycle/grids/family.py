@@ -17,8 +17,8 @@ from bitcycle.schedules import Constant, Schedule
 
 LAST = Blocks((-1,))
 
-SixBits = Literal["E2M3", "E3M2"]
-Errors = Literal["E4M3", "E5M2"]
+FP6Format = Literal["E2M3", "E3M2"]
+GradFormat = Literal["E4M3", "E5M2"]
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class GridFamily(ABC):
     """A meaning for each width: the grid that values are rounded to.
 
     Args:
-        six_bits: The floating-point format of 6 bits.
-        errors: The floating-point format of errors (grad_output) of 8 bits.
+        fp6_format: The floating-point format of 6 bits.
+        grad_format: The floating-point format of errors (grad_output) of 8 bits.
     """
 
     name: ClassVar[str]
@@ -43,8 +43,8 @@ class GridFamily(ABC):
     has_zero: ClassVar[bool] = True
     """Whether zero is on every grid, so that zeros stay zero."""
 
-    six_bits: SixBits = "E2M3"
-    errors: Errors = "E4M3"
+    fp6_format: FP6Format = "E2M3"
+    grad_format: GradFormat = "E4M3"
 
     @abstractmethod
     def round(
@@ -134,7 +134,7 @@ def register_grid(family: type[GridFamily]) -> type[GridFamily]:
 
 
 @cache
-def grid_family(name: str, six_bits: SixBits = "E2M3", errors: Errors = "E4M3") -> GridFamily:
+def grid_family(name: str, fp6_format: FP6Format = "E2M3", grad_format: GradFormat = "E4M3") -> GridFamily:
     """Return a family by name. The same arguments give the same object.
 
     Raises:
@@ -142,4 +142,4 @@ def grid_family(name: str, six_bits: SixBits = "E2M3", errors: Errors = "E4M3") 
     """
     if name not in GRIDS:
         raise ValueError(f"unknown grid {name!r}; {nearest(name, GRIDS)}")
-    return GRIDS[name](six_bits, errors)
+    return GRIDS[name](fp6_format, grad_format)

@@ -26,8 +26,8 @@ class FormattedGrid(GridFamily):
     def format_name(self, bits: int, error: bool = False) -> str:
         """Return the name of the format of a width."""
         if bits == 8 and error:
-            return self.errors
-        return {4: "E2M1", 6: self.six_bits, 8: "E4M3", 16: "bfloat16"}[bits]
+            return self.grad_format
+        return {4: "E2M1", 6: self.fp6_format, 8: "E4M3", 16: "bfloat16"}[bits]
 
     @abstractmethod
     def rounded(self, x: Tensor, bits: Width, shared: Blocks, blocks: Blocks, noise: Noise, error: bool) -> Tensor:

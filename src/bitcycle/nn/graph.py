@@ -37,13 +37,13 @@ METHODS = ("forward", "message", "edge_update", "update")
 
 @register(GraphLinear)
 class QuantizedGraphLinear(LinearLayer):
-    """``y = x W^T + b`` with one grid per node, ``features`` in the recipe."""
+    """``y = x W^T + b`` with one grid per node, ``node_features`` in the recipe."""
 
     weight: Tensor
     bias: Tensor | None
 
     def quantized_forward(self, x: Tensor) -> Tensor:
-        return self.linear_product("", x, self.weight, self.bias, self.bitcycle.recipe.features)
+        return self.linear_product("", x, self.weight, self.bias, self.bitcycle.recipe.node_features)
 
 
 class MessagePassingAtSites(ConvertedModule):
@@ -116,5 +116,5 @@ def _round(module: ConvertedModule, features: Any) -> Any:
     if features.layout is not torch.strided:
         return features
     site = module.bitcycle.sites["aggregate"]
-    dims = feature_dims(site.recipe.features, features)
+    dims = feature_dims(site.recipe.node_features, features)
     return round_operand(site, features, dims, module.training, "a", Role.ACTIVATION)

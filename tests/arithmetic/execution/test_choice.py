@@ -93,10 +93,10 @@ def test_small_products_are_simulated_where_speed_is_asked():
     if native.current_kernels() == "reference":
         pytest.skip("without native kernels, integers are not faster")
     linear = seeded(lambda: nn.Linear(64, 64, bias=False))
-    rows = integer_linear.SMALLEST_FASTER // 64**2
-    channels = max(integer_convolution.FEWEST_CHANNELS, 32)
+    rows = integer_linear.MIN_MACS // 64**2
+    channels = max(integer_convolution.MIN_CHANNELS, 32)
     convolution = seeded(lambda: nn.Conv2d(channels, 64, 3, padding=1))
-    images = -(-integer_convolution.SMALLEST_FASTER // (64 * convolution.weight.numel()))
+    images = -(-integer_convolution.MIN_MACS // (64 * convolution.weight.numel()))
     for layer, small, large in (
         (linear, randn(rows - 1, 64), randn(rows, 64)),
         (convolution, randn(images - 1, channels, 8, 8), randn(images, channels, 8, 8)),

@@ -175,7 +175,7 @@ def test_a_kernel_gradient_whose_codes_are_all_large():
 
 @pytest.mark.parametrize("kernel", [1, 2])
 def test_an_input_gradient_over_more_output_channels_than_32_bits_hold(kernel):
-    channels = integer_convolution.MOST_TERMS // kernel**2 + 2000
+    channels = integer_convolution.MAX_TERMS // kernel**2 + 2000
     layer = nn.Conv2d(1, channels, kernel, bias=False)
     with torch.no_grad():
         layer.weight.fill_(1).view(-1)[0] = 0
@@ -191,8 +191,8 @@ def test_an_input_gradient_over_more_output_channels_than_32_bits_hold(kernel):
 
 
 def test_the_sums_over_images_of_a_bias_gradient_stay_within_32_bits(monkeypatch):
-    assert integer_convolution.MOST_CODES * 255 < 2**31
-    monkeypatch.setattr(integer_convolution, "MOST_CODES", 2)
+    assert integer_convolution.MAX_CODES * 255 < 2**31
+    monkeypatch.setattr(integer_convolution, "MAX_CODES", 2)
     layer = seeded(lambda: nn.Conv2d(1, 3, 2))
     assert assert_agree(layer, (randn(2, 1, 3, 3),), TENSOR, 8, 8)[""] == WHOLE
     assert assert_agree(layer, (randn(3, 1, 3, 3),), TENSOR, 8, 8)[""] == ExecutionPlan.simulated(Reason.GEOMETRY)

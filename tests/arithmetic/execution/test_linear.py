@@ -70,7 +70,7 @@ def test_sums_that_leave_32_bits_are_split(monkeypatch):
     layer = seeded(lambda: nn.Linear(13, 11))
     whole, _ = executed(layer, (x,), TENSOR, 8, 8, "integer")
     for module in (integer_linear, integer_convolution):
-        monkeypatch.setattr(module, "MOST_TERMS", 5)
+        monkeypatch.setattr(module, "MAX_TERMS", 5)
     for recipe in (TENSOR, bc.Recipe()):
         assert_agree(layer, (x,), recipe, 8, 8)
     split, _ = executed(layer, (x,), TENSOR, 8, 8, "integer")
@@ -84,9 +84,9 @@ def test_sums_that_leave_32_bits_are_split(monkeypatch):
 
 
 def test_no_sum_of_the_most_terms_leaves_32_bits():
-    assert integer_linear.MOST_TERMS * 128 * 128 < 2**31
-    p = torch.full((1, integer_linear.MOST_TERMS), -128, dtype=torch.int8)
-    assert int(integer_linear.multiply_codes(p, p.t())) == integer_linear.MOST_TERMS * 2**14
+    assert integer_linear.MAX_TERMS * 128 * 128 < 2**31
+    p = torch.full((1, integer_linear.MAX_TERMS), -128, dtype=torch.int8)
+    assert int(integer_linear.multiply_codes(p, p.t())) == integer_linear.MAX_TERMS * 2**14
 
 
 def test_products_of_codes_of_any_size():

@@ -31,17 +31,17 @@ from bitcycle.kernels.images import Windows, encode_images, has_channels_last
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine
 from bitcycle.kernels.rounding import BYTE_BITS, Dims, Noise
 
-MOST_TERMS = (2**31 - 1) // (255 * 128)
+MAX_TERMS = (2**31 - 1) // (255 * 128)
 """A sum of this many products of an unsigned and a signed byte stays within 32 bits."""
-MOST_CODES = (2**31 - 1) // 255
+MAX_CODES = (2**31 - 1) // 255
 """A sum of this many unsigned bytes stays within 32 bits."""
-FEWEST_CHANNELS = 16
+MIN_CHANNELS = 16
 """Weight gradients of fewer input channels are not faster in integers."""
 UNFOLDED = 2**21
 """Bytes of unfolded codes that are multiplied at once."""
 VECTOR = 64
 """Bytes of a vector of AVX-512."""
-SMALLEST_FASTER = 25_000_000
+MIN_MACS = 25_000_000
 """Products with fewer multiply-accumulates are not faster in integers."""
 
 
@@ -60,7 +60,7 @@ def plan(
         reason = Reason.ROUNDED_BEFORE
     if reason is None and (a.device.type != "cpu" or a.dim() != 4 or product.transposed or product.groups > 1):
         reason = Reason.GEOMETRY
-    if reason is None and (b[0].numel() > MOST_TERMS or product.has_windows_of_padding(b.shape)):
+    if reason is None and (b[0].numel() > MAX_TERMS or product.has_windows_of_padding(b.shape)):
         reason = Reason.GEOMETRY
     if reason is None and not (a_spec.dims in (None, (1, 2, 3)) and b_spec.dims in (None, (1, 2, 3))):
         reason = Reason.GRANULARITY
@@ -68,16 +68,16 @@ def plan(
         return ExecutionPlan.simulated(reason)
     windows = _windows(product, a.shape, b.shape)
     positions = windows.output[0] * windows.output[1]
-    if positions > MOST_TERMS or len(a) > MOST_CODES or is_miscomputed(windows, b.shape[1]):
+    if positions > MAX_TERMS or len(a) > MAX_CODES or is_miscomputed(windows, b.shape[1]):
         return ExecutionPlan.simulated(Reason.GEOMETRY)
-    if how is Execution.FASTEST and len(a) * positions * b.numel() < SMALLEST_FASTER:
+    if how is Execution.FASTEST and len(a) * positions * b.numel() < MIN_MACS:
         return ExecutionPlan.simulated(Reason.SMALL)
     twice = grad_output == "row and column"
     input_gradient = None if b_spec.dims is None or twice else Reason.GRANULARITY
     weight_gradient = None if (a_spec.dims is None and grad_output != "row") or twice else Reason.GRANULARITY
-    if b.numel() // b.shape[1] > MOST_TERMS:  # the input gradient sums over the output channels
+    if b.numel() // b.shape[1] > MAX_TERMS:  # the input gradient sums over the output channels
         input_gradient = Reason.GEOMETRY
-    if how is Execution.FASTEST and b.shape[1] < FEWEST_CHANNELS:
+    if how is Execution.FASTEST and b.shape[1] < MIN_CHANNELS:
         weight_gradient = Reason.SMALL
     return ExecutionPlan(None, input_gradient, weight_gradient)
 
@@ -169,7 +169,7 @@ def weight_gradient(
     images, positions = len(a.stored), windows.output[0] * windows.output[1]
     (e_pixels, s_e, z_e), (a_pixels, s_a, z_a) = _unsigned(e), _signed(a)
     e_rows = e_pixels.view(images * positions, out_channels)
-    at_once = max(min(UNFOLDED // elements, MOST_TERMS) // positions, 1)  # images
+    at_once = max(min(UNFOLDED // elements, MAX_TERMS) // positions, 1)  # images
     sums = e_pixels.new_zeros(out_channels, elements, dtype=torch.float64)
     for first in range(0, images, at_once):
         rows = windows.unfold(a_pixels[first : first + at_once].permute(0, 3, 1, 2))

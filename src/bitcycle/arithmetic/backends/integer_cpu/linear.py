@@ -19,9 +19,9 @@ from bitcycle.grids import GridFamily
 from bitcycle.kernels.integer_sums import column_sums, combine, row_sums
 from bitcycle.kernels.rounding import Dims, Noise, encode_in_bytes
 
-MOST_TERMS = 2**17 - 1
+MAX_TERMS = 2**17 - 1
 """A sum of this many products of two signed bytes stays within 32 bits."""
-SMALLEST_FASTER = 2**18
+MIN_MACS = 2**18
 """Products with fewer multiply-accumulates are not faster in integers."""
 
 
@@ -38,7 +38,7 @@ def plan(
     reason = why_simulated(how, a, b)
     if reason is None and (a_spec.already_rounded or b_spec.already_rounded):
         reason = Reason.ROUNDED_BEFORE
-    if reason is None and how is Execution.FASTEST and a.numel() * len(b) < SMALLEST_FASTER:
+    if reason is None and how is Execution.FASTEST and a.numel() * len(b) < MIN_MACS:
         reason = Reason.SMALL
     if reason is None and not (_is_per_row(a_spec, a) and _is_per_row(b_spec, b)):
         reason = Reason.GRANULARITY
@@ -72,7 +72,7 @@ encode_weight = encode
 def output(product: LinearProduct, a: Codes, b: Codes, bias: Tensor | None) -> Tensor:
     """Return ``a b^T + bias``."""
     codes = _rows(a.stored)
-    if codes.shape[1] > MOST_TERMS:  # a scale per row cannot be split with its codes
+    if codes.shape[1] > MAX_TERMS:  # a scale per row cannot be split with its codes
         return simulated.output(product, a, b, bias)
     sums = multiply_codes(codes, b.stored.t())
     terms, bias = _terms(codes.shape[1], sums), None if bias is None else bias.detach().contiguous()
@@ -85,7 +85,7 @@ def input_gradient(
 ) -> Tensor:
     """Return ``e b``, plus a number for each row if given."""
     codes = _rows(e.stored)
-    if codes.shape[1] > MOST_TERMS:
+    if codes.shape[1] > MAX_TERMS:
         return simulated.input_gradient(product, e, b, a_shape, added)
     sums = multiply_codes(codes, b.stored)
     terms = _terms(codes.shape[1], sums)
@@ -101,7 +101,7 @@ def weight_gradient(
     """Return ``e^T a``, plus a number for each row if given."""
     e_codes, a_codes = _rows(e.stored), _rows(a.stored)
     gradient, row_bias = None, None if added is None else added.flatten()
-    for e_part, a_part in zip(e_codes.split(MOST_TERMS), a_codes.split(MOST_TERMS), strict=True):
+    for e_part, a_part in zip(e_codes.split(MAX_TERMS), a_codes.split(MAX_TERMS), strict=True):
         sums = multiply_codes(e_part.t(), a_part)
         terms = _terms(len(a_part), sums)
         part = combine(sums, e.grid(), a.grid(), column_sums(e_part), column_sums(a_part), terms, row_bias=row_bias)
