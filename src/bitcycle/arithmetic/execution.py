@@ -35,10 +35,9 @@ class Reason(Enum):
     ONE_FULL = "an operand in full precision"
     STRENGTH = "strength below 1"
     WIDTH = "more than 8 bits"
-    DTYPE = "not single precision"
+    DTYPE = "double precision"
     DEVICE = "only execute='integer' uses integers on this device"
     EMPTY = "empty"
-    AUTOCAST = "autocast"
     FORMAT = "floating-point numbers"
     WHOLE = "computed as a whole"
     KIND = "no integer kernel for this product"
@@ -165,13 +164,13 @@ def why_simulated(execution: Execution, *operands: Tensor) -> Reason | None:
     if execution is Execution.SIMULATED:
         return Reason.NOT_ASKED
     for x in operands:
-        if x.dtype is not torch.float32:
+        if x.dtype is torch.float64:
             return Reason.DTYPE
         if x.numel() == 0:
             return Reason.EMPTY
-        if execution is Execution.FASTEST and not native.supports(x):
+        if execution is Execution.FASTEST and not x.is_cpu:
             return Reason.DEVICE
-    return Reason.AUTOCAST if is_autocast_enabled(operands[0]) else None
+    return None
 
 
 def is_autocast_enabled(x: Tensor) -> bool:

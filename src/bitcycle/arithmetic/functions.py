@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, is_autocast_enabled
 from bitcycle.arithmetic.export_rounding import current_export_rounding
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
@@ -39,6 +39,9 @@ def multiply(
     """Compute a site's product of ``a`` and ``b`` at its current bits, with a quantised backward."""
     roles = role_of_operand(a, a_spec), role_of_operand(b, b_spec)
     a_spec, b_spec = a_spec._replace(role=roles[0]), b_spec._replace(role=roles[1])
+    if a.dtype is not torch.float64 and is_autocast_enabled(a):  # operands are rounded from the values of autocast
+        dtype = torch.get_autocast_dtype(a.device.type)
+        a, b, bias = a.to(dtype), b.to(dtype), None if bias is None else bias.to(dtype)
     exported = current_export_rounding()
     if exported is not None:
         site.slots(training)  # an export of a model in training mode is refused

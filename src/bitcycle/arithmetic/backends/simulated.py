@@ -5,18 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bitcycle.arithmetic.execution import is_autocast_enabled
 from bitcycle.arithmetic.operands import Operand
 from bitcycle.arithmetic.products import Product
 
 
 def output(product: Product, a: Operand, b: Operand, bias: Tensor | None) -> Tensor:
-    """Return the product of two operands, in the type of autocast if that is enabled."""
-    x, y = a.values(), b.values()
-    if x.dtype is not torch.float64 and is_autocast_enabled(x):
-        dtype = torch.get_autocast_dtype(x.device.type)
-        x, y, bias = x.to(dtype), y.to(dtype), None if bias is None else bias.to(dtype)
-    return product.output(x, y, bias)
+    """Return the product of two operands."""
+    return product.output(a.values(), b.values(), bias)
 
 
 def input_gradient(product: Product, e: Operand, b: Operand, a_shape: torch.Size, added: Tensor | None) -> Tensor:

@@ -84,7 +84,7 @@ def plan(
 
 def encode(x: Tensor, bits: int, dims: Dims, grid: GridFamily, noise: Noise = None) -> Operand:
     """Return the codes of images with the channels last, or their values if some have no grid."""
-    images = encode_images(x, bits, dims, noise, symmetric=grid.symmetric)
+    images = encode_images(x.float(), bits, dims, noise, symmetric=grid.symmetric)
     if images is None:
         return put_on_grid(x, bits, OperandSpec(dims), grid, noise=noise)
     codes, scale, zero, sums = images
@@ -118,10 +118,10 @@ def is_miscomputed(windows: Windows, channels: int) -> bool:
 
 def output(product: ConvolutionProduct, a: Codes, b: Codes, bias: Tensor | None) -> Tensor:
     """Return the convolution of ``a`` with the kernel ``b``."""
-    bias = None if bias is None else bias.detach().contiguous()
+    bias = None if bias is None else bias.detach().float().contiguous()
     taps = _taps(_windows(product, a.stored.shape, b.stored.shape), (1, 1))
     channels_last = a.channels_last or b.channels_last  # as torch decides
-    return _convolve(a, a.stored, a.pixel_sums, b.stored, b.grid(), taps, bias, None, channels_last)
+    return _convolve(a, a.stored, a.pixel_sums, b.stored, b.grid(), taps, bias, None, channels_last).to(a.dtype)
 
 
 def input_gradient(

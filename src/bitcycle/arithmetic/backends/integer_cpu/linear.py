@@ -60,7 +60,7 @@ def _is_per_row(spec: OperandSpec, x: Tensor) -> bool:
 def encode(x: Tensor, bits: int, dims: Dims, grid: GridFamily, noise: Noise = None) -> Operand:
     """Return the codes of a matrix, around 0 in signed bytes, or its values if some have no grid."""
     offset = 2 ** (bits - 1)
-    encoded = encode_in_bytes(x, bits, dims, noise, offset, symmetric=grid.symmetric)
+    encoded = encode_in_bytes(x.float(), bits, dims, noise, offset, symmetric=grid.symmetric)
     if encoded is None:
         return put_on_grid(x, bits, OperandSpec(dims), grid, noise=noise)
     return Codes(encoded.codes, encoded.scale, encoded.zero, bits, grid.symmetric, offset, x.dtype)
@@ -75,9 +75,9 @@ def output(product: LinearProduct, a: Codes, b: Codes, bias: Tensor | None) -> T
     if codes.shape[1] > MAX_TERMS:  # a scale per row cannot be split with its codes
         return simulated.output(product, a, b, bias)
     sums = multiply_codes(codes, b.stored.t())
-    terms, bias = _terms(codes.shape[1], sums), None if bias is None else bias.detach().contiguous()
+    terms, bias = _terms(codes.shape[1], sums), None if bias is None else bias.detach().float().contiguous()
     out = combine(sums, a.grid(), b.grid(), row_sums(codes), row_sums(b.stored), terms, bias)
-    return out.view(*a.stored.shape[:-1], len(b.stored))
+    return out.view(*a.stored.shape[:-1], len(b.stored)).to(a.dtype)
 
 
 def input_gradient(
