@@ -1,7 +1,6 @@
 """Curves of a report: means over the seeds."""
 
 from bitcycle.lab.report.line_plots import Curves
-
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig
 
