@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._support.text import format_error, short, table
+from bitcycle._support.text import table
 from bitcycle.cli.parameters import (
     Cycles,
     ScheduleBits,
@@ -18,7 +18,7 @@ from bitcycle.cli.parameters import (
     option,
 )
 from bitcycle.cli.run_options import parse_fields, with_run_options
-from bitcycle.lab.format import percent
+from bitcycle.lab.format import format_error, percent, short
 from bitcycle.lab.models.catalogue import CATALOGUE
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text

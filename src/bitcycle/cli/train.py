@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._support.text import short
 from bitcycle.cli.parameters import Bits, Device, TaskName, complete_schedule, json_option, option
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.run_options import parse_fields, with_run_options
-from bitcycle.lab.format import duration
+from bitcycle.lab.format import duration, short
 from bitcycle.lab.locks import try_lock, unlock
 from bitcycle.lab.studies.exports import json_text, replacing
 from bitcycle.lab.studies.queue import TRAINING_LOCK

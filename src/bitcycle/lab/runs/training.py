@@ -22,12 +22,12 @@ from torch import nn
 
 import bitcycle
 from bitcycle._cost import Meter
-from bitcycle._support.text import format_error
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.conversion.convert import quantize, restore, set_execution
 from bitcycle.kernels.native import current_kernels
 from bitcycle.kernels.noise import mix
 from bitcycle.lab.data.splits import Split
+from bitcycle.lab.format import format_error
 from bitcycle.lab.runs.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.lab.runs.diagnostics import Diagnostics
 from bitcycle.lab.runs.learning_rate import LearningRatePolicy
