@@ -89,7 +89,7 @@ BUGS = (
     Bug("schedules/cyclic.py", "rising = cycle % 2 == 1", "rising = cycle % 2 == 0", "schedules"),
     Bug("schedules/cyclic.py", "np.divmod(steps * cycles, total)", "np.divmod(steps * cycles, total + 1)", "schedules"),
     Bug("schedules/cyclic.py", "mirror is Mirror.TIME: return", "mirror is Mirror.HEIGHT: return", "schedules"),
-    Bug("schedules/matching.py", "Control.HIGH_LOW: rest", "Control.HIGH_LOW: 0", "schedules"),
+    Bug("lab/studies/matching.py", "Control.HIGH_LOW: rest", "Control.HIGH_LOW: 0", "lab/studies/test_matching.py"),
     # The laboratory: runs, studies, statistics.
     Bug("lab/runs/learning_rate.py", "self.total - length", "self.total", "lab/runs"),
     Bug("lab/runs/learning_rate.py", "step < self.stop", "step <= self.stop", "lab/runs"),
