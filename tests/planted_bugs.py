@@ -86,9 +86,9 @@ BUGS = (
     Bug("conversion/snapshot.py", "tensor.copy_(value)", "pass", "cost"),
     Bug("scheduler.py", "(self.current_step + 1)", "(self.current_step + 2)", "test_scheduler.py"),
     Bug("scheduler.py", "evaluate_weights=self._evaluation[0]", "evaluate_weights=now.weights", "test_operands.py"),
-    Bug("schedules/cyclic.py", "rising = cycle % 2 == 1", "rising = cycle % 2 == 0", "schedules"),
-    Bug("schedules/cyclic.py", "np.divmod(steps * cycles, total)", "np.divmod(steps * cycles, total + 1)", "schedules"),
-    Bug("schedules/cyclic.py", "mirror is Mirror.TIME: return", "mirror is Mirror.HEIGHT: return", "schedules"),
+    Bug("schedules/cyclic.py", "g(np.where(k % 2 == 1,", "g(np.where(k % 2 == 0,", "schedules"),
+    Bug("schedules/cyclic.py", "(steps * self.cycles, total)", "(steps * self.cycles, total + 1)", "schedules"),
+    Bug("schedules/cyclic.py", "g(1 - z),", "1 - g(z),", "schedules"),
     Bug("lab/studies/matching.py", "Control.HIGH_LOW: rest", "Control.HIGH_LOW: 0", "lab/studies/test_matching.py"),
     # The laboratory: runs, studies, statistics.
     Bug("lab/runs/learning_rate.py", "self.total - length", "self.total", "lab/runs"),

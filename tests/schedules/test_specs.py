@@ -276,7 +276,15 @@ def test_misuse_of_arguments(arguments, message):
 
 
 def test_arguments_that_the_spec_has_no_use_for():
-    assert bc.schedule("CR:3-6:cycles=8", bits=(4, 8), cycles=4) == bc.schedule("CR:3-6:cycles=8")
+    for spec, arguments, what in (
+        ("static:8", {"bits": (3, 8)}, "bits"),
+        ("full", {"cycles": 4}, "cycles"),
+        ("CR:3-6:cycles=8", {"bits": (4, 8)}, "bits"),
+        ("CR:cycles=8", {"bits": (4, 8), "cycles": 4}, "cycles"),
+        ("join(linear-rise, 0.5, static:8)", {"bits": (4, 8), "cycles": 4}, "cycles"),
+    ):
+        with pytest.raises(ValueError, match=f"^'{re.escape(spec)}' needs no {what}: drop the argument {what}$"):
+            bc.schedule(spec, **arguments)
     with pytest.raises(ValueError, match="takes neither"):
         bc.schedule(bc.schedule("static:8"), bits=(3, 8))
     with pytest.raises(ValueError, match="a schedule must be a spec"):

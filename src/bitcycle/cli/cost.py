@@ -23,9 +23,9 @@ from bitcycle.lab.models.catalogue import CATALOGUE
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
-from bitcycle.schedules import schedule as parse_schedule
 from bitcycle.schedules.base import DEFAULT_CYCLES, validate_positive
 from bitcycle.schedules.operands import OperandSchedules
+from bitcycle.schedules.spec import complete
 
 if TYPE_CHECKING:
     from torch import nn
@@ -82,7 +82,7 @@ def cost(
     if schedules not in (None, "ten", "all"):
         raise ValueError(f"--schedules must be 'ten', got {schedules!r}; use --schedule for individual schedules")
     specs = [*(schedule or []), *(TEN if schedules else [])] or ["CR"]
-    chosen = [parse_schedule(spec, bits, cycles) for spec in specs]
+    chosen = [complete(spec, bits, cycles) for spec in specs]
     operands = {"backward_bits": "max", **parse_fields(fields)}
     grid = operands.pop("grid", None)
     counted = count_model(model, validate_positive(batch_size, "--batch-size"), keep, policy, aggregation, grid)

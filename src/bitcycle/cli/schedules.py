@@ -12,9 +12,9 @@ from bitcycle.lab.format import percent
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
-from bitcycle.schedules import schedule as parse_schedule
 from bitcycle.schedules.base import DEFAULT_CYCLES
 from bitcycle.schedules.operands import OperandSchedules
+from bitcycle.schedules.spec import complete
 
 
 @with_run_options(fields=("backward_bits", *OPERAND_OVERRIDES))
@@ -46,7 +46,7 @@ def schedules(
     or small) says how much of the possible saving a schedule reaches.
     """
     parsed = parse_fields(fields)
-    chosen = [OperandSchedules.of(parse_schedule(spec, bits, cycles), **parsed) for spec in specs or TEN]
+    chosen = [OperandSchedules.of(complete(spec, bits, cycles), **parsed) for spec in specs or TEN]
     if not specs:
         chosen.sort(key=lambda operands: -operands.saving(steps))
     if plot is not None:

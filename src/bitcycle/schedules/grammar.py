@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
-from bitcycle.schedules.base import MAX_CHARACTERS, MAX_DEPTH, Quantity
+from bitcycle.schedules.base import DEFAULT_CYCLES, MAX_CHARACTERS, MAX_DEPTH, Quantity
 from bitcycle.schedules.interface import Schedule
 
 # int and float read more than a spec should hold: digits of other scripts, underscores, "nan", thousands of digits.
@@ -162,11 +162,13 @@ class Reader:
         quantity: Bits or strength.
         bits: ``(q_min, q_max)`` for the parts of a spec that name no bits.
         cycles: Number of cycles for the parts of a spec that name none; 8 by default.
+        used: Which of ``bits`` and ``cycles`` some part has needed.
     """
 
     quantity: Quantity
     bits: tuple[int, int] | None = None
     cycles: int | None = None
+    used: set[str] = field(default_factory=set)
 
     def read(self, spec: str) -> Schedule:
         """Return the schedule of a spec."""
@@ -193,6 +195,7 @@ class Reader:
 
     def open_limits(self, name: str) -> tuple[Any, Any]:
         """Return the limits of a curve whose spec names none."""
+        self.used.add("bits")
         if self.quantity is Quantity.STRENGTH:
             return 0.0, 1.0
         if self.bits is None:
@@ -204,3 +207,8 @@ class Reader:
                 f"bits must be a pair (q_min, q_max) such as (3, 8), got {short_repr(self.bits)}"
             ) from None
         return low, high
+
+    def open_cycles(self) -> int:
+        """Return the number of cycles of a curve whose spec names none."""
+        self.used.add("cycles")
+        return DEFAULT_CYCLES if self.cycles is None else self.cycles

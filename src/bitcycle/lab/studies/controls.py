@@ -19,7 +19,7 @@ from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.matching import Control, match
 from bitcycle.lab.studies.plan import StudyPart
 from bitcycle.schedules import Bits, Schedule
-from bitcycle.schedules import schedule as parse_schedule
+from bitcycle.schedules.spec import complete
 
 _START, _END = "match(", ")"
 _CONTROL = re.compile(r"[a-z-]+")
@@ -101,7 +101,7 @@ def with_solved_controls(
             solved.append(name)
             continue
         named, wanted = _read(name)
-        reference = parse_schedule(named, bits, cycles)
+        reference = complete(named, bits, cycles)
         for control in [wanted] if wanted else Control:
             found = match(reference, control, steps, backward, lambda s: cost(s, backward))
             solved.append(str(found))
