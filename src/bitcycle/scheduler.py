@@ -13,7 +13,7 @@ from bitcycle.arithmetic.site import Site, check_width, larger, write_bits
 from bitcycle.conversion.sites import sites
 from bitcycle.schedules import Bits
 from bitcycle.schedules import schedule as as_schedule
-from bitcycle.schedules.base import validate_positive, validate_step
+from bitcycle.schedules.base import validate_integer, validate_steps
 from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits, OperandSchedules, StepBits
 from bitcycle.schedules.spec import FULL_STRENGTH
 
@@ -176,7 +176,7 @@ class PrecisionScheduler:
         """
         if "step" not in state:
             raise ValueError("this is not the state of a PrecisionScheduler: it has no 'step'")
-        step = validate_step(state["step"], "the step of a checkpoint")
+        step = validate_integer(state["step"], "the step of a checkpoint", 0)
         own = self.state_dict()
         different = [
             f"{name} is {own.get(name, 'not given')!r} here and {state.get(name, 'not given')!r} in the checkpoint"
@@ -191,7 +191,7 @@ class PrecisionScheduler:
         self._go_to(step)
 
     def _set_total_steps(self, total_steps: int) -> None:
-        total_steps = validate_positive(total_steps, "total_steps")
+        total_steps = validate_steps(total_steps, "total_steps")
         for grid in {site.settings.grid for site in self._sites}:
             self.operands.check(total_steps, grid.check_schedule)
         evaluation = self.operands.evaluation(total_steps)

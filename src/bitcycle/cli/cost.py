@@ -23,7 +23,7 @@ from bitcycle.lab.models.catalogue import CATALOGUE
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
-from bitcycle.schedules.base import DEFAULT_CYCLES, validate_positive
+from bitcycle.schedules.base import DEFAULT_CYCLES, validate_integer
 from bitcycle.schedules.operands import OperandSchedules
 from bitcycle.schedules.spec import complete
 
@@ -85,7 +85,7 @@ def cost(
     chosen = [complete(spec, bits, cycles) for spec in specs]
     operands = {"backward_bits": "max", **parse_fields(fields)}
     grid = operands.pop("grid", None)
-    counted = count_model(model, validate_positive(batch_size, "--batch-size"), keep, policy, aggregation, grid)
+    counted = count_model(model, validate_integer(batch_size, "--batch-size"), keep, policy, aggregation, grid)
     rules = {"convention": convention, **operands}
     totals = [
         {

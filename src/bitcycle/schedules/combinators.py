@@ -20,9 +20,8 @@ from bitcycle.schedules.base import (
     Integers,
     Quantity,
     Values,
-    as_int,
     validate_bits,
-    validate_step,
+    validate_integer,
     width_of,
     write_bits,
 )
@@ -296,11 +295,7 @@ def _validate_moment(value: object) -> Moment:
                 f"a fraction of training must be from 0.0 to 1.0, got {value!r}; write a step without a decimal point"
             )
         return float(value) + 0.0  # -0.0 becomes 0.0, so that equal schedules have equal specs
-    number = as_int(value, "a moment of training (a step, or a float from 0.0 to 1.0)")
-    step = validate_step(number, "a step of training")
-    if step > MAX_STEPS:
-        raise ValueError(f"a step of training must be {MAX_STEPS} or less, got {short_repr(step)}")
-    return step
+    return validate_integer(value, "a step of training", 0, MAX_STEPS)
 
 
 def _validate_moments(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:

@@ -25,7 +25,7 @@ from bitcycle.schedules.base import (
     Integers,
     Quantity,
     Values,
-    validate_positive,
+    validate_integer,
 )
 from bitcycle.schedules.grammar import Node, Reader, parse_float, parse_int, parse_range, parse_settings, register
 from bitcycle.schedules.interface import Schedule
@@ -99,7 +99,7 @@ class Cyclic(Schedule):
         low, high = self.quantity.validate_limits(self.q_min, self.q_max)
         object.__setattr__(self, "q_min", low)
         object.__setattr__(self, "q_max", high)
-        object.__setattr__(self, "cycles", validate_positive(self.cycles, "cycles", MAX_CYCLES))
+        object.__setattr__(self, "cycles", validate_integer(self.cycles, "cycles", 1, MAX_CYCLES))
         if self.shape.startswith("triangular") and self.cycles % 2:
             raise ValueError(
                 f"a triangular schedule needs an even number of cycles, got {self.cycles}: it would end at {low}. "

@@ -110,12 +110,12 @@ def parse_moment(text: str) -> int | float:
 def parse_range(text: str, spec: str, quantity: Quantity) -> tuple[Any, Any]:
     """Return the two numbers of ``q_min-q_max``."""
     limits = _RANGE.fullmatch(text)
-    if quantity is Quantity.BITS:
-        if limits is None:
-            raise ValueError(f"{short_repr(spec)}: bits are written q_min-q_max, as in 3-8, got {short_repr(text)}")
-        return parse_int(limits[1], "q_min"), parse_int(limits[2], "q_max")
+    of_bits = quantity is Quantity.BITS
     if limits is None:
-        raise ValueError(f"{short_repr(spec)}: strengths are written low-high, as in linear-rise:0.2-1.0")
+        form = "bits are written q_min-q_max, as in 3-8" if of_bits else "strengths are written low-high, as in 0.2-1.0"
+        raise ValueError(f"{short_repr(spec)}: {form}, got {short_repr(text)}")
+    if of_bits:
+        return parse_int(limits[1], "q_min"), parse_int(limits[2], "q_max")
     return float(limits[1]), float(limits[2])
 
 

@@ -81,8 +81,6 @@ def schedule(
         >>> s(0, 100), str(s)
         (4, 'call:four_then_eight')
     """
-    if not isinstance(spec, str) and (bits is not None or cycles is not None):
-        raise ValueError("bits and cycles complete a spec; a schedule or a function takes neither")
     reader = Reader(Quantity.BITS, bits, cycles)
     made = _schedule_of(spec, reader, name)
     for what, given in (("bits", bits), ("cycles", cycles)):

@@ -36,7 +36,7 @@ from bitcycle.lab.runs.result import TEST_LOSS, RunResult
 from bitcycle.lab.runs.run_config import DEFAULTS, OF_RECIPE, RunConfig, WeightChoice
 from bitcycle.lab.tasks import Task, Training, task_of
 from bitcycle.scheduler import PrecisionScheduler
-from bitcycle.schedules.base import validate_positive
+from bitcycle.schedules.base import validate_integer
 
 UNOBSERVED: AbstractContextManager[None] = nullcontext()
 OWN = ("curve", "losses", "best", "best_step", "best_weights", "seconds")
@@ -97,7 +97,7 @@ def train(
         ('accuracy', True, [4])
     """
     started = time.perf_counter()
-    validate_positive(checkpoint_every, "the number of steps between checkpoints")
+    validate_integer(checkpoint_every, "the number of steps between checkpoints")
     check_device(device)
     folder = folder and folder.absolute()  # a task may change the working directory
     task = task_of(run)
