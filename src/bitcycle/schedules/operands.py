@@ -137,7 +137,8 @@ backward=None, strength=1.0))
         """Return the bits of a step. Past the end they keep their last values."""
         strength = self.strength(step, total)  # checks the step and the total
         widths = self.widths(np.array([min(step, total - 1)], dtype=np.int64), total)
-        return StepBits(*(bits_of(each.item()) for each in widths), strength)
+        weights, activations, backward = (bits_of(each.item()) for each in widths)
+        return StepBits(weights, activations, backward, strength)
 
     def widths(self, steps: Integers, total: int) -> tuple[Integers, Integers, Integers]:
         """Return the widths of weights, activations and gradients at the given steps; full precision is 32."""
