@@ -213,7 +213,7 @@ MISUSE = {
     "deficit(3@0.0..0.5, 4@0.4..0.6, full)": "0.0..0.5 and 0.4..0.6 overlap",
     "deficit(3@0.0..1.5, full)": "a fraction of training must be from 0.0 to 1.0, got 1.5",
     "deficit(3@0.2..100, full)": "all steps or all fractions",
-    "deficit(3@0.0..0.5, 3@100..200, full)": "all in steps or all in fractions",
+    "deficit(3@0.0..0.5, 3@100..200, full)": "all steps or all fractions",
     "deficit(0@0.0..0.5, full)": "bits must be 1 or more",
     # Beyond the limits.
     "RR:3-8:name=1": "profile rex has no parameter 'name'",

@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +74,6 @@ CONFIG: Spec = {
 }
 # Characters that XML forbids, and characters that reverse the direction of the text around them.
 _HARMFUL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
-
-
-class MarkShape(StrEnum):
-    """The shape of a mark; kinds differ by shape and by colour, never by colour alone."""
-
-    CIRCLE = "circle"
-    SQUARE = "square"
-    DIAMOND = "diamond"
-    TRIANGLE = "triangle-up"
-    CROSS = "cross"
-    FLAG = "triangle-down"
 
 
 def clean(text: str) -> str:

@@ -116,10 +116,11 @@ backward=None, strength=1.0))
         Raises:
             ValueError: An argument is invalid.
         """
-        if schedule is None and (weights is None or activations is None):
-            raise ValueError("give a schedule, or a schedule for weights and one for activations")
         both = None if schedule is None else as_schedule(schedule)
-        w, a = (_operand(own, both, name) for own, name in ((weights, "weights"), (activations, "activations")))
+        w = both if weights is None else _operand(weights, "weights")
+        a = both if activations is None else _operand(activations, "activations")
+        if w is None or a is None:
+            raise ValueError("give a schedule, or a schedule for weights and one for activations")
         return cls(w, a, _backward(backward_bits), as_strength(strength))
 
     @property
@@ -228,20 +229,17 @@ backward=None, strength=1.0))
         return Group.LARGE if share > 2 / 3 else Group.MEDIUM if share > 1 / 3 else Group.SMALL
 
 
-def _operand(own: AnySchedule | int | None, both: Schedule | None, name: str) -> Schedule:
-    if own is None:
-        assert both is not None
-        return both
-    return Constant(validate_bits(own, name)) if isinstance(own, SupportsIndex) else as_schedule(own)
+def _operand(own: AnySchedule | int | None, name: str) -> Schedule:
+    if own is None or isinstance(own, SupportsIndex):
+        return Constant(validate_bits(own, name))
+    return as_schedule(own)
 
 
 def _backward(bits: BackwardBits) -> Schedule | None:
     if isinstance(bits, str) and bits == MAX:
         return None
     try:
-        if bits is None or isinstance(bits, SupportsIndex):
-            return Constant(validate_bits(bits, "backward_bits"))
-        return as_schedule(bits)
+        return _operand(bits, "backward_bits")
     except ValueError as error:
         expected = f"backward_bits must be an integer from 1 to {MAX_BITS}, None (full precision), 'max' or a schedule"
         raise ValueError(f"{expected}, got {short_repr(bits)}: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 
 from markupsafe import Markup
 
@@ -20,6 +21,17 @@ SHADES = {
 TINTS = {**COLOURS, **SHADES}
 """All colours of a page by their names; in the dark, a page has others of the same names."""
 DASHES: tuple[list[int], ...] = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [12, 4], [5, 2, 1, 2, 1, 2])
+
+
+class MarkShape(StrEnum):
+    """The shape of a mark; kinds differ by shape and by colour, never by colour alone."""
+
+    CIRCLE = "circle"
+    SQUARE = "square"
+    DIAMOND = "diamond"
+    TRIANGLE = "triangle-up"
+    CROSS = "cross"
+    FLAG = "triangle-down"
 
 
 def inline(image: str, label: str, class_: str = "") -> Markup:

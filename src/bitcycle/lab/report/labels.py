@@ -9,9 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bitcycle._support.figures import MarkShape
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report.drawing import SHADES, TINTS
+from bitcycle.lab.report.drawing import SHADES, TINTS, MarkShape
 from bitcycle.lab.statistics.analysis import Analysis, Comparison, DeficitAnalysis, DeficitPoint, Setting
 from bitcycle.schedules.base import FULL_WIDTH
 
