@@ -8,8 +8,8 @@ from mkdocs.structure.files import File, Files
 from bitcycle._support.figures import COLOURS, svg
 from bitcycle.lab.report.schedule_panels import GROUPS, Panel, panels, tracks
 from bitcycle.schedules import TEN
-from bitcycle.schedules import schedule as parse_schedule
 from bitcycle.schedules.operands import OperandSchedules
+from bitcycle.schedules.spec import complete
 
 ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
@@ -35,7 +35,7 @@ def gallery() -> tuple[str, dict[str, str]]:
     for title, specs in GALLERY.items():
         lines += [f"## {title}", ""]
         for spec in specs:
-            s = parse_schedule(spec, (3, 8), 8)
+            s = complete(spec, (3, 8), 8)
             name = f"{re.sub(r'[^a-z0-9]+', '-', str(s).lower()).strip('-')}.svg"
             track = tracks(OperandSchedules.of(s), STEPS)[0]  # both operands follow the schedule
             colour = COLOURS[GROUPS[s.group(STEPS)][1]]

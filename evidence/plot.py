@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from bitcycle._support.figures import span
 from bitcycle.lab import format as fmt
 from bitcycle.lab.judging import MIN_SEEDS, non_inferiority
+from bitcycle.lab.report.drawing import span
 from bitcycle.lab.report.labels import GROUPS, OTHER, STATIC
 from bitcycle.lab.report.quality_plots import Figure, points_by_cost
 from bitcycle.schedules import TEN, schedule

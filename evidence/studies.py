@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from bitcycle.lab.data.files import is_there
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.deficits import DeficitPart
+from bitcycle.lab.studies.matching import Control
 from bitcycle.lab.studies.plan import GROUPS, Plan, StudyPart
 from bitcycle.lab.studies.plan_file import deficit_part, plan_of
-from bitcycle.schedules import Control, schedule
+from bitcycle.schedules import schedule
 from evidence.design import Design, Domain, Role
 
 DATA = "BITCYCLE_DATA"

@@ -104,6 +104,25 @@ def test_modules_have_no_import_cycle():
         pytest.fail("import cycle: " + " -> ".join(error.args[1]))
 
 
+def test_schedules_need_numpy_alone():
+    """Whatever an import of the schedules imports in turn, found without running it."""
+    waiting, seen, others = ["bitcycle.schedules"], set(), set()
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        statements = list(at_module_level(ast.parse(modules()[module].read_text())))
+        waiting += [name for name, _ in imports_of(module, statements)]
+        waiting += [module.rpartition(".")[0]] if "." in module else []
+        for node in statements:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            others |= {name.partition(".")[0] for name in names}
+    assert {"bitcycle.schedules.cyclic", "bitcycle._support.text", "bitcycle"} <= seen
+    assert others - set(sys.stdlib_module_names) == {"bitcycle", "numpy"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "program",

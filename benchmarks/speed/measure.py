@@ -30,12 +30,12 @@ from torch import nn
 
 from benchmarks.speed.variants import FULL_PRECISION, NotAvailableError, training_step, variants_of
 from bitcycle._cost import Meter
-from bitcycle._support.text import format_error
 from bitcycle.conversion.convert import quantize, set_bits
 from bitcycle.conversion.model_summary import summary
 from bitcycle.kernels import native
 from bitcycle.kernels.noise import noise_key
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes
+from bitcycle.lab.format import format_error
 from bitcycle.lab.models.resnets import CifarResNet
 from bitcycle.scheduler import PrecisionScheduler
 from bitcycle.schedules import schedule

@@ -18,10 +18,10 @@ from torch import nn
 
 from benchmarks.speed.models import Workload, make
 from bitcycle._support.extras import MissingExtraError
-from bitcycle._support.text import format_error
 from bitcycle.arithmetic.execution import integers_are_right
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize
+from bitcycle.lab.format import format_error
 from bitcycle.scheduler import PrecisionScheduler
 
 FULL_PRECISION = "FP32"

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from bitcycle.schedules.base import validate_positive
+from bitcycle.schedules.base import validate_steps
 
 TOLERANCE = 1e-9
 """The smallest relative difference between two learning rates that counts as a fall."""
@@ -40,7 +40,7 @@ def decay_begins(lr_scheduler: LRScheduler | Callable[[int], float], total_steps
         >>> bc.decay_begins(lambda step: 0.1 if step < 80 else 0.1 * (100 - step) / 20, total_steps=100)
         81
     """
-    total_steps = validate_positive(total_steps, "total_steps")
+    total_steps = validate_steps(total_steps, "total_steps")
     if isinstance(lr_scheduler, ReduceLROnPlateau):
         raise ValueError(
             "ReduceLROnPlateau depends on the metric, so the step at which it decays cannot be computed in advance"

@@ -13,7 +13,7 @@ from bitcycle.arithmetic.site import Site, check_width, larger, write_bits
 from bitcycle.conversion.sites import sites
 from bitcycle.schedules import Bits
 from bitcycle.schedules import schedule as as_schedule
-from bitcycle.schedules.base import validate_positive, validate_step
+from bitcycle.schedules.base import validate_integer, validate_steps
 from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits, OperandSchedules, StepBits
 from bitcycle.schedules.spec import FULL_STRENGTH
 
@@ -75,7 +75,6 @@ class PrecisionScheduler:
     ) -> None:
         self.operands = OperandSchedules.of(schedule, backward_bits, weights, activations, strength)
         self.schedule = self.operands.weights if schedule is None else as_schedule(schedule)
-        self._warned_past_end = False
         self._sites = list(sites(model, where).values())
         self._fixed_evaluation: tuple[Bits, Bits] | None = None
         if evaluate_bits != "max":
@@ -85,12 +84,8 @@ class PrecisionScheduler:
         self._go_to(0)
 
     def __repr__(self) -> str:
-        overrides = "".join(f"{name}={value!r}, " for name, value in self._overrides().items())
-        backward = self.operands.backward_setting(self.total_steps)
-        return (
-            f"PrecisionScheduler({str(self.schedule)!r}, step={self.current_step}, total_steps={self.total_steps}, "
-            f"{overrides}backward_bits={backward}, sites={len(self._sites)})"
-        )
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.state_dict().items())
+        return f"PrecisionScheduler({settings}, sites={len(self._sites)})"
 
     @property
     def current(self) -> StepBits:
@@ -115,19 +110,6 @@ class PrecisionScheduler:
         return self.current.backward
 
     @property
-    def strength(self) -> float:
-        """Strength at the current step."""
-        return self._scheduled.strength
-
-    def _overrides(self) -> dict[str, str]:
-        """Return the specs of operands that do not follow the schedule, and of the strength if it is not full."""
-        operands = {"weights": self.operands.weights, "activations": self.operands.activations}
-        overrides = {name: str(each) for name, each in operands.items() if each != self.schedule}
-        if self.operands.strength != FULL_STRENGTH:
-            overrides["strength"] = str(self.operands.strength)
-        return overrides
-
-    @property
     def total_steps(self) -> int:
         """Number of optimiser steps in the whole run. Set another number to extend or shorten the run."""
         return self._total_steps
@@ -135,7 +117,6 @@ class PrecisionScheduler:
     @total_steps.setter
     def total_steps(self, total_steps: int) -> None:
         self._set_total_steps(total_steps)
-        self._warned_past_end = False
         self._go_to(self.current_step)
 
     def step(self) -> None:
@@ -143,8 +124,7 @@ class PrecisionScheduler:
 
         Past ``total_steps`` the bits keep their last value, and the first such step triggers a warning.
         """
-        if self.current_step >= self.total_steps and not self._warned_past_end:
-            self._warned_past_end = True
+        if self.current_step == self.total_steps:
             warnings.warn(
                 f"PrecisionScheduler.step() was called more than total_steps={self.total_steps} times: "
                 "the bits keep their last value",
@@ -153,13 +133,20 @@ class PrecisionScheduler:
         self._go_to(self.current_step + 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state for a checkpoint: the step, and the settings it belongs to."""
+        """Return the state for a checkpoint: the step, and the settings it belongs to.
+
+        Operands that do not follow the schedule have their specs, and so has the strength if it is not full.
+        """
+        operands = {"weights": self.operands.weights, "activations": self.operands.activations}
+        overrides = {name: str(each) for name, each in operands.items() if each != self.schedule}
+        if self.operands.strength != FULL_STRENGTH:
+            overrides["strength"] = str(self.operands.strength)
         return {
             "step": self.current_step,
             "total_steps": self.total_steps,
             "schedule": str(self.schedule),
             "backward_bits": self.operands.backward_setting(self.total_steps),
-            **self._overrides(),
+            **overrides,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -176,7 +163,7 @@ class PrecisionScheduler:
         """
         if "step" not in state:
             raise ValueError("this is not the state of a PrecisionScheduler: it has no 'step'")
-        step = validate_step(state["step"], "the step of a checkpoint")
+        step = validate_integer(state["step"], "the step of a checkpoint", 0)
         own = self.state_dict()
         different = [
             f"{name} is {own.get(name, 'not given')!r} here and {state.get(name, 'not given')!r} in the checkpoint"
@@ -191,14 +178,13 @@ class PrecisionScheduler:
         self._go_to(step)
 
     def _set_total_steps(self, total_steps: int) -> None:
-        total_steps = validate_positive(total_steps, "total_steps")
+        total_steps = validate_steps(total_steps, "total_steps")
         for grid in {site.settings.grid for site in self._sites}:
             self.operands.check(total_steps, grid.check_schedule)
-        evaluation = self.operands.evaluation(total_steps)
         self.operands.at(0, total_steps)  # a schedule that does not fit raises here, before anything changes
         self._total_steps = total_steps
         self._baseline = self.operands.baseline(total_steps).at(0, total_steps)
-        self._evaluation = evaluation if self._fixed_evaluation is None else self._fixed_evaluation
+        self._evaluation = self._fixed_evaluation or self.operands.evaluation(total_steps)
 
     def _take_over_sites(self) -> None:
         """Remember this scheduler on its sites. Warn if another one still controls some of them."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, MarkShape, Row, Spec, at, exact, layer, number
+from bitcycle._support.figures import COLOURS, Row, Spec, at, exact, layer, number
 
 if TYPE_CHECKING:
     from bitcycle._range_test import RangeTestResult
@@ -75,7 +75,7 @@ def _kept(test: RangeTestResult) -> Spec:
     levels = [row.bits or 0 for row in test.evidence] or [0, 1]
     chosen = [] if test.q_min is None else [{"x": test.q_min, "left": test.q_min - 0.2, "right": test.q_min + 0.2}]
     stroke = {"stroke": figures.kinds("outcome", OUTCOMES, OUTCOME_COLOURS)}
-    shape = {"shape": figures.kinds("outcome", OUTCOMES, (MarkShape.CIRCLE, MarkShape.CROSS))}
+    shape = {"shape": figures.kinds("outcome", OUTCOMES, ("circle", "cross"))}
     top, across = {"y": {"value": 0}}, {"x": {"value": 0}, "x2": {"value": "width"}}
     columns = {"x": at("left"), "x2": {"field": "right"}, **top, "y2": {"value": HEIGHT}}
     domain = (min(levels) - 0.5, max(levels) + 0.5)

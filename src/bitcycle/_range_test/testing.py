@@ -26,7 +26,7 @@ from bitcycle.conversion.sites import conversions, sites
 from bitcycle.conversion.snapshot import Snapshot
 from bitcycle.grids import INTEGERS
 from bitcycle.kernels.noise import mix
-from bitcycle.schedules.base import Bits, validate_positive
+from bitcycle.schedules.base import Bits, validate_integer
 
 MIN_ITERATIONS = 10
 """The fewest iterations in which there is a trend to test."""
@@ -104,13 +104,13 @@ def range_test(
         2
     """
     grid = next((conversion.recipe.family for _, conversion in conversions(model)), INTEGERS)
-    widths = sorted({validate_positive(level, "a level") for level in levels})
+    widths = sorted({validate_integer(level, "a level") for level in levels})
     if not widths:
         raise ValueError("levels must contain at least one width, as in range(2, 9)")
     for width in widths:
         grid.check_width(width, "a level")
     backward = widths[-1] if backward_bits == "max" else grid.check_width(backward_bits, "backward_bits")
-    seeds, iterations = validate_positive(seeds, "seeds"), validate_positive(iterations, "iterations")
+    seeds, iterations = validate_integer(seeds, "seeds"), validate_integer(iterations, "iterations")
     if iterations < MIN_ITERATIONS:
         raise ValueError(f"iterations must be {MIN_ITERATIONS} or more to show a trend, got {iterations}")
     if not 0 < share <= 1:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 
 
@@ -40,20 +38,6 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
     except ImportError as error:
         if error.name != module.partition(".")[0]:
             raise
-        raise _missing(error.name, extra, purpose) from None
-
-
-def folder_of(package: str, extra: str, purpose: str) -> Path:
-    """Return the folder of an optional package, which is not imported; see :func:`need`.
-
-    Raises:
-        MissingExtraError: If the package is not installed.
-    """
-    found = find_spec(package)
-    if found is None or found.origin is None:
-        raise _missing(package, extra, purpose)
-    return Path(found.origin).parent
-
-
-def _missing(module: str, extra: str, purpose: str) -> MissingExtraError:
-    return MissingExtraError(f"{purpose} needs {module}: pip install 'bitcycle[{extra}]'", name=module)
+        raise MissingExtraError(
+            f"{purpose} needs {error.name}: pip install 'bitcycle[{extra}]'", name=error.name
+        ) from None

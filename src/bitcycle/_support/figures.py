@@ -1,7 +1,6 @@
 """Figures described in Vega-Lite and drawn by vl-convert: one description gives the page, the SVG and the PNG file.
 
-Text is only ever data: Vega-Lite escapes it. Colours are those of a light page; :func:`inline` names them, so that a
-page can have others in the dark.
+Text is only ever data: Vega-Lite escapes it. Colours are those of a light page.
 """
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+import numpy as np
 
 from bitcycle._support.extras import need
 
@@ -24,13 +22,6 @@ Spec = dict[str, Any]
 Row = dict[str, Any]
 """A row of data."""
 PNG_SCALE = 2
-SHADES = {
-    f"shade-{i}": colour
-    for i, colour in enumerate(
-        ("#e56a5d", "#d5536f", "#c33d80", "#ad2793", "#9410a2", "#7701a8", "#5801a4", "#370499", "#0d0887")
-    )
-}
-"""Plasma, from short to long, as far as it stands out from the page."""
 # Okabe and Ito's colours, which colour-blind readers tell apart.
 COLOURS = {
     "paper": "#ffffff",
@@ -44,9 +35,7 @@ COLOURS = {
     "static": "#009e73",
     "full": "#555555",
     "other": "#7a6a00",
-    **SHADES,
 }
-DASHES: tuple[list[int], ...] = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [12, 4], [5, 2, 1, 2, 1, 2])
 FONT, FONT_SIZE = "Liberation Sans, Arial, sans-serif", 12
 """vl-convert brings the first font along."""
 NAME_GAP = 15
@@ -85,17 +74,6 @@ CONFIG: Spec = {
 }
 # Characters that XML forbids, and characters that reverse the direction of the text around them.
 _HARMFUL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
-
-
-class MarkShape(StrEnum):
-    """The shape of a mark; kinds differ by shape and by colour, never by colour alone."""
-
-    CIRCLE = "circle"
-    SQUARE = "square"
-    DIAMOND = "diamond"
-    TRIANGLE = "triangle-up"
-    CROSS = "cross"
-    FLAG = "triangle-down"
 
 
 def clean(text: str) -> str:
@@ -148,61 +126,6 @@ def save(spec: Spec, path: Path) -> None:
     path.write_bytes(png(image) if path.suffix.lower() == ".png" else image.encode())
 
 
-def inline(image: str, label: str, class_: str = "") -> Markup:
-    """Return a drawn figure as an element of a page, with colours that the page may change.
-
-    Marks that have a ``description`` carry it as ``aria-label``; the first line is what they belong to.
-    """
-    names = {colour: f"var(--{name})" for name, colour in COLOURS.items()}
-    named = re.sub(r'(?<=(?:fill|roke)=")#\w{6}(?=")', lambda hex: names.get(hex[0], hex[0]), image)
-    element = Markup('<svg viewBox="0 0 {} {}" class="plot {}" role="group" aria-label="{}">')
-    return element.format(*_size(image), class_, clean(label)) + Markup(named.split(">", 1)[1])
-
-
-def composed(
-    images: Sequence[str],
-    titles: Sequence[str] = (),
-    heading: str = "",
-    notes: Sequence[str] = (),
-    legend: Mapping[str, str] | None = None,
-) -> str:
-    """Return drawn figures as one, two in a row: with titles, below a heading and a legend of colours, above notes."""
-    line, gap = 1.5 * FONT_SIZE, 40
-    wide = max(float(_size(image)[0]) for image in images)
-    width, y = wide + (wide + gap if len(images) > 1 else 0), line
-    parts = [_text(heading, 0, y, weight="bold")] if heading else []
-    x = 0.0
-    for name, colour in (legend or {}).items():
-        y, x = (y + line, 0.0) if x == 0 else (y, x)
-        parts += [Markup('<path d="M{} {}h20" stroke="{}" stroke-width="2"/>').format(x, y - 4, colour)]
-        parts += [_text(name, x + 26, y)]
-        x += 0.65 * FONT_SIZE * len(name) + 50
-    y += 1.5 * line if heading else 0
-    for i in range(0, len(images), 2):
-        for x, image, title in zip((0.0, wide + gap), images[i : i + 2], [*titles[i : i + 2], "", ""], strict=False):
-            parts += [_text(title, x, y, weight="bold")] if title else []
-            place = f'<svg overflow="visible" x="{x:g}" y="{y + (line / 2 if title else 0):g}" '
-            parts.append(Markup(image.replace("<svg ", place, 1)))
-        y += max(float(_size(image)[1]) for image in images[i : i + 2]) + gap
-    parts += [_text(note, 0, y - gap + i * line, colour=COLOURS["quiet"]) for i, note in enumerate(notes, start=1)]
-    height = y - gap + line * (len(notes) + 1)
-    begin = '<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="-10 0 {0} {1}">'
-    paper = '<rect x="-10" width="{0}" height="{1}" fill="{2}"/>'
-    frame = Markup(begin + paper).format(f"{width + 20:g}", f"{height:g}", COLOURS["paper"])
-    return str(frame + Markup("").join(parts) + Markup("</svg>"))
-
-
-def _size(image: str) -> tuple[str, str]:
-    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', image)
-    assert found is not None  # the renderer writes it
-    return found[1], found[2]
-
-
-def _text(text: str, x: float, y: float, weight: str = "normal", colour: str = COLOURS["ink"]) -> Markup:
-    element = '<text x="{:g}" y="{:g}" font-family="{}" font-size="{}" font-weight="{}" fill="{}">{}</text>'
-    return Markup(element).format(x, y, FONT, FONT_SIZE, weight, colour, clean(text))
-
-
 def layer(mark: str, rows: Iterable[Row] | None = None, encoding: Spec | None = None, **style: Any) -> Spec:
     """Return a layer: marks for rows, or for the rows of the figure.
 
@@ -248,30 +171,6 @@ TIP: Spec = {"description": exact("tip")}
 """The channel of tooltips and selection: a text of several lines that begins with a name."""
 
 
-def named_columns(rows: Sequence[Row], height: float, domain: tuple[float, float]) -> Spec:
-    """Return the names of marks, upright in the column of their mark: above its bar, or below it where there is room.
-
-    No two names can overlap, whatever the font, if the columns are ``NAME_GAP`` apart. Rows have ``x``, ``low``,
-    ``high``, ``name`` and ``tip``.
-    """
-    placed = []
-    for row in rows:
-        above = (domain[1] - row["high"]) / (domain[1] - domain[0]) * height >= 0.65 * FONT_SIZE * len(row["name"]) + 9
-        side = {"place": row["high"], "side": "left"} if above else {"place": row["low"], "side": "right"}
-        placed.append({**row, **side})
-    names = {"y": at("place"), "text": exact("name")}
-    upright = {"angle": 270, "baseline": "middle", "fontWeight": "bold"}
-    ground = {"color": COLOURS["paper"], "stroke": COLOURS["paper"], "strokeWidth": 3, "aria": False}  # hides lines
-    return {
-        "layer": [
-            layer("text", some, {**names, **channels}, align=side, dx=dx, **upright, **style)
-            for channels, style in (({}, ground), (TIP, {}))
-            for side, dx in (("left", 9), ("right", -9))
-            if (some := [row for row in placed if row["side"] == side])
-        ]
-    }
-
-
 def end_names(ends: Sequence[Row], height: float, domain: tuple[float, float]) -> list[Spec]:
     """Return the names of lines to the right of their ends, moved apart; none where there is no room for all.
 
@@ -295,42 +194,20 @@ def shortened(text: str, limit: int = 22) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def span(numbers: Iterable[float], margin: float = 0.06) -> tuple[float, float]:
-    """Return the range of the finite numbers with a margin around it; it is never empty.
-
-    >>> span([1.0, 3.0], margin=0.5), span([2.0])
-    ((0.0, 4.0), (1.8, 2.2))
-    """
-    finite = [number for number in numbers if math.isfinite(number)]
-    if not finite:
-        return 0.0, 1.0
-    low, high = min(finite), max(finite)
-    room = (high - low) * margin
-    if room <= 1e-9 * max(abs(low), abs(high)):
-        room = 0.1 * abs(low) or 1.0
-    return low - room, high + room
-
-
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move positions apart until neighbours keep a gap, with the least squared displacement.
+    """Move positions apart until neighbours keep a gap, with the smallest largest displacement.
 
-    Neighbours that are too close form a block, which is centred where its members want to be on average. The result is
-    shifted into the range from ``low`` to ``high``; the gap is smaller where it is too long for it.
+    That is the mean of moving them only up and only down. The result is shifted into the range from ``low`` to
+    ``high``; the gap is smaller where it is too long for it.
 
     >>> spread([10, 11, 50], 4, low=0, high=100)
     [8.5, 12.5, 50.0]
     """
-    if len(wanted) > 1:
-        gap = min(gap, (high - low) / (len(wanted) - 1))
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    blocks: list[tuple[float, int]] = []  # sum of the members' wanted positions less their offsets, and their number
-    for rank, i in enumerate(order):
-        blocks.append((wanted[i] - rank * gap, 1))
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
-            (a, n), (b, m) = blocks[-2:]
-            blocks[-2:] = [(a + b, n + m)]
-    starts = [total / members for total, members in blocks for _ in range(members)]
-    positions = [0.0] * len(wanted)
-    for rank, (i, start) in enumerate(zip(order, starts, strict=True)):
-        positions[i] = max(low, min(start, high - (len(order) - 1) * gap)) + rank * gap
-    return positions
+    gap = min(gap, (high - low) / max(1, len(wanted) - 1))
+    order = np.argsort(wanted, kind="stable")
+    offsets = gap * np.arange(len(wanted))
+    starts = np.array(wanted, dtype=np.float64)[order] - offsets
+    up, down = np.maximum.accumulate(starts), np.minimum.accumulate(starts[::-1])[::-1]
+    positions = np.empty(len(wanted))
+    positions[order] = np.clip((up + down) / 2, low, high - gap * max(0, len(wanted) - 1)) + offsets
+    return [float(position) for position in positions]

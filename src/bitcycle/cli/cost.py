@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._support.text import format_error, short, table
+from bitcycle._support.text import table
 from bitcycle.cli.parameters import (
     Cycles,
     ScheduleBits,
@@ -18,14 +18,14 @@ from bitcycle.cli.parameters import (
     option,
 )
 from bitcycle.cli.run_options import parse_fields, with_run_options
-from bitcycle.lab.format import percent
+from bitcycle.lab.format import format_error, percent, short
 from bitcycle.lab.models.catalogue import CATALOGUE
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
-from bitcycle.schedules import schedule as parse_schedule
-from bitcycle.schedules.base import DEFAULT_CYCLES, validate_positive
+from bitcycle.schedules.base import DEFAULT_CYCLES, validate_integer
 from bitcycle.schedules.operands import OperandSchedules
+from bitcycle.schedules.spec import complete
 
 if TYPE_CHECKING:
     from torch import nn
@@ -82,10 +82,10 @@ def cost(
     if schedules not in (None, "ten", "all"):
         raise ValueError(f"--schedules must be 'ten', got {schedules!r}; use --schedule for individual schedules")
     specs = [*(schedule or []), *(TEN if schedules else [])] or ["CR"]
-    chosen = [parse_schedule(spec, bits, cycles) for spec in specs]
+    chosen = [complete(spec, bits, cycles) for spec in specs]
     operands = {"backward_bits": "max", **parse_fields(fields)}
     grid = operands.pop("grid", None)
-    counted = count_model(model, validate_positive(batch_size, "--batch-size"), keep, policy, aggregation, grid)
+    counted = count_model(model, validate_integer(batch_size, "--batch-size"), keep, policy, aggregation, grid)
     rules = {"convention": convention, **operands}
     totals = [
         {

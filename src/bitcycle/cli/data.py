@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from bitcycle._support.text import short, table
+from bitcycle._support.text import table
 from bitcycle.cli.parameters import argument, option
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.lab.data.official import OFFICIAL, cache_folder, fetch, find_official, official_named
 from bitcycle.lab.data.official.catalogue import is_cached
+from bitcycle.lab.format import short
 
 data = typer.Typer(no_args_is_help=True, help="Download official data sets into a cache folder, and list them.")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from bitcycle._support.text import short, table
+from bitcycle._support.text import table
 from bitcycle.cli.parameters import STORE, StorePath, argument, json_option, option
-from bitcycle.lab.format import duration
+from bitcycle.lab.format import duration, short
 
 if TYPE_CHECKING:
     from bitcycle.lab.runs.result import RunResult

@@ -10,11 +10,12 @@ from bitcycle.cli.parameters import Cycles, ScheduleBits, Steps, argument, compl
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import percent
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
+from bitcycle.lab.schedule_summary import schedule_summary
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
-from bitcycle.schedules import schedule as parse_schedule
 from bitcycle.schedules.base import DEFAULT_CYCLES
 from bitcycle.schedules.operands import OperandSchedules
+from bitcycle.schedules.spec import complete
 
 
 @with_run_options(fields=("backward_bits", *OPERAND_OVERRIDES))
@@ -46,7 +47,7 @@ def schedules(
     or small) says how much of the possible saving a schedule reaches.
     """
     parsed = parse_fields(fields)
-    chosen = [OperandSchedules.of(parse_schedule(spec, bits, cycles), **parsed) for spec in specs or TEN]
+    chosen = [OperandSchedules.of(complete(spec, bits, cycles), **parsed) for spec in specs or TEN]
     if not specs:
         chosen.sort(key=lambda operands: -operands.saving(steps))
     if plot is not None:
@@ -55,7 +56,7 @@ def schedules(
         plot.parent.mkdir(parents=True, exist_ok=True)
         draw_schedules(chosen, steps, plot)
     if as_json:
-        print(json_text([operands.summary(steps) for operands in chosen]))
+        print(json_text([schedule_summary(operands, steps) for operands in chosen]))
     else:
         _print_table(chosen, steps)
         if plot is not None:
@@ -66,7 +67,7 @@ def _print_table(chosen: list[OperandSchedules], steps: int) -> None:
     plain = all(operands.is_plain and operands.backward is None for operands in chosen)
     about = "" if plain else "\nmean bits of weights (W), activations (A) and gradients (G)"
     print(f"{steps:,} steps; saving in BitOps relative to static q_max{about}\n")
-    summaries = [operands.summary(steps) for operands in chosen]
+    summaries = [schedule_summary(operands, steps) for operands in chosen]
     figures = [_figures(summary, plain) for summary in summaries]
     cells = [
         [summary["schedule"], *each.values(), summary["group"] or "-"]

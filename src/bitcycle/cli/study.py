@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._support.text import short, table
+from bitcycle._support.text import table
 from bitcycle.cli.parameters import (
     REPORT_JSON,
     STORE,
@@ -29,7 +29,7 @@ from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.report import report_folder, write_and_print
 from bitcycle.cli.run_options import with_run_options
 from bitcycle.lab.built_in_tasks import BUILT_IN
-from bitcycle.lab.format import count, duration
+from bitcycle.lab.format import count, duration, short
 from bitcycle.lab.studies.engines import EngineKind, engine_of
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.lab.studies.plan import BASELINES, GROUPS, MAX_SEEDS

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitcycle._support.text import short
 from bitcycle.cli.parameters import Bits, Device, TaskName, complete_schedule, json_option, option
 from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.run_options import parse_fields, with_run_options
-from bitcycle.lab.format import duration
+from bitcycle.lab.format import duration, short
 from bitcycle.lab.locks import try_lock, unlock
 from bitcycle.lab.studies.exports import json_text, replacing
 from bitcycle.lab.studies.queue import TRAINING_LOCK
-from bitcycle.schedules import schedule as parse_schedule
 
 if TYPE_CHECKING:
     from bitcycle.lab.runs.result import RunResult
     from bitcycle.lab.runs.training import TrainingProgress
+from bitcycle.schedules.spec import complete
 
 
 @with_run_options()
@@ -87,7 +86,7 @@ def train(
         if "steps" not in given:
             one_step = RunConfig(schedule="full", **identity, **given, steps=1)
             given["steps"] = chosen.steps or chosen.epochs * kind.prepare(one_step).steps_per_epoch
-    spec = str(parse_schedule(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
+    spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     run = RunConfig(schedule=spec, seed=seed, **identity, **{"steps": kind.steps, **given})
     with _locked(place), _TrainingBar(run.steps, kind.metric) as bar:
         try:

@@ -1,1 +1,1 @@
-"""Connections to other libraries."""
+"""Callbacks for the trainers of other libraries."""

@@ -1,4 +1,4 @@
-"""Numbers as text, the same in sentences, tables and plots."""
+"""Numbers and errors as text, the same in sentences, tables and plots."""
 
 from __future__ import annotations
 
@@ -169,3 +169,31 @@ def listed(names: Iterable[str]) -> str:
     everything = list(names) or ["nothing"]
     *front, last = everything
     return f"{', '.join(front)} and {last}" if front else last
+
+
+def short(number: int) -> str:
+    """Return a large number with three decimals and a unit: k, M, G or T.
+
+    Args:
+        number: The number, not negative.
+
+    Returns:
+        The number with its unit; numbers below 1,000 are unchanged.
+
+    Example:
+        >>> short(950), short(301_989_888), short(44_392_251_392)
+        ('950', '301.990 M', '44.392 G')
+    """
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= size:
+            return f"{number / size:.3f} {unit}"
+    return str(number)
+
+
+def format_error(error: BaseException) -> str:
+    """Return the type and the message of an error in one line.
+
+    >>> format_error(ValueError("two\\nlines"))
+    'ValueError: two lines'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -28,7 +28,6 @@ from bitcycle.schedules.constant import Constant, Mixed
 from bitcycle.schedules.cyclic import TEN, Cyclic
 from bitcycle.schedules.grammar import register
 from bitcycle.schedules.interface import Group, Schedule
-from bitcycle.schedules.matching import Control, match
 from bitcycle.schedules.profiles import PROFILES, profile
 from bitcycle.schedules.spec import schedule, strength
 
@@ -37,7 +36,6 @@ __all__ = [
     "TEN",
     "Bits",
     "Constant",
-    "Control",
     "Cyclic",
     "Deficit",
     "Delay",
@@ -46,7 +44,6 @@ __all__ = [
     "Mixed",
     "Schedule",
     "Window",
-    "match",
     "profile",
     "register",
     "schedule",

@@ -56,37 +56,29 @@ MAX_CHARACTERS = 10_000
 """The longest spec, as it is read and as ``str`` of a schedule writes it."""
 
 
-def as_int(value: object, what: str) -> int:
-    """Return the value as an int, or raise a ValueError that names it if it is not an integer."""
-    if isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{what} must be an integer, got {value}")
+def validate_integer(value: object, what: str, minimum: int = 1, maximum: int | None = None) -> int:
+    """Return the value as an int between two limits, or raise a ValueError that names it."""
     try:
-        return operator.index(value)  # type: ignore[arg-type]
+        number: int | None = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise ValueError(f"{what} must be an integer, got {short_repr(value)}") from None
-
-
-def validate_positive(value: object, what: str, maximum: int = MAX_STEPS) -> int:
-    """Return the value as an int from 1 to ``maximum``, or raise a ValueError that names it."""
-    number = as_int(value, what)
-    if number < 1:
-        raise ValueError(f"{what} must be 1 or more, got {short_repr(number)}")
-    if number > maximum:
-        raise ValueError(f"{what} must be from 1 to {maximum}, got {short_repr(number)}")
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{what} must be an integer, got {short_repr(value)}")
+    if number < minimum:
+        raise ValueError(f"{what} must be {minimum} or more, got {short_repr(number)}")
+    if maximum is not None and number > maximum:
+        raise ValueError(f"{what} must be from {minimum} to {maximum}, got {short_repr(number)}")
     return number
 
 
-def validate_step(value: object, what: str = "step") -> int:
-    """Return the value as an int of 0 or more, or raise a ValueError that names it."""
-    step = as_int(value, what)
-    if step < 0:
-        raise ValueError(f"{what} must be 0 or more, got {short_repr(step)}")
-    return step
+def validate_steps(value: object, what: str = "total") -> int:
+    """Return a number of steps as an int from 1 to :data:`MAX_STEPS`, or raise a ValueError that names it."""
+    return validate_integer(value, what, 1, MAX_STEPS)
 
 
 def validate_bits(bits: object, what: str = "bits", maximum: int = MAX_BITS) -> Bits:
     """Return bits that a grid can have: an int from 1 to ``maximum``, or ``None`` for full precision."""
-    return None if bits is None else validate_positive(bits, what, maximum)
+    return None if bits is None else validate_integer(bits, what, 1, maximum)
 
 
 def validate_strength(value: object, what: str = "strength") -> float:
@@ -120,18 +112,16 @@ class Quantity(Enum):
 
     def validate(self, value: object, what: str | None = None) -> Any:
         """Return a valid value: bits or ``None``, or a strength."""
-        return (
-            validate_bits(value, what or self.value) if self is _BITS else validate_strength(value, what or self.value)
-        )
+        validate = validate_bits if self is _BITS else validate_strength
+        return validate(value, what or self.value)
 
     def validate_limits(self, low: object, high: object) -> tuple[Any, Any]:
         """Return the lowest and the highest value of a curve. ``None`` is not one: a curve does not pass through it."""
-        if self is _BITS:
-            names = ("q_min", "q_max")
-            limits: Any = validate_positive(low, names[0], MAX_BITS), validate_positive(high, names[1], MAX_BITS)
-        else:
-            names = ("the lowest strength", "the highest strength")
-            limits = validate_strength(low, names[0]), validate_strength(high, names[1])
+        names = ("q_min", "q_max") if self is _BITS else ("the lowest strength", "the highest strength")
+        limits: Any = tuple(
+            validate_integer(value, name, 1, MAX_BITS) if self is _BITS else validate_strength(value, name)
+            for value, name in zip((low, high), names, strict=True)
+        )
         if limits[0] > limits[1]:
             raise ValueError(
                 f"{names[0]} {limits[0]} is above {names[1]} {limits[1]}: give the smaller first, "

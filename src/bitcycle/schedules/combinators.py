@@ -20,9 +20,8 @@ from bitcycle.schedules.base import (
     Integers,
     Quantity,
     Values,
-    as_int,
     validate_bits,
-    validate_step,
+    validate_integer,
     width_of,
     write_bits,
 )
@@ -117,16 +116,13 @@ class Deficit(Combinator):
     def __post_init__(self) -> None:
         if not self.windows:
             raise ValueError("a deficit needs at least one window, as in deficit(3@0.0..0.25, static:8)")
-        windows = []
-        for start, stop, bits in self.windows:
-            first, last = _validate_moments((start, stop), "the two ends of a window")
-            window = Window(first, last, validate_bits(bits))
+        starts, stops, bits = zip(*self.windows, strict=True)
+        moments = _validate_moments((*starts, *stops), "the windows of a deficit")
+        ends = zip(moments[: len(starts)], moments[len(starts) :], map(validate_bits, bits), strict=True)
+        windows = sorted((Window(*each) for each in ends), key=lambda window: window.start)
+        for window in windows:
             if window.start >= window.stop:
                 raise ValueError(f"the window {window.span} is empty: its end must be after its start")
-            windows.append(window)
-        if len({type(window.start) for window in windows}) > 1:
-            raise ValueError("the windows of a deficit must be all in steps or all in fractions, got a mixture")
-        windows.sort(key=lambda window: window.start)
         for earlier, later in pairwise(windows):
             if later.start < earlier.stop:
                 raise ValueError(f"the windows {earlier.span} and {later.span} overlap")
@@ -146,20 +142,18 @@ class Deficit(Combinator):
 
     def values(self, steps: Integers, total: int) -> Values:
         values = self.rest.values(steps, total)
-        for window in self._fitting(total):
-            start, stop = (_step_of(moment, total) for moment in (window.start, window.stop))
-            values[(steps >= start) & (steps < stop)] = width_of(window.bits)
+        for start, stop, bits in self._in_steps(total):
+            values[(steps >= start) & (steps < stop)] = width_of(bits)
         return values
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
-        return _range_of(*self.rest.limits(total), *(window.bits for window in self._fitting(total)))
+        return _range_of(*self.rest.limits(total), *(bits for _, _, bits in self._in_steps(total)))
 
-    def _fitting(self, total: int) -> tuple[Window, ...]:
-        """Return the windows, or raise a ValueError if one is outside of training."""
-        for window in self.windows:
-            if _step_of(window.stop, total) > total:
-                raise ValueError(f"the window {window.span} is outside a run of {total} steps")
-        return self.windows
+    def _in_steps(self, total: int) -> list[tuple[int, int, Bits]]:
+        """Return the first step of each window, the step after its last, and its bits."""
+        if _step_of(self.windows[-1].stop, total) > total:
+            raise ValueError(f"the window {self.windows[-1].span} is outside a run of {total} steps")
+        return [(_step_of(start, total), _step_of(stop, total), bits) for start, stop, bits in self.windows]
 
     def __str__(self) -> str:
         return f"deficit({', '.join(map(str, self.windows))}, {self.rest})"
@@ -296,11 +290,7 @@ def _validate_moment(value: object) -> Moment:
                 f"a fraction of training must be from 0.0 to 1.0, got {value!r}; write a step without a decimal point"
             )
         return float(value) + 0.0  # -0.0 becomes 0.0, so that equal schedules have equal specs
-    number = as_int(value, "a moment of training (a step, or a float from 0.0 to 1.0)")
-    step = validate_step(number, "a step of training")
-    if step > MAX_STEPS:
-        raise ValueError(f"a step of training must be {MAX_STEPS} or less, got {short_repr(step)}")
-    return step
+    return validate_integer(value, "a step of training", 0, MAX_STEPS)
 
 
 def _validate_moments(moments: tuple[Moment, ...], what: str) -> tuple[Moment, ...]:

@@ -93,11 +93,11 @@ class Custom(Schedule):
         return cls(name, FUNCTIONS[name], reader.quantity)
 
     def values(self, steps: Integers, total: int) -> Values:
-        return np.array([self._value(step, total) for step in steps.tolist()], self.quantity.dtype)
-
-    def _value(self, step: int, total: int) -> Any:
-        what = f"the value of {self.name} at step {step} of {total}"
-        return width_of(self.quantity.validate(self.function(step, total), what))
+        values = []
+        for step in steps.tolist():
+            what = f"the value of {self.name} at step {step} of {total}"
+            values.append(width_of(self.quantity.validate(self.function(step, total), what)))
+        return np.array(values, self.quantity.dtype)
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         ascending = list(self.histogram(total))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
@@ -26,56 +25,21 @@ from bitcycle.schedules.base import (
     Integers,
     Quantity,
     Values,
-    validate_positive,
+    validate_integer,
 )
 from bitcycle.schedules.grammar import Node, Reader, parse_float, parse_int, parse_range, parse_settings, register
 from bitcycle.schedules.interface import Schedule
 from bitcycle.schedules.profiles import PROFILES, Profile
 
-
-class Rising(Enum):
-    """Which cycles follow the profile upwards; the others fall."""
-
-    EVERY = "every"
-    ODD = "odd"
-    NONE = "none"
-
-
-class Mirror(Enum):
-    """How a falling cycle reflects the profile g."""
-
-    TIME = "time"
-    """Horizontally: g(1 - z)."""
-    HEIGHT = "height"
-    """Vertically: 1 - g(z)."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The direction of each cycle."""
-
-    rising: Rising
-    mirror: Mirror
-
-    def __call__(self, g: Callable[[Floats], Floats], cycles: int, steps: Integers, total: int) -> Floats:
-        """Return f at the given steps: the profile where cycles rise, its reflection where they fall."""
-        cycle, remainder = np.divmod(steps * cycles, total)
-        z = remainder / total
-        if self.rising is Rising.EVERY:
-            return g(z)
-        rising = cycle % 2 == 1 if self.rising is Rising.ODD else np.False_
-        if self.mirror is Mirror.TIME:
-            return g(np.where(rising, z, 1 - z))
-        up = g(z)
-        return np.where(rising, up, 1 - up)
-
+Shape = Callable[[Callable[[Floats], Floats], Integers, Floats], Floats]
+"""The value f(k, z) of a profile g at a position of a cycle, called with g, k and z."""
 
 SHAPES: dict[str, Shape] = {
-    "repeated": Shape(Rising.EVERY, Mirror.TIME),
-    "triangular-h": Shape(Rising.ODD, Mirror.TIME),  # falls, rises, falls, ...
-    "triangular-v": Shape(Rising.ODD, Mirror.HEIGHT),
-    "fall-h": Shape(Rising.NONE, Mirror.TIME),  # one fall over all of training
-    "fall-v": Shape(Rising.NONE, Mirror.HEIGHT),
+    "repeated": lambda g, k, z: g(z),
+    "triangular-h": lambda g, k, z: g(np.where(k % 2 == 1, z, 1 - z)),  # falls, rises, falls, ...
+    "triangular-v": lambda g, k, z: np.where(k % 2 == 1, up := g(z), 1 - up),
+    "fall-h": lambda g, k, z: g(1 - z),  # one fall over all of training
+    "fall-v": lambda g, k, z: 1 - g(z),
 }
 """The shapes by name: ``h`` reflects a fall horizontally (in time), ``v`` vertically (in height)."""
 
@@ -135,15 +99,14 @@ class Cyclic(Schedule):
         low, high = self.quantity.validate_limits(self.q_min, self.q_max)
         object.__setattr__(self, "q_min", low)
         object.__setattr__(self, "q_max", high)
-        object.__setattr__(self, "cycles", validate_positive(self.cycles, "cycles", MAX_CYCLES))
-        rising = SHAPES[self.shape].rising
-        if rising is Rising.ODD and self.cycles % 2:
+        object.__setattr__(self, "cycles", validate_integer(self.cycles, "cycles", 1, MAX_CYCLES))
+        if self.shape.startswith("triangular") and self.cycles % 2:
             raise ValueError(
                 f"a triangular schedule needs an even number of cycles, got {self.cycles}: it would end at {low}. "
                 f"Use {self.cycles + 1} cycles, or "
                 f"'{self.profile.name}-fall:{low}-{high}' for a single fall over the whole run"
             )
-        if rising is Rising.NONE and self.cycles != 1:
+        if self.shape.startswith("fall") and self.cycles != 1:
             raise ValueError(f"a single fall has 1 cycle, got {self.cycles}; for several use a triangular schedule")
 
     @classmethod
@@ -162,23 +125,22 @@ class Cyclic(Schedule):
             if "cycles" in settings:
                 raise ValueError(f"{short_repr(node.text)}: a single rise or fall has no cycles to set")
             cycles = 1
-        elif "cycles" in settings:
-            cycles = parse_int(settings.pop("cycles"), "cycles")
         else:
-            cycles = DEFAULT_CYCLES if reader.cycles is None else reader.cycles
+            cycles = parse_int(settings.pop("cycles"), "cycles") if "cycles" in settings else reader.open_cycles()
         parameters = {key: parse_float(value, short_repr(key).strip("'")) for key, value in settings.items()}
         shape = SHORT_SHAPES.get(shape, shape)
         return cls(Profile.of(profile, **parameters), shape, low, high, cycles, reader.quantity)
 
     def values(self, steps: Integers, total: int) -> Values:
-        f = SHAPES[self.shape](self.profile, self.cycles, steps, total)
+        cycle, remainder = np.divmod(steps * self.cycles, total)
+        f = SHAPES[self.shape](self.profile, cycle, remainder / total)
         return self.quantity.fit(self.q_min + (self.q_max - self.q_min) * f, self.q_min, self.q_max)
 
     def limits(self, total: int) -> tuple[Bits, Bits]:
         return self.q_min, self.q_max  # type: ignore[return-value]  # asked of bits alone
 
     def __str__(self) -> str:
-        single = SHAPES[self.shape].rising is Rising.NONE
+        single = self.shape.startswith("fall")
         if self.quantity is Quantity.BITS:
             name = _NAME_OF.get((self.profile.name, self.shape), f"{self.profile.name}-{self.shape}")
             limits = f":{self.q_min}-{self.q_max}"

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from bitcycle._support.names import nearest
 from bitcycle._support.text import short_repr
-from bitcycle.schedules.base import MAX_CHARACTERS, MAX_DEPTH, Quantity
+from bitcycle.schedules.base import DEFAULT_CYCLES, MAX_CHARACTERS, MAX_DEPTH, Quantity
 from bitcycle.schedules.interface import Schedule
 
 # int and float read more than a spec should hold: digits of other scripts, underscores, "nan", thousands of digits.
@@ -110,12 +110,12 @@ def parse_moment(text: str) -> int | float:
 def parse_range(text: str, spec: str, quantity: Quantity) -> tuple[Any, Any]:
     """Return the two numbers of ``q_min-q_max``."""
     limits = _RANGE.fullmatch(text)
-    if quantity is Quantity.BITS:
-        if limits is None:
-            raise ValueError(f"{short_repr(spec)}: bits are written q_min-q_max, as in 3-8, got {short_repr(text)}")
-        return parse_int(limits[1], "q_min"), parse_int(limits[2], "q_max")
+    of_bits = quantity is Quantity.BITS
     if limits is None:
-        raise ValueError(f"{short_repr(spec)}: strengths are written low-high, as in linear-rise:0.2-1.0")
+        form = "bits are written q_min-q_max, as in 3-8" if of_bits else "strengths are written low-high, as in 0.2-1.0"
+        raise ValueError(f"{short_repr(spec)}: {form}, got {short_repr(text)}")
+    if of_bits:
+        return parse_int(limits[1], "q_min"), parse_int(limits[2], "q_max")
     return float(limits[1]), float(limits[2])
 
 
@@ -162,11 +162,13 @@ class Reader:
         quantity: Bits or strength.
         bits: ``(q_min, q_max)`` for the parts of a spec that name no bits.
         cycles: Number of cycles for the parts of a spec that name none; 8 by default.
+        used: Which of ``bits`` and ``cycles`` some part has needed.
     """
 
     quantity: Quantity
     bits: tuple[int, int] | None = None
     cycles: int | None = None
+    used: set[str] = field(default_factory=set)
 
     def read(self, spec: str) -> Schedule:
         """Return the schedule of a spec."""
@@ -193,6 +195,7 @@ class Reader:
 
     def open_limits(self, name: str) -> tuple[Any, Any]:
         """Return the limits of a curve whose spec names none."""
+        self.used.add("bits")
         if self.quantity is Quantity.STRENGTH:
             return 0.0, 1.0
         if self.bits is None:
@@ -204,3 +207,8 @@ class Reader:
                 f"bits must be a pair (q_min, q_max) such as (3, 8), got {short_repr(self.bits)}"
             ) from None
         return low, high
+
+    def open_cycles(self) -> int:
+        """Return the number of cycles of a curve whose spec names none."""
+        self.used.add("cycles")
+        return DEFAULT_CYCLES if self.cycles is None else self.cycles

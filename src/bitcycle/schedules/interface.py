@@ -17,8 +17,8 @@ from bitcycle.schedules.base import (
     Values,
     bits_of,
     blocks_of_steps,
-    validate_positive,
-    validate_step,
+    validate_integer,
+    validate_steps,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Schedule(ABC):
         Raises:
             ValueError: If ``step`` is negative, ``total`` is below 1, or either is not an integer.
         """
-        total, step = validate_positive(total, "total"), validate_step(step)
+        total, step = validate_steps(total), validate_integer(step, "step", 0)
         return bits_of(self.values(np.array([min(step, total - 1)], dtype=np.int64), total)[0].item())
 
     def over(self, total: int) -> NDArray[Any]:
@@ -138,9 +138,7 @@ class Schedule(ABC):
             >>> schedule("linear-rise:3-8").over(6).tolist()
             [3, 4, 5, 6, 6, 7]
         """
-        widths = np.concatenate(
-            [self.values(steps, total) for steps in blocks_of_steps(validate_positive(total, "total"))]
-        )
+        widths = np.concatenate([self.values(steps, total) for steps in blocks_of_steps(validate_steps(total))])
         full = widths == FULL_WIDTH
         if not full.any():
             return widths
@@ -163,7 +161,7 @@ class Schedule(ABC):
             {3: 100000, 4: 200008, 5: 199992, 6: 200008, 7: 199992, 8: 100000}
         """
         counts = np.zeros(FULL_WIDTH + 1, dtype=np.int64)
-        for steps in blocks_of_steps(validate_positive(total, "total")):
+        for steps in blocks_of_steps(validate_steps(total)):
             counts += np.bincount(self.values(steps, total), minlength=FULL_WIDTH + 1)
         return {bits_of(width): int(counts[width]) for width in np.flatnonzero(counts).tolist()}
 
@@ -188,7 +186,7 @@ class Schedule(ABC):
         """
         if not 0 < first <= 1:
             raise ValueError(f"first must be a fraction of training above 0 and at most 1, got {first!r}")
-        stop = max(1, round(first * validate_positive(total, "total")))
+        stop = max(1, round(first * validate_steps(total)))
         return sum(int(self.values(steps, total).sum()) for steps in blocks_of_steps(stop)) / stop
 
     def saving(self, total: int, backward_bits: Bits | str = "max", against: int | None = None) -> float:

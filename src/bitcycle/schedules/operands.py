@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from bitcycle.schedules.base import (
     MAX_BITS,
     Bits,
     Integers,
+    bits_of,
     blocks_of_steps,
     validate_bits,
-    validate_positive,
+    validate_steps,
     width_of,
 )
 from bitcycle.schedules.constant import Constant
@@ -37,9 +38,6 @@ AnySchedule = Schedule | str | Function
 BackwardBits = AnySchedule | int | None
 """Bits of gradients: ``"max"``, an integer, ``None`` for full precision, a schedule or its spec."""
 AnyStrength = Schedule | StrengthFunction | str | float
-
-EARLY = 0.1
-"""The first part of training, in which low precision may do lasting damage."""
 
 Widths = tuple[int, int, int]
 """The widths of weights, activations and gradients as numbers to count with: full precision is 32."""
@@ -118,10 +116,11 @@ backward=None, strength=1.0))
         Raises:
             ValueError: An argument is invalid.
         """
-        if schedule is None and (weights is None or activations is None):
-            raise ValueError("give a schedule, or a schedule for weights and one for activations")
         both = None if schedule is None else as_schedule(schedule)
-        w, a = (_operand(own, both, name) for own, name in ((weights, "weights"), (activations, "activations")))
+        w = both if weights is None else _operand(weights, "weights")
+        a = both if activations is None else _operand(activations, "activations")
+        if w is None or a is None:
+            raise ValueError("give a schedule, or a schedule for weights and one for activations")
         return cls(w, a, _backward(backward_bits), as_strength(strength))
 
     @property
@@ -137,13 +136,10 @@ backward=None, strength=1.0))
 
     def at(self, step: int, total: int) -> StepBits:
         """Return the bits of a step. Past the end they keep their last values."""
-        weights = self.weights(step, total)
-        activations = weights if self.activations is self.weights else self.activations(step, total)
-        strength = self.strength(step, total)
-        if self.backward is not None:
-            return StepBits(weights, activations, self.backward(step, total), strength)
-        is_full = strength == 0 or (weights is None and activations is None)
-        return StepBits(weights, activations, None if is_full else self.largest(total), strength)
+        strength = self.strength(step, total)  # checks the step and the total
+        widths = self.widths(np.array([min(step, total - 1)], dtype=np.int64), total)
+        weights, activations, backward = (bits_of(each.item()) for each in widths)
+        return StepBits(weights, activations, backward, strength)
 
     def widths(self, steps: Integers, total: int) -> tuple[Integers, Integers, Integers]:
         """Return the widths of weights, activations and gradients at the given steps; full precision is 32."""
@@ -176,16 +172,9 @@ backward=None, strength=1.0))
             return MAX if varies and self.largest(total) is not None else self.largest(total)
         return self.backward.bits if isinstance(self.backward, Constant) else str(self.backward)
 
-    def mean_strength(self, total: int) -> float:
-        """Return the mean strength over training."""
-        if self.strength.is_static:
-            strength: float = self.strength(0, total)
-            return strength
-        return sum(float(self.strength.values(steps, total).sum()) for steps in blocks_of_steps(total)) / total
-
     def histogram(self, total: int) -> dict[Widths, int]:
         """Count the steps at each combination of widths of weights, activations and gradients."""
-        total = validate_positive(total, "steps")
+        total = validate_steps(total, "steps")
         shape = (FULL_WIDTH + 1,) * 3
         counts = np.zeros(np.prod(shape), dtype=np.int64)
         for steps in blocks_of_steps(total):
@@ -239,42 +228,18 @@ backward=None, strength=1.0))
         share = saving / possible
         return Group.LARGE if share > 2 / 3 else Group.MEDIUM if share > 1 / 3 else Group.SMALL
 
-    def summary(self, total: int) -> dict[str, Any]:
-        """Return the numbers that distinguish schedules over a whole training; full precision counts as 32 bits.
 
-        >>> summary = OperandSchedules.of("RR:3-8").summary(64_000)
-        >>> round(100 * summary["saving"], 1), summary["mean_bits_gradients"], str(summary["group"])
-        (60.1, 8.0, 'large')
-        """
-        w, a = self.weights.mean_bits(total), self.activations.mean_bits(total)
-        early = [each.mean_bits(total, EARLY) for each in (self.weights, self.activations)]
-        return {
-            "schedule": self.label,
-            "mean_bits": (w + a) / 2,
-            "saving": self.saving(total),
-            "mean_bits_first_tenth": sum(early) / 2,
-            "group": self.group(total),
-            "mean_bits_weights": w,
-            "mean_bits_activations": a,
-            "mean_bits_gradients": sum(g * n for (_, _, g), n in self.histogram(total).items()) / total,
-            "mean_strength": self.mean_strength(total),
-        }
-
-
-def _operand(own: AnySchedule | int | None, both: Schedule | None, name: str) -> Schedule:
-    if own is None:
-        assert both is not None
-        return both
-    return Constant(validate_bits(own, name)) if isinstance(own, SupportsIndex) else as_schedule(own)
+def _operand(own: AnySchedule | int | None, name: str) -> Schedule:
+    if own is None or isinstance(own, SupportsIndex):
+        return Constant(validate_bits(own, name))
+    return as_schedule(own)
 
 
 def _backward(bits: BackwardBits) -> Schedule | None:
     if isinstance(bits, str) and bits == MAX:
         return None
     try:
-        if bits is None or isinstance(bits, SupportsIndex):
-            return Constant(validate_bits(bits, "backward_bits"))
-        return as_schedule(bits)
+        return _operand(bits, "backward_bits")
     except ValueError as error:
         expected = f"backward_bits must be an integer from 1 to {MAX_BITS}, None (full precision), 'max' or a schedule"
         raise ValueError(f"{expected}, got {short_repr(bits)}: {error}") from None

@@ -69,7 +69,8 @@ def schedule(
         The schedule: a function ``(step, total) -> bits``.
 
     Raises:
-        ValueError: If the spec is not valid or incomplete, or if a function has no name or that of another function.
+        ValueError: If the spec is not valid or incomplete, if it needs no bits or cycles but they are given, or if a
+            function has no name or that of another function.
 
     Example:
         >>> schedule("RTH", bits=(3, 8), cycles=8) == schedule("RTH:3-8:cycles=8")
@@ -80,9 +81,21 @@ def schedule(
         >>> s(0, 100), str(s)
         (4, 'call:four_then_eight')
     """
-    if not isinstance(spec, str) and (bits is not None or cycles is not None):
-        raise ValueError("bits and cycles complete a spec; a schedule or a function takes neither")
-    return _schedule_of(spec, Reader(Quantity.BITS, bits, cycles), name)
+    reader = Reader(Quantity.BITS, bits, cycles)
+    made = _schedule_of(spec, reader, name)
+    for what, given in (("bits", bits), ("cycles", cycles)):
+        if given is not None and what not in reader.used:
+            raise ValueError(f"{short_repr(spec)} needs no {what}: drop the argument {what}")
+    return made
+
+
+def complete(spec: str, bits: tuple[int, int] | None, cycles: int | None) -> Schedule:
+    """Make a schedule like :func:`schedule`, but accept bits and cycles that the spec does not need.
+
+    >>> [str(complete(spec, (3, 8), 2)) for spec in ("CR", "static:8")]
+    ['CR:3-8:cycles=2', 'static:8']
+    """
+    return Reader(Quantity.BITS, bits, cycles).read(spec)
 
 
 def strength(spec: str | float | StrengthFunction | Schedule | None, name: str | None = None) -> Schedule:

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from bitcycle._support.figures import SHADES
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report.deficit_section import Trainings, drawn_conditions
+from bitcycle.lab.report.drawing import SHADES
 from bitcycle.lab.report.labels import ARM, experiments_of, places_of, point_lines, points_of
 from bitcycle.lab.report.line_plots import DIAGNOSTICS, Curves, value_axis
 from bitcycle.lab.report.quality_plots import ARM_GAP, deficit_rows

@@ -11,9 +11,10 @@ import pytest
 from markupsafe import escape
 
 from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, NAME_GAP
+from bitcycle._support.figures import NAME_GAP
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report import writing
+from bitcycle.lab.report.drawing import TINTS
 from bitcycle.lab.report.labels import KINDS, MAX_DRAWN, drawn_settings, places_of
 from bitcycle.lab.report.quality_plots import COLUMN
 from bitcycle.lab.report.rendering import TEMPLATES
@@ -292,10 +293,10 @@ def test_names_have_columns_of_their_own_which_no_font_can_overlap(cost):
 
 def test_every_kind_has_its_own_colour_and_shape():
     dark = (TEMPLATES / "page.css").read_text("utf-8")
-    assert len(set(COLOURS.values())) == len(COLOURS)  # a page finds them by their value
+    assert len(set(TINTS.values())) == len(TINTS)  # a page finds them by their value
     assert len({re.search(rf"--{kind.tint}: (#\w+);", dark)[1] for kind in KINDS}) == len(KINDS)
     assert len({kind.shape for kind in KINDS}) == len({kind.sign for kind in KINDS}) == len(KINDS)
-    assert all(f"--{name}: #" in dark for name in COLOURS)
+    assert all(f"--{name}: #" in dark for name in TINTS)
 
 
 def test_costs_are_never_negative_savings(text):

@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from bitcycle._support.extras import MissingExtraError
-from bitcycle.integrations.loggers import LoggedRun, open_loggers
+from bitcycle.lab.runs.loggers import LoggedRun, open_loggers
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
 

@@ -182,7 +182,7 @@ def part(seeds):
 
 def test_a_plan_parses_a_schedule_once_for_all_seeds(monkeypatch):
     parsed = []
-    for name in ("parse_schedule", "check_widths"):
+    for name in ("complete", "check_widths"):
         plain = getattr(plan_module, name)
         monkeypatch.setattr(plan_module, name, lambda *words, plain=plain: parsed.append(words) or plain(*words))
     plan = Plan("x", (part(tuple(range(500))),))

@@ -11,7 +11,7 @@ from bitcycle._support.names import nearest
 from bitcycle.lab.advice.answer import Advice, ModelSaving, Reason, TrainingSettings
 from bitcycle.lab.advice.records import RunRecord, advise_by_records
 from bitcycle.lab.advice.rules import CYCLIC, DOMAINS, GOALS, SearchSpace, choose, meet, scale, search_space
-from bitcycle.schedules.base import validate_positive
+from bitcycle.schedules.base import validate_integer, validate_steps
 
 if TYPE_CHECKING:
     from torch import nn
@@ -81,8 +81,8 @@ def advise(
     for kind, name, known in (("domain", domain, DOMAINS), ("goal", goal, GOALS)):
         if name not in known and (kind, name) != ("domain", None):
             raise ValueError(f"unknown {kind} {name!r}; {nearest(str(name), known)}")
-    total = validate_positive(DEFAULT_STEPS if steps is None else steps, "the number of steps")
-    q_max = validate_positive(q_max, "q_max")
+    total = validate_steps(DEFAULT_STEPS if steps is None else steps, "the number of steps")
+    q_max = validate_integer(q_max, "q_max")
     if save is not None and not (isinstance(save, (int, float)) and 0 < save < 1):
         raise ValueError(f"save must be a share of the cost above 0 and below 1, such as 0.4 for 40 %, got {save!r}")
     lowest = _given_q_min(q_min, range_test)
@@ -135,7 +135,7 @@ def _given_q_min(q_min: int | None, range_test: RangeTestResult | None) -> tuple
             raise ValueError(f"the range test found no q_min, so there is nothing to advise: {range_test.reason}")
         return range_test.q_min, Reason("range test", f"q_min is {range_test.q_min} bits. {range_test.reason}")
     if q_min is not None:
-        return validate_positive(q_min, "q_min"), Reason("given", f"q_min is {q_min} bits")
+        return validate_integer(q_min, "q_min"), Reason("given", f"q_min is {q_min} bits")
     return None
 
 

@@ -15,10 +15,11 @@ from bitcycle.lab.advice.answer import Alternative, Reason
 from bitcycle.lab.advice.verdicts import verdict
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.format import percent
+from bitcycle.lab.schedule_summary import EARLY
 from bitcycle.schedules import Constant, Schedule, schedule
 from bitcycle.schedules.base import DEFAULT_CYCLES
 from bitcycle.schedules.combinators import Delay
-from bitcycle.schedules.operands import EARLY
+from bitcycle.schedules.spec import complete
 
 DOMAINS = {name: (task.paper_q_min, task.paper_setting) for name, task in BUILT_IN.items()}
 """q_min that the paper used in each domain, and where."""
@@ -88,7 +89,7 @@ class SearchSpace:
 
     def complete(self, spec: str) -> Schedule:
         """Return the schedule of a spec, with bits and cycles filled in."""
-        return schedule(spec, (self.q_min, self.q_max), self.cycles)
+        return complete(spec, (self.q_min, self.q_max), self.cycles)
 
     def saving(self, s: Schedule) -> float:
         """Return the share of the cost of static q_max that a schedule saves."""

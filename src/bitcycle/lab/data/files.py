@@ -9,13 +9,14 @@ import stat
 import warnings
 import zlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._support.extras import folder_of, need
+from bitcycle._support.extras import MissingExtraError, need
 
 MAX_FILE_BYTES = 1_000_000_000
 """Content of a file that is read at once: the largest official one, an idx file of EMNIST, has 550 MB."""
@@ -154,6 +155,8 @@ def read_digits() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     >>> images.shape, int(images.max()), labels[:3].tolist()
     ((1797, 8, 8), 16, [0, 1, 2])
     """
-    folder = folder_of("sklearn", "study", "the digits data")
-    table = np.loadtxt(folder / "datasets" / "data" / "digits.csv.gz", np.int64, delimiter=",")
+    sklearn = find_spec("sklearn")
+    if sklearn is None or sklearn.origin is None:
+        raise MissingExtraError("the digits data needs sklearn: pip install 'bitcycle[study]'", name="sklearn")
+    table = np.loadtxt(Path(sklearn.origin).parent / "datasets" / "data" / "digits.csv.gz", np.int64, delimiter=",")
     return table[:, :-1].copy().reshape(-1, 8, 8), table[:, -1].copy()

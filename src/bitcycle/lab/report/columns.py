@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bitcycle._support.text import short
 from bitcycle.lab import format as fmt
+from bitcycle.lab.format import short
 from bitcycle.lab.report import labels
 from bitcycle.lab.report.labels import FULL, kind_of
 from bitcycle.lab.report.rendering import Column, csv_text

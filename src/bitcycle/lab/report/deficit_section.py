@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from bitcycle._support.figures import COLOURS
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report import labels
 from bitcycle.lab.report.columns import deficit_columns
+from bitcycle.lab.report.drawing import TINTS
 from bitcycle.lab.report.labels import ARM, HELD, LONGER, RESTARTED, ArmStyle, ExperimentView, shades, trainings
 from bitcycle.lab.report.line_plots import Curves, Line, diagnostic_plots
 from bitcycle.lab.report.quality_plots import Figure, Panels, deficit_plot
@@ -37,7 +37,7 @@ class DeficitSection(Section):
         self.figures: list[Figure | Panels] = [figure for figure in self.plots.values() if figure]
         if plots := self.trainings.plots:
             title = f"Diagnostics during training, by {self.trainings.experiment.axis}"
-            legend = {self.trainings.short[line.label]: COLOURS[line.tint] for line in self.trainings.lines}
+            legend = {self.trainings.short[line.label]: TINTS[line.tint] for line in self.trainings.lines}
             self.figures.append(Panels("measurements", "diagnostics during training", title, plots, legend))
 
     @property

@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bitcycle._support.figures import COLOURS, SHADES, MarkShape
 from bitcycle.lab import format as fmt
+from bitcycle.lab.report.drawing import SHADES, TINTS, MarkShape
 from bitcycle.lab.statistics.analysis import Analysis, Comparison, DeficitAnalysis, DeficitPoint, Setting
 from bitcycle.schedules.base import FULL_WIDTH
 
@@ -38,7 +38,7 @@ class Kind:
     @property
     def colour(self) -> str:
         """Its colour on a light page."""
-        return COLOURS[self.tint]
+        return TINTS[self.tint]
 
     @property
     def sign(self) -> str:

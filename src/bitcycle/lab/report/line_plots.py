@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, DASHES, TIP, Row, exact, layer, number, shortened, span
+from bitcycle._support.figures import COLOURS, TIP, Row, exact, layer, number, shortened
 from bitcycle.lab import format as fmt
+from bitcycle.lab.report.drawing import DASHES, TINTS, span
 from bitcycle.lab.report.quality_plots import Figure
 from bitcycle.lab.runs.result import Diagnostic, RunResult
 from bitcycle.lab.runs.run_config import Condition
@@ -207,7 +208,7 @@ def _rows(each: Line, quantity: str = "") -> list[Row]:
     step, value = each.points[-1]
     last = f"{quantity} {fmt.fixed(value, min(6, fmt.decimals([value])))} at step {step:,.0f}"
     tip = "\n".join(part for part in (each.label, last, each.tip) if part)
-    style = {"name": each.label, "tip": tip, "colour": COLOURS[each.tint], "dash": DASHES[each.dash % len(DASHES)]}
+    style = {"name": each.label, "tip": tip, "colour": TINTS[each.tint], "dash": DASHES[each.dash % len(DASHES)]}
     return [{"x": x, "y": y, **style} for x, y in each.points]
 
 

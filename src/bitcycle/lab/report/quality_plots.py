@@ -19,9 +19,10 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, DASHES, NAME_GAP, TIP, Row, Spec, at, layer, number, shortened, span
+from bitcycle._support.figures import COLOURS, NAME_GAP, TIP, Row, Spec, at, layer, number, shortened
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report import labels
+from bitcycle.lab.report.drawing import DASHES, composed, inline, named_columns, span
 from bitcycle.lab.report.labels import FULL, LONGER, ExperimentView, Kind, by_kind, diverged, kind_of, point_lines
 from bitcycle.lab.statistics.analysis import Analysis, DeficitAnalysis, Setting
 
@@ -58,13 +59,13 @@ class Figure:
     def html(self) -> Markup:
         """The figure as an element of a page; the style sheet of the page shows one of both sizes."""
         if self.narrow is None:
-            return figures.inline(self.image, self.title)
-        narrow = figures.inline(figures.svg(self.narrow), self.title, "narrow")
-        return figures.inline(self.image, self.title, "wide") + narrow
+            return inline(self.image, self.title)
+        narrow = inline(figures.svg(self.narrow), self.title, "narrow")
+        return inline(self.image, self.title, "wide") + narrow
 
     def file(self) -> str:
         """Return the figure with its notes as an SVG file."""
-        return figures.composed([self.image], notes=self.notes)
+        return composed([self.image], notes=self.notes)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Panels:
     def file(self) -> str:
         """Return all panels with their names as one SVG file."""
         images, names = [panel.image for panel in self.panels], [panel.name for panel in self.panels]
-        return figures.composed(images, names, self.heading, legend=self.legend)
+        return composed(images, names, self.heading, legend=self.legend)
 
 
 def quality_row(row: labels.Measured, tip: str) -> Row:
@@ -182,7 +183,7 @@ def points_by_cost(
         layer("rule", placed, {**bars, **stroke, **TIP}),
         layer("point", seeds, {**stroke, **TIP}, size=4, xOffset=8, opacity=0.7),
         layer("point", placed, {**stroke, **shape, **TIP, "fill": figures.exact("fill")}, ariaRole="button"),
-        *([figures.named_columns(placed, height, y_domain)] if width / len(rows) >= NAME_GAP else []),
+        *([named_columns(placed, height, y_domain)] if width / len(rows) >= NAME_GAP else []),
     ]  # fmt: skip
     encoding = {"x": number("x", domain, **axis), "y": number("y", y_domain)}
     return {"width": width, "height": height, "encoding": encoding, "layer": layers}

@@ -18,11 +18,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from bitcycle._support.figures import COLOURS, clean
-from bitcycle._support.text import csv_cell
+from bitcycle._support.figures import clean
 from bitcycle.lab import format as fmt
+from bitcycle.lab.report.drawing import TINTS
 from bitcycle.lab.report.labels import Kind
 from bitcycle.lab.statistics.analysis import Estimate
+from bitcycle.lab.studies.exports import csv_cell
 
 TEMPLATES = Path(__file__).parent / "templates"
 Row = TypeVar("Row")
@@ -66,8 +67,8 @@ def render(template: str, **values: Any) -> Markup:
 
 def style() -> str:
     """Return the style sheet of a page: the colours of figures, and everything else."""
-    light = " ".join(f"--{name}: {colour};" for name, colour in COLOURS.items())
-    tints = " ".join(f".tint-{name} {{ color: var(--{name}); }}" for name in COLOURS)
+    light = " ".join(f"--{name}: {colour};" for name, colour in TINTS.items())
+    tints = " ".join(f".tint-{name} {{ color: var(--{name}); }}" for name in TINTS)
     return f":root {{ {light} }}\n{tints}\n{(TEMPLATES / 'page.css').read_text('utf-8')}"
 
 

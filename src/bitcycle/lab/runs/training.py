@@ -22,21 +22,21 @@ from torch import nn
 
 import bitcycle
 from bitcycle._cost import Meter
-from bitcycle._support.text import format_error
 from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.conversion.convert import quantize, restore, set_execution
-from bitcycle.integrations.loggers import LoggedRun, open_loggers
 from bitcycle.kernels.native import current_kernels
 from bitcycle.kernels.noise import mix
 from bitcycle.lab.data.splits import Split
+from bitcycle.lab.format import format_error
 from bitcycle.lab.runs.checkpoints import load_checkpoint, save_checkpoint
 from bitcycle.lab.runs.diagnostics import Diagnostics
 from bitcycle.lab.runs.learning_rate import LearningRatePolicy
+from bitcycle.lab.runs.loggers import LoggedRun, open_loggers
 from bitcycle.lab.runs.result import TEST_LOSS, RunResult
 from bitcycle.lab.runs.run_config import RunConfig, WeightChoice
 from bitcycle.lab.tasks import Task, Training, task_of
 from bitcycle.scheduler import PrecisionScheduler
-from bitcycle.schedules.base import validate_positive
+from bitcycle.schedules.base import validate_integer
 
 UNOBSERVED: AbstractContextManager[None] = nullcontext()
 OWN = ("curve", "losses", "best", "best_step", "best_weights", "seconds")
@@ -79,7 +79,7 @@ def train(
         report: Called after every step.
         checkpoint_every: Steps between checkpoints.
         device: The torch device to train on.
-        log: Names of loggers, see :mod:`bitcycle.integrations.loggers`. They need a folder.
+        log: Names of loggers, see :mod:`bitcycle.lab.runs.loggers`. They need a folder.
         execute: How products are computed, see :func:`bitcycle.quantize`. It is resolved once, at the start of the run;
             a run that resumes goes on as it began.
 
@@ -97,7 +97,7 @@ def train(
         ('accuracy', True, [4])
     """
     started = time.perf_counter()
-    validate_positive(checkpoint_every, "the number of steps between checkpoints")
+    validate_integer(checkpoint_every, "the number of steps between checkpoints")
     check_device(device)
     folder = folder and folder.absolute()  # a task may change the working directory
     task = task_of(run)

@@ -32,7 +32,7 @@ from types import ModuleType
 from typing import Any
 
 from bitcycle._support.names import nearest
-from bitcycle._support.text import format_error
+from bitcycle.lab.format import format_error
 from bitcycle.lab.runs.run_config import RunConfig
 
 

@@ -26,11 +26,12 @@ import numpy as np
 from bitcycle.lab.judging import MAX_METRIC, non_inferiority, significant
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import Condition
+from bitcycle.lab.schedule_summary import EARLY
 from bitcycle.lab.statistics.analysis import Comparison, Setting
 from bitcycle.lab.statistics.estimates import compare, corrected, estimate
 from bitcycle.schedules import Constant, Cyclic, Mixed, Schedule, schedule
 from bitcycle.schedules.base import Bits
-from bitcycle.schedules.operands import EARLY, OperandSchedules
+from bitcycle.schedules.operands import OperandSchedules
 
 Records = dict[int, RunResult]
 """The records of one setting, by seed."""

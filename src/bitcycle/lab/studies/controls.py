@@ -3,7 +3,7 @@
 | in a plan           | schedules                                                                                     |
 |---------------------|-----------------------------------------------------------------------------------------------|
 | ``match(CT, mixed)``| the static width between two integers whose training costs as much as that of CT              |
-| ``match(CT)``       | all controls of CT: mixed, low-high, high-low and dip, see :mod:`bitcycle.schedules.matching` |
+| ``match(CT)``       | all controls of CT, see :mod:`bitcycle.lab.studies.matching`                                  |
 
 They are solved when a plan is made, so that a stored plan has plain specs.
 """
@@ -16,9 +16,10 @@ from dataclasses import replace
 
 from bitcycle._support.text import short_repr
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
+from bitcycle.lab.studies.matching import Control, match
 from bitcycle.lab.studies.plan import StudyPart
-from bitcycle.schedules import Bits, Control, Schedule, match
-from bitcycle.schedules import schedule as parse_schedule
+from bitcycle.schedules import Bits, Schedule
+from bitcycle.schedules.spec import complete
 
 _START, _END = "match(", ")"
 _CONTROL = re.compile(r"[a-z-]+")
@@ -100,7 +101,7 @@ def with_solved_controls(
             solved.append(name)
             continue
         named, wanted = _read(name)
-        reference = parse_schedule(named, bits, cycles)
+        reference = complete(named, bits, cycles)
         for control in [wanted] if wanted else Control:
             found = match(reference, control, steps, backward, lambda s: cost(s, backward))
             solved.append(str(found))

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from bitcycle._support.extras import need
-from bitcycle._support.text import csv_cell
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import FIELDS, ComparisonGroup, Condition, RunConfig
 from bitcycle.lab.studies.rows import RESULT
@@ -136,4 +135,25 @@ def _plain(value: Any) -> Any:
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
+    return value
+
+
+FORMULA = frozenset("=+-@\t\r")
+"""A text that begins with one of these is a formula to a spreadsheet."""
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a value for a cell of a CSV file, such that a spreadsheet does not take a text for a formula.
+
+    A text that begins as a formula does gets an apostrophe before it, which spreadsheets do not show.
+
+    >>> csv_cell("=1+1"), csv_cell("@x"), csv_cell("-3.5"), csv_cell(-3.5), csv_cell("CR:3-8")
+    ("'=1+1", "'@x", '-3.5', -3.5, 'CR:3-8')
+    """
+    if not isinstance(value, str) or value[:1] not in FORMULA:
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
     return value

@@ -14,8 +14,8 @@ from bitcycle.lab.runs.learning_rate import LearningRatePolicy
 from bitcycle.lab.runs.run_config import COMPARED, RunConfig
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.schedules import Constant, Schedule
-from bitcycle.schedules import schedule as parse_schedule
 from bitcycle.schedules.cyclic import TEN
+from bitcycle.schedules.spec import complete
 
 BASELINES = ("static q_max", "static q_min", "full")
 """The baselines as a plan names them; q_min and q_max are those of the plan."""
@@ -78,7 +78,7 @@ def _completed(name: str, bits: tuple[int, int], cycles: int) -> Schedule:
         return Constant(bits[1])
     if name == "static q_min":
         return Constant(bits[0])
-    return parse_schedule(name, bits, cycles)
+    return complete(name, bits, cycles)
 
 
 def _gradient_bits(given: int | str | None, schedule: Schedule, q_max: int) -> int | str | None:

@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 
 from bitcycle import __version__
 from bitcycle._support.extras import need
-from bitcycle._support.text import format_error
 from bitcycle.lab.data.files import DataError
 from bitcycle.lab.data.official.catalogue import Official, RemoteFile, is_cached, reader_path
+from bitcycle.lab.format import format_error
 from bitcycle.lab.locks import locked
 
 TIMEOUT_S = 30  # without a response

@@ -21,7 +21,7 @@ from itertools import combinations_with_replacement
 
 from bitcycle._support.names import validate_name
 from bitcycle._support.text import short_repr
-from bitcycle.schedules.base import Bits, validate_positive
+from bitcycle.schedules.base import Bits, validate_steps
 from bitcycle.schedules.combinators import Deficit, Window
 from bitcycle.schedules.constant import DECIMALS, Constant, Mixed
 from bitcycle.schedules.interface import Schedule
@@ -77,7 +77,7 @@ def match(
         >>> [str(match(schedule("CR:3-8"), control, 64_000)) for control in ("mixed", "low-high")]
         ['static:5.615117', 'deficit(3@0..33371, static:8)']
     """
-    total = validate_positive(total, "total")
+    total = validate_steps(total)
     kind = Control(validate_name(control, Control, "control"))
     q_min, q_max = reference.limits(total)
     if q_min is None or q_max is None or q_min == q_max:

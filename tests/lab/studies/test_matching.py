@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import bitcycle as bc
 from bitcycle import schedules as sc
-from bitcycle.schedules.matching import TOLERANCE
+from bitcycle.lab.studies.matching import TOLERANCE, Control, match
 
 
 def cost(bits, backward):
@@ -23,9 +23,9 @@ def references(draw):
     return bc.schedule(name, bits=(low, high), cycles=cycles)
 
 
-@given(references(), st.sampled_from(list(sc.Control)), st.integers(1500, 5000), st.sampled_from([4, 8, 16]))
+@given(references(), st.sampled_from(list(Control)), st.integers(1500, 5000), st.sampled_from([4, 8, 16]))
 def test_a_control_costs_as_much_as_its_reference(reference, control, total, backward):
-    found = sc.match(reference, control, total, backward)
+    found = match(reference, control, total, backward)
     expected = cost(reference.over(total).tolist(), backward)
     assert cost(found.over(total).tolist(), backward) == pytest.approx(expected, rel=TOLERANCE)
     assert bc.schedule(str(found)) == found
@@ -34,18 +34,18 @@ def test_a_control_costs_as_much_as_its_reference(reference, control, total, bac
 @given(references(), st.integers(1500, 3000))
 def test_where_controls_spend_their_bits(reference, total):
     low, high = reference.limits(total)
-    bits = {control: sc.match(reference, control, total).over(total) for control in sc.Control}
-    assert np.ptp(bits[sc.Control.MIXED]) <= 1
-    assert (np.diff(bits[sc.Control.LOW_HIGH]) >= 0).all()
-    assert (np.diff(bits[sc.Control.HIGH_LOW]) <= 0).all()
-    dip = np.flatnonzero(bits[sc.Control.DIP] < high)
+    bits = {control: match(reference, control, total).over(total) for control in Control}
+    assert np.ptp(bits[Control.MIXED]) <= 1
+    assert (np.diff(bits[Control.LOW_HIGH]) >= 0).all()
+    assert (np.diff(bits[Control.HIGH_LOW]) <= 0).all()
+    dip = np.flatnonzero(bits[Control.DIP] < high)
     assert (np.diff(dip) == 1).all()  # one stretch
     assert abs(dip[0] - (total - 1 - dip[-1])) <= 1  # in the middle
-    for control in (sc.Control.LOW_HIGH, sc.Control.HIGH_LOW, sc.Control.DIP):
+    for control in (Control.LOW_HIGH, Control.HIGH_LOW, Control.DIP):
         assert ((bits[control] > low) & (bits[control] < high)).sum() <= 3
 
 
-@pytest.mark.parametrize("control", list(sc.Control))
+@pytest.mark.parametrize("control", list(Control))
 def test_the_cost_of_a_model_is_matched(control):
     """A first layer without a gradient of its input, as in a graph network, has one gradient product instead of two."""
     reference, total = bc.schedule("RTH:2-8"), 200
@@ -53,20 +53,20 @@ def test_the_cost_of_a_model_is_matched(control):
     def of_model(s):
         return sum(10 * (q * q + 8 * q) + q * q + 16 * q for q in s.over(total).tolist())
 
-    found = sc.match(reference, control, total, cost=of_model)
+    found = match(reference, control, total, cost=of_model)
     assert of_model(found) == pytest.approx(of_model(reference), rel=TOLERANCE)
 
 
-@pytest.mark.parametrize("control", list(sc.Control))
+@pytest.mark.parametrize("control", list(Control))
 def test_a_long_training_is_matched_closely(control):
     reference, total = bc.schedule("CR:3-8"), 10**5
-    found = sc.match(reference, control, total)
+    found = match(reference, control, total)
     assert found.saving(total, 8, against=8) == pytest.approx(reference.saving(total, 8), abs=1e-6)
 
 
 def test_the_mixture_of_the_paper():
     """Between 3 and 8 bits the medium group costs as much as 5.62 bits."""
-    found = sc.match(bc.schedule("CR:3-8"), "mixed", 64_000)
+    found = match(bc.schedule("CR:3-8"), "mixed", 64_000)
     assert found.bits == pytest.approx(5.62, abs=0.005)
     assert found.saving(64_000, 8) != pytest.approx(0.367)  # against its own q_max of 6 bits
 
@@ -92,4 +92,4 @@ def test_a_mixture_is_even(bits, total):
 )
 def test_misuse(reference, control, total, message):
     with pytest.raises(ValueError, match=message):
-        sc.match(bc.schedule(reference), control, total)
+        match(bc.schedule(reference), control, total)
