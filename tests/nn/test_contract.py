@@ -292,8 +292,8 @@ def test_an_empty_batch(case, dtype):
 
 @one_per_layer()
 def test_repr_shows_bits_and_recipe(case):
-    layer, _ = build(case)
-    bc.quantize(layer, recipe_of(case, seed=7))
+    layer, inputs = build(case)
+    bc.quantize(layer, recipe_of(case, seed=7), example_inputs=tuple(inputs))
     bc.set_bits(layer, forward=4, backward=8)
     assert "bits=4/8" in repr(layer)
     assert "seed=7" in repr(layer)
