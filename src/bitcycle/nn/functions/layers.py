@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Role, round_operand
@@ -12,7 +13,6 @@ from bitcycle.nn.convolution import activation_dims, transposed_weight_on_grid
 from bitcycle.nn.functions.composed import compute_composed, keeps_zeros, masked_operand
 from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
-from bitcycle.nn.losses import cross_entropy
 
 
 def compute_linear(call: DiscoveredSites, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -41,7 +41,8 @@ def compute_linear_cross_entropy(
     """Compute the linear map of ``F.linear_cross_entropy`` at its site, with all logits in memory at once."""
     bias = None if linear_bias is None else linear_bias.flatten()
     logits = compute_linear(call, input, linear_weight.flatten(0, -2), bias)
-    return cross_entropy(logits.unflatten(-1, linear_weight.shape[:-1]), target, ignore_index=ignore_index, **others)
+    ignore_index = -100 if ignore_index is None else ignore_index  # the default of F.cross_entropy
+    return F.cross_entropy(logits.unflatten(-1, linear_weight.shape[:-1]), target, ignore_index=ignore_index, **others)
 
 
 def compute_convolution(
