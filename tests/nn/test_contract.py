@@ -330,9 +330,7 @@ def test_a_layer_on_a_grid(case, grid):
     bc.quantize(layer, recipe_of(case, grid=grid))
     if case.name in ("bilinear", "einsum") and GRIDS[grid].block is not None:
         bc.set_bits(layer, forward=4)
-        with pytest.raises(
-            ValueError, match="blocks of the grid .* run along one.*keep it in full precision"
-        ):
+        with pytest.raises(ValueError, match="blocks of the grid .*keep it in full precision"):
             run(layer, inputs)
         return
     bc.set_bits(layer, forward=None, backward=None)
