@@ -141,11 +141,10 @@ def test_a_combination_costs_what_a_hand_computation_says():
         def __init__(self):
             super().__init__()
             self.linear = nn.Linear(6, 4, bias=False)
-            self.scores = bc.Matmul()
 
         def forward(self, x):
             h = self.linear(x)
-            return self.scores(h, h.mT)
+            return h @ h.mT
 
     model = bc.quantize(Attends(), execute="simulated")
     x = torch.randn(2, 5, 6)

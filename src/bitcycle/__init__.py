@@ -39,16 +39,12 @@ if TYPE_CHECKING:
     from bitcycle.lab.advice import Advice, advise
     from bitcycle.lab.studies.from_python import study
     from bitcycle.lab.studies.study_result import StudyResult, StudyRow
-    from bitcycle.nn.products import Attention, Einsum, Matmul
     from bitcycle.scheduler import PrecisionScheduler
 
 __all__ = [
     "Advice",
     "Agreement",
-    "Attention",
     "Cost",
-    "Einsum",
-    "Matmul",
     "Meter",
     "PrecisionScheduler",
     "RangeTestResult",
@@ -90,7 +86,6 @@ _NAMES = {
     "lab.advice": ("Advice", "advise"),
     "lab.studies.from_python": ("study",),
     "lab.studies.study_result": ("StudyResult", "StudyRow"),
-    "nn.products": ("Attention", "Einsum", "Matmul"),
     "scheduler": ("PrecisionScheduler",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

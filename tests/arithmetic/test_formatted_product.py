@@ -8,6 +8,7 @@ from torch import nn
 import bitcycle as bc
 from bitcycle.arithmetic.block_rounding import hadamard
 from bitcycle.grids import GRIDS
+from tests.nn.cases import Calls
 from tests.nn.reference import microscaling, nvfp4
 
 BLOCKS = pytest.mark.parametrize(("grid", "plain"), [("mx", microscaling), ("nvfp4", nvfp4)])
@@ -95,7 +96,7 @@ def plain_tensor(plain, whole):
 @BLOCKS
 def test_matmul(grid, plain):
     torch.manual_seed(0)
-    product = bc.Matmul()
+    product = Calls(torch.matmul)
     bc.quantize(product, bc.Recipe(grid=grid, gradients="nearest"))
     bc.set_bits(product, forward=4, backward=4)
     a, b = torch.randn(2, 20, 40, dtype=torch.float64), torch.randn(2, 40, 35, dtype=torch.float64)
@@ -113,7 +114,7 @@ def test_matmul(grid, plain):
 
 def test_attention_scores_sum_over_features_and_the_context_over_keys():
     torch.manual_seed(0)
-    attention = bc.quantize(bc.Attention(), bc.Recipe(grid="mx"))
+    attention = bc.quantize(Calls(F.scaled_dot_product_attention), bc.Recipe(grid="mx"))
     bc.set_bits(attention, forward=4, backward=4)
     q, k, v = torch.randn(3, 1, 2, 6, 40, dtype=torch.float64)
     weights = (along(microscaling, q * 40**-0.5, 3) @ along(microscaling, k, 3).mT).softmax(-1)

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,6 +29,17 @@ class Case:
     recipe: bc.Recipe = field(default_factory=bc.Recipe.paper)
     batched: bool = True
     """Whether the first dimension of the first input is a batch that may be empty."""
+
+
+class Calls(nn.Module):
+    """Code of a user: a module whose forward is one function of its inputs."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *operands, **options):
+        return self.function(*operands, **options)
 
 
 def randn(*shape):
@@ -210,7 +222,7 @@ def scaled_dot_product(layer, plain, q, k, v):
 
 
 def einsum(layer, plain, a, b):
-    return plain.site(torch.einsum(layer.equation, plain.row(a), plain.row(b)))
+    return plain.site(layer.function(plain.row(a), plain.row(b)))
 
 
 CASES = [
@@ -246,10 +258,15 @@ CASES = [
         lambda: (randn(2, 4, 8),),
         encoder,
     ),
-    Case("matmul", bc.Matmul, lambda: (randn(2, 4, 3), randn(2, 3, 5)), matmul),
-    Case("matmul with a matrix", bc.Matmul, lambda: (randn(2, 4, 3), randn(3, 5)), matmul_with_a_matrix, batched=False),
-    Case("scaled dot product", bc.Attention, lambda: (randn(2, 3, 4, 8), randn(2, 3, 5, 8), randn(2, 3, 5, 6)), scaled_dot_product),
-    Case("einsum", lambda: bc.Einsum("bij,bjk->bik"), lambda: (randn(2, 4, 3), randn(2, 3, 5)), einsum),
+    Case("matmul", lambda: Calls(torch.matmul), lambda: (randn(2, 4, 3), randn(2, 3, 5)), matmul),
+    Case("matmul with a matrix", lambda: Calls(torch.matmul), lambda: (randn(2, 4, 3), randn(3, 5)), matmul_with_a_matrix, batched=False),
+    Case(
+        "scaled dot product",
+        lambda: Calls(F.scaled_dot_product_attention),
+        lambda: (randn(2, 3, 4, 8), randn(2, 3, 5, 8), randn(2, 3, 5, 6)),
+        scaled_dot_product,
+    ),
+    Case("einsum", lambda: Calls(partial(torch.einsum, "bij,bjk->bik")), lambda: (randn(2, 4, 3), randn(2, 3, 5)), einsum),
     Case("graph linear", lambda: pyg.Linear(5, 7), lambda: (randn(6, 5),), graph_linear),
     Case("message passing", lambda: pyg.SAGEConv(5, 7), lambda: (randn(6, 5), EDGES), sage, bc.Recipe.paper(aggregation="quantized"), batched=False),
     Case("Conv1D of transformers", lambda: Conv1D(7, 5), lambda: (randn(2, 3, 5),), conv1d_of_transformers),

@@ -122,7 +122,8 @@ def _may_multiply_weights(module: nn.Module, conversion: Conversion) -> bool:
     if conversion.has_run or conversion.multiplies_weights:
         return conversion.multiplies_weights
     embeddings = any(isinstance(child, nn.Embedding) for child in module.children())
-    return embeddings or any(parameter.dim() > 0 for parameter in module.parameters(recurse=False))
+    own = module.parameters(recurse=bool(conversion.mixin.owns))
+    return embeddings or any(parameter.dim() > 0 for parameter in own)
 
 
 @dataclass(frozen=True)

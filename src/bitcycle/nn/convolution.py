@@ -35,27 +35,42 @@ class ConvolutionLayer(QuantizedLayer):
             return "its weight gradient sums over shifted positions, in which Hadamard matrices do not cancel"
         return None
 
-    def convolve(self, product: ConvolutionProduct, x: Tensor, pad_at_end: list[int] | None = None) -> Tensor:
-        """Compute the product. An input without a batch dimension gets one temporarily."""
-        unbatched = x.dim() == len(self.stride) + 1
-        if unbatched:
-            x = x.unsqueeze(0)
-        site = self.bitcycle.sites[""]
-        bias = self.round_bias("", self.bias)
-        x_spec = OperandSpec(activation_dims(site.recipe.activations, x), role=Role.ACTIVATION)
-        grid = site.settings.grid
-        if pad_at_end is not None and grid.has_zero:  # zeros stay zero
-            x = F.pad(x, pad_at_end)
-        elif pad_at_end is not None:
-            x = F.pad(round_operand(site, x, x_spec.dims, self.training, "a", Role.ACTIVATION), pad_at_end)
-            x_spec = x_spec._replace(already_rounded=True)
-        weight, dims = self._weight_on_grid()
-        weight_spec = OperandSpec(dims, role=Role.WEIGHT)
-        if weight.dim() != self.weight.dim():
-            weight = round_operand(site, weight, dims, self.training, "b", Role.WEIGHT).flatten(0, 1)
-            weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
-        out = self.multiply("", product, x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
-        return out.squeeze(0) if unbatched else out
+    def convolve(
+        self, site: str, x: Tensor, weight: Tensor, weight_spec: OperandSpec, bias: Tensor | None, *geometry: Any
+    ) -> Tensor:
+        """Compute a convolution at a site. An input may have no batch.
+
+        The geometry is the stride, padding, dilation and groups; of a transposed convolution also the output padding.
+        """
+        if x.dim() != weight.dim():
+            return self.convolve(site, x.unsqueeze(0), weight, weight_spec, bias, *geometry).squeeze(0)
+        stride, padding, dilation, groups, *output_padding = geometry
+        own = self.bitcycle.site(site)
+        bias = self.round_bias(site, bias)
+        x_spec = OperandSpec(activation_dims(own.recipe.activations, x), role=Role.ACTIVATION)
+        dims = weight.dim() - 2
+        stride, dilation = _per_dimension(stride, dims), _per_dimension(dilation, dims)
+        if padding == "same":
+            totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
+            if any(total % 2 for total in totals):  # an odd total has one more element at the end
+                if not own.settings.grid.has_zero:  # zeros stay zero
+                    x = round_operand(own, x, x_spec.dims, self.training, "a", Role.ACTIVATION)
+                    x_spec = x_spec._replace(already_rounded=True)
+                x = F.pad(x, [side for total in reversed(totals) for side in (0, total % 2)])
+            padding = tuple(total // 2 for total in totals)
+        padding = _per_dimension(0 if padding == "valid" else padding, dims)
+        transposed = (True, _per_dimension(output_padding[0], dims)) if output_padding else ()
+        product = ConvolutionProduct(stride, padding, dilation, groups, *transposed)
+        return self.multiply(site, product, x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
+
+    def transposed_weight(self, site: str, weight: Tensor, groups: int) -> tuple[Tensor, OperandSpec]:
+        """Return the weight of a transposed convolution and how it is put on its grid, with groups already rounded."""
+        own = self.bitcycle.site(site)
+        on_grid, dims = transposed_weight_on_grid(own, weight, groups)
+        if on_grid is weight:
+            return weight, OperandSpec(dims, role=Role.WEIGHT)
+        rounded = round_operand(own, on_grid, dims, self.training, "b", Role.WEIGHT).flatten(0, 1)
+        return rounded, OperandSpec(already_rounded=True, role=Role.WEIGHT)
 
     def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
         yield "", *self._weight_on_grid()
@@ -81,15 +96,9 @@ class QuantizedConv(ConvolutionLayer):
             # These modes copy values of the input, which does not change its range: padding may come before rounding.
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = "valid"
-        pad_at_end = None
-        if padding == "valid":
-            padding = (0,) * len(self.stride)
-        elif isinstance(padding, str):  # "same": an odd total has one more element at the end
-            totals = [d * (k - 1) for d, k in zip(self.dilation, self.weight.shape[2:], strict=True)]
-            padding = tuple(total // 2 for total in totals)
-            if any(total % 2 for total in totals):
-                pad_at_end = [side for total in reversed(totals) for side in (0, total % 2)]
-        return self.convolve(ConvolutionProduct(self.stride, padding, self.dilation, self.groups), input, pad_at_end)
+        weight_spec = OperandSpec(weight_dims(self.bitcycle.recipe.weights, self.weight), role=Role.WEIGHT)
+        geometry = (self.stride, padding, self.dilation, self.groups)
+        return self.convolve("", input, self.weight, weight_spec, self.bias, *geometry)
 
 
 @register(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -112,8 +121,9 @@ class QuantizedConvTranspose(ConvolutionLayer):
             len(self.stride),
             self.dilation,
         )
-        geometry = (self.stride, self.padding, self.dilation, self.groups)
-        return self.convolve(ConvolutionProduct(*geometry, True, tuple(output_padding)), input)
+        weight, weight_spec = self.transposed_weight("", self.weight, self.groups)
+        geometry = (self.stride, self.padding, self.dilation, self.groups, output_padding)
+        return self.convolve("", input, weight, weight_spec, self.bias, *geometry)
 
 
 def transposed_weight_on_grid(site: Site, weight: Tensor, groups: int) -> tuple[Tensor, Dims]:
@@ -133,3 +143,8 @@ def activation_dims(granularity: Granularity, x: Tensor) -> Dims:
         return (1,)
     own_grids = 1 if granularity == "channel" else 0
     return tuple(d for d in range(x.dim()) if d != own_grids)
+
+
+def _per_dimension(value: Any, dimensions: int) -> tuple[int, ...]:
+    values = (value,) if isinstance(value, int) else tuple(value)
+    return values * dimensions if len(values) == 1 else values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from bitcycle.nn import attention, convolution, embedding, linear, losses, products, recurrent, transformer  # noqa: F401
+from bitcycle.nn import attention, composed, convolution, embedding, linear, recurrent, transformer  # noqa: F401
 
 OPTIONAL = {
     "torch_geometric": "bitcycle.nn.graph",

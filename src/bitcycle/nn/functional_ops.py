@@ -30,6 +30,7 @@ from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.precision import Role, role_of
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import FOUND_BY_RUN, Skip, SkipKind, explain, record_skips, recorded_skips
+from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.functions.sites import DiscoveredSites, ProductFunction, note_float_call
 from bitcycle.nn.functions.table import PRODUCTS
 from bitcycle.nn.interception import HiddenFromInterceptors, Interceptor, hide_products
@@ -74,6 +75,9 @@ class FunctionalOps(QuantizedLayer):
     @classmethod
     def skips(cls, module: nn.Module, recipe: Recipe) -> tuple[Skip, ...]:
         return (Skip(SkipKind.EMBEDDING),) if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) else ()
+
+    def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
+        yield from ()  # a run shows them
 
 
 class KeptLayer(FunctionalOps):

@@ -1,21 +1,11 @@
-"""Linear and Bilinear."""
+"""Linear, and the base of layers like it."""
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import (
-    LinearProduct,
-    OperandSpec,
-    Role,
-    TrilinearProduct,
-    computing,
-    report_product,
-    round_grad_output,
-    round_operand,
-)
-from bitcycle.arithmetic.recipe import Granularity, Recipe
+from bitcycle.arithmetic import LinearProduct, OperandSpec, Role
+from bitcycle.arithmetic.recipe import Granularity
 from bitcycle.nn.layer import QuantizedLayer, feature_dims, weight_dims
 from bitcycle.nn.registry import register
 
@@ -48,33 +38,3 @@ class QuantizedLinear(LinearLayer):
 
     def quantized_forward(self, input: Tensor) -> Tensor:
         return self.linear_product("", input, self.weight, self.bias)
-
-
-@register(nn.Bilinear)
-class QuantizedBilinear(QuantizedLayer):
-    """``y_o = x1^T W_o x2 + b_o``: one product of three operands, each on its grid."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-    @classmethod
-    def refuses(cls, module: nn.Module, recipe: Recipe) -> str | None:
-        return None if recipe.family.block is None else "a product of three operands sums over two dimensions at once"
-
-    def quantized_forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        site = self.bitcycle.sites[""]
-        recipe = site.recipe
-        x1, x2 = (
-            round_operand(site, x, feature_dims(recipe.activations, x), self.training, name, Role.ACTIVATION)
-            for name, x in (("a", input1), ("a2", input2))
-        )
-        dims = weight_dims(recipe.weights, self.weight)
-        weight = round_operand(site, self.weight, dims, self.training, "b", Role.WEIGHT)
-        bias = self.round_bias("", self.bias)
-        with computing(site):
-            out = F.bilinear(x1, x2, weight, bias)
-        roles = Role.ACTIVATION, Role.WEIGHT
-        counted = (
-            input2 if input2.requires_grad else input1
-        )  # the counter records one input: prefer one with a gradient
-        return round_grad_output(site, report_product(site, TrilinearProduct(), counted, self.weight, out, roles))

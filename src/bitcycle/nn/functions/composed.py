@@ -36,8 +36,9 @@ def compute_composed(
     site = call.site()
     if site.settings.grid.block is not None:
         raise ValueError(
-            f"{site.name} is computed as a whole, but blocks of the grid {site.recipe.grid!r} run along one summed "
-            f"dimension: write it as torch.matmul or F.linear, or keep it in full precision with keep={site.name!r}"
+            f"{site.name or 'the model'} is computed as a whole, but blocks of the grid {site.recipe.grid!r} run along "
+            f"one summed dimension: write it as torch.matmul or F.linear, or keep it in "
+            f"full precision with keep={site.name!r}"
         )
     roles = [spec.role or Role.ACTIVATION for spec in specs]
     rounded = []

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from bitcycle.arithmetic import ConvolutionProduct, LinearProduct, OperandSpec, Role, round_operand
-from bitcycle.nn.convolution import activation_dims, transposed_weight_on_grid
-from bitcycle.nn.functions.composed import compute_composed, keeps_zeros, masked_operand
+from bitcycle.arithmetic import LinearProduct, OperandSpec, Role
+from bitcycle.nn.functions.composed import keeps_zeros, masked_operand
 from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
-from bitcycle.nn.losses import cross_entropy
 
 
 def compute_linear(call: DiscoveredSites, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -41,7 +40,8 @@ def compute_linear_cross_entropy(
     """Compute the linear map of ``F.linear_cross_entropy`` at its site, with all logits in memory at once."""
     bias = None if linear_bias is None else linear_bias.flatten()
     logits = compute_linear(call, input, linear_weight.flatten(0, -2), bias)
-    return cross_entropy(logits.unflatten(-1, linear_weight.shape[:-1]), target, ignore_index=ignore_index, **others)
+    ignore_index = -100 if ignore_index is None else ignore_index  # the default of F.cross_entropy
+    return F.cross_entropy(logits.unflatten(-1, linear_weight.shape[:-1]), target, ignore_index=ignore_index, **others)
 
 
 def compute_convolution(
@@ -53,33 +53,19 @@ def compute_convolution(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-    output_padding: Any = None,
+    *output_padding: Any,
 ) -> Any:
     """Compute a convolution, with ``output_padding`` a transposed one."""
-    if input.dim() != weight.dim():  # an input without a batch
-        geometry = (stride, padding, dilation, groups, output_padding)
-        return compute_convolution(call, input.unsqueeze(0), weight, bias, *geometry).squeeze(0)
-    bias = call.round_bias(call.local, bias)
-    x_spec = OperandSpec(activation_dims(call.recipe.activations, input), role=Role.ACTIVATION)
-    if isinstance(padding, str):  # torch works out what the padding is, which can differ from side to side
-        specs = x_spec, OperandSpec(weight_dims(call.recipe.weights, weight), role=Role.WEIGHT)
-        function = lambda x, w: call.func(x, w, bias, stride, padding, dilation, groups)  # noqa: E731
-        return compute_composed(call, function, (input, weight), specs)
-    stride, padding, dilation = (_per_dimension(value, weight.dim() - 2) for value in (stride, padding, dilation))
-    if output_padding is None:
-        product = ConvolutionProduct(stride, padding, dilation, groups)
-        on_grid, dims = weight, weight_dims(call.recipe.weights, weight)
-    else:
-        added = _per_dimension(output_padding, weight.dim() - 2)
-        product = ConvolutionProduct(stride, padding, dilation, groups, True, added)
-        on_grid, dims = transposed_weight_on_grid(call.site(), weight, groups)
-    if on_grid.dim() == weight.dim():
-        weight, weight_spec = masked_operand(call, weight, OperandSpec(dims, role=Role.WEIGHT), "b", input)
-    else:
-        rounded = round_operand(call.site(), on_grid, dims, call.training, "b", Role.WEIGHT).flatten(0, 1)
-        weight = torch.where(weight == 0, weight, rounded) if keeps_zeros(call, weight, input) else rounded
-        weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
-    return call.multiply(call.local, product, input, weight, bias, a_spec=x_spec, b_spec=weight_spec)
+    spec = OperandSpec(weight_dims(call.recipe.weights, weight), role=Role.WEIGHT)
+    on_grid = weight
+    if output_padding:
+        on_grid, spec = call.transposed_weight(call.local, weight, groups)
+    if not spec.already_rounded:
+        on_grid, spec = masked_operand(call, weight, spec, "b", input)
+    elif keeps_zeros(call, weight, input):
+        on_grid = torch.where(weight == 0, weight, on_grid)
+    geometry = (stride, padding, dilation, groups, *output_padding)
+    return call.convolve(call.local, input, on_grid, spec, bias, *geometry)
 
 
 def compute_transposed_convolution(
@@ -101,13 +87,4 @@ def compute_time_first_convolution(
     call: DiscoveredSites, input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0
 ) -> Any:
     """Compute ``F.conv_tbc``, with input (time, batch, features) and weight (time, in, out)."""
-    x_spec = OperandSpec(feature_dims(call.recipe.activations, input), role=Role.ACTIVATION)
-    weight_spec = OperandSpec(weight_dims(call.recipe.weights, weight, 2), role=Role.WEIGHT)
-    bias_on_grid = call.round_bias(call.local, bias)
-    function = lambda x, w: call.func(x, w, bias_on_grid, pad)  # noqa: E731
-    return compute_composed(call, function, (input, weight), (x_spec, weight_spec))
-
-
-def _per_dimension(value: Any, dimensions: int) -> tuple[int, ...]:
-    values = (value,) if isinstance(value, int) else tuple(value)
-    return values * dimensions if len(values) == 1 else values
+    return compute_convolution(call, input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad).permute(2, 0, 1)

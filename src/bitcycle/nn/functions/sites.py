@@ -18,6 +18,7 @@ from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import SkipKind
 from bitcycle.nn.attention import AttentionLayer
+from bitcycle.nn.convolution import ConvolutionLayer
 from bitcycle.nn.layer import Conversion, ConvertedModule
 from bitcycle.nn.site_names import join_names
 
@@ -40,7 +41,7 @@ class ProductFunction(NamedTuple):
     """The same function of operations that can be counted, if its own cannot."""
 
 
-class DiscoveredSites(AttentionLayer):
+class DiscoveredSites(AttentionLayer, ConvolutionLayer):
     """A call of a torch function, which computes its products at sites of a module.
 
     Args:

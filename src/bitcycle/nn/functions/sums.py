@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.functions.composed import composed_dims, compute_composed, in_order, operand_specs
-from bitcycle.nn.functions.sites import DiscoveredSites
+from bitcycle.nn.functions.sites import DiscoveredSites, Function
 
 
 def compute_einsum(call: DiscoveredSites, equation: Any, *operands: Any) -> Any:
@@ -72,13 +73,20 @@ def _summing_dims(
     return tuple(dims)
 
 
-def of_operands(count: int) -> Callable[..., Any]:
-    """Compute a function on rounded operands, which are its first arguments."""
+def compute_inner(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
+    """Compute ``torch.inner``."""
+    operands, _ = in_order(args, kwargs)
+    return _on_grids(call, torch.inner, operands)
 
-    def compute(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
-        bound, others = in_order(args, kwargs)
-        operands, rest = bound[:count], bound[count:]
-        specs = operand_specs(operands, [composed_dims(call, x, operands) for x in operands])
-        return compute_composed(call, lambda *rounded: call.func(*rounded, *rest, **others), operands, specs)
 
-    return compute
+def compute_bilinear(
+    call: DiscoveredSites, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Any:
+    """Compute ``F.bilinear``: one product of three operands."""
+    bias = call.round_bias(call.local, bias)
+    return _on_grids(call, lambda x1, x2, w: F.bilinear(x1, x2, w, bias), (input1, input2, weight))
+
+
+def _on_grids(call: DiscoveredSites, function: Function, operands: tuple[Tensor, ...]) -> Any:
+    specs = operand_specs(operands, [composed_dims(call, x, operands) for x in operands])
+    return compute_composed(call, function, operands, specs)

@@ -26,11 +26,12 @@ from bitcycle.nn.functions.matrices import (
 )
 from bitcycle.nn.functions.sites import ProductFunction
 from bitcycle.nn.functions.sums import (
+    compute_bilinear,
     compute_einsum,
+    compute_inner,
     compute_tensordot,
     compute_vector_products,
     multiply_vectors,
-    of_operands,
 )
 
 _COMPUTE: dict[str, Callable[..., Any]] = {
@@ -46,8 +47,8 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
     "addbmm_": adding(compute_summed_matmul, in_place=True),
     **dict.fromkeys(("multi_dot", "chain_matmul"), compute_chain),
     **dict.fromkeys(("grouped_mm", "_grouped_mm"), compute_grouped_matmul),
-    "inner": of_operands(2),
-    "bilinear": of_operands(3),
+    "inner": compute_inner,
+    "bilinear": compute_bilinear,
     "einsum": compute_einsum,
     "tensordot": compute_tensordot,
 }

@@ -1,14 +1,14 @@
-"""bc.Matmul, bc.Attention and bc.Einsum: drop-in modules for torch's functions, and sites of their own name."""
+"""F.scaled_dot_product_attention in the code of a module: all its arguments mean what they mean in torch."""
 
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 import bitcycle as bc
-from tests.nn.reference import Plain, grid
+from tests.nn.cases import Calls
+from tests.nn.reference import Plain
 
 
 def heads(*counts, length=6, features=8):
@@ -49,7 +49,7 @@ def test_attention_equals_the_plain_formulas(options):
     expected, _ = Plain(3, 6).attention(q, key, value, options.get("scale", 8**-0.5), mask)
     weights = torch.linspace(-1, 2, expected.numel(), dtype=q.dtype).view(expected.shape)
     wanted = torch.autograd.grad((expected * weights).sum(), (q, k, v))
-    attention = bc.quantize(bc.Attention(), bc.Recipe.paper(gradients="nearest"))
+    attention = bc.quantize(Calls(F.scaled_dot_product_attention), bc.Recipe.paper(gradients="nearest"))
     assert torch.equal(attention(q, k, v, **options), F.scaled_dot_product_attention(q, k, v, **options))
     bc.set_bits(attention, forward=3, backward=6)
     out = attention(q, k, v, **options)
@@ -62,7 +62,7 @@ def test_a_row_that_attends_to_nothing_is_zero():
     q, k, v = heads(1, 1, 1)
     mask = CAUSAL.clone()
     mask[2] = False
-    attention = bc.quantize(bc.Attention())
+    attention = bc.quantize(Calls(F.scaled_dot_product_attention))
     bc.set_bits(attention, forward=4)
     out = attention(q, k, v, mask)
     assert not out.isnan().any()
@@ -72,45 +72,10 @@ def test_a_row_that_attends_to_nothing_is_zero():
 
 def test_dropout_applies_as_in_the_function_and_keeps_the_mean():
     q, k, v = heads(4, 4, 4)
-    attention = bc.quantize(bc.Attention()).eval()
+    attention = bc.quantize(Calls(F.scaled_dot_product_attention)).eval()
     bc.set_bits(attention, forward=16)
     expected = attention(q, k, v)
     draws = torch.stack([attention(q, k, v, dropout_p=0.5) for _ in range(600)])
     assert not torch.equal(draws[0], draws[1])
     error = draws.std(0) / math.sqrt(len(draws))
     assert ((draws.mean(0) - expected).abs() < 5.5 * error + 1e-9).all()
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scores, self.mix, self.attention = bc.Matmul(), bc.Einsum("bij,bjk->bik"), bc.Attention()
-
-    def forward(self, x):
-        return self.attention(x, x, self.mix(self.scores(x, x.mT), x))
-
-
-def test_sites_have_the_names_of_the_modules():
-    model = bc.quantize(Block(), keep="attention.context")
-    rows = {row.name: row.skip is None for row in bc.summary(model).sites}
-    assert rows == {"scores": True, "mix": True, "attention.scores": True, "attention.context": False}
-    x = torch.randn(2, 3, 5)
-    bc.set_bits(model, forward=3, backward=8, where="mix")
-    scores = x @ x.mT
-    mixed = grid(scores, 3, axes=-1) @ grid(x, 3, axes=-1)
-    torch.testing.assert_close(model(x), F.scaled_dot_product_attention(x, x, mixed), rtol=1e-5, atol=1e-5)
-    cost = bc.cost(model, x)
-    assert {row.name: row.macs for row in cost.rows} == {
-        "scores": 90,
-        "mix": 90,
-        "attention.scores": 90,
-        "attention.context": 90,
-    }
-    assert [row.name for row in cost.rows if not row.quantized] == ["attention.context"]
-    assert list(model.state_dict()) == []
-
-
-def test_an_equation_is_a_string():
-    with pytest.raises(TypeError, match=r"equation must be a string such as 'bij,bjk->bik', got \[0, 1\]"):
-        bc.Einsum([0, 1])
-    assert repr(bc.Einsum("ij,jk->ik")) == "Einsum('ij,jk->ik')"
