@@ -13,13 +13,13 @@ PAGES = ("docs/promises.md", "tests/laws.md")
 
 @cache
 def slow_by_name(path):
-    """Return the tests of a file, each with whether it is marked as slow."""
+    """Return the tests of a file, each with whether it is marked as slow, not only some of its parameters."""
     tree = ast.parse((ROOT / path).read_text("utf-8"))
     whole = any(
         isinstance(node, ast.Assign) and "pytestmark = pytest.mark.slow" in ast.unparse(node) for node in tree.body
     )
     return {
-        node.name: whole or any("slow" in ast.unparse(each) for each in node.decorator_list)
+        node.name: whole or any(ast.unparse(each) == "pytest.mark.slow" for each in node.decorator_list)
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
     }

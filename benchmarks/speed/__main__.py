@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.common import all_cores
-from benchmarks.speed.measure import Part, Settings, peak_memory, time_kernels, time_overhead, time_products, time_steps
+from benchmarks.speed.measure import Part, Settings, peak_memory, time_kernels, time_overhead, time_steps
 from benchmarks.speed.models import MODELS
 from benchmarks.speed.tables import Result, as_text, this_machine
 from bitcycle import __version__
@@ -24,8 +24,6 @@ from bitcycle.schedules.base import MAX_BITS
 FULL_ROUNDS, QUICK_ROUNDS = 15, 2
 SIZES, QUICK_SIZES = (2**16, 2**22), (2**14,)
 """The numbers of elements that are rounded: what fits in the caches of a core, and what does not."""
-SHAPES, QUICK_SHAPES = ((4096, 768, 768), (1024, 256, 1024), (1024, 128, 512)), ((32, 16, 24),)
-"""The rows, inputs and outputs of the linear layers whose products are timed."""
 
 
 def bench(
@@ -50,7 +48,7 @@ def bench(
         typer.Option(
             metavar="FILE|-",
             help="Write one JSON document to a file, or print it (-) instead of the tables: an object with bitcycle, "
-            "machine, settings, steps, memory, kernels, products and overhead.",
+            "machine, settings, steps, memory, kernels and overhead.",
         ),
     ] = None,
 ) -> None:
@@ -90,11 +88,9 @@ def measure(settings: Settings) -> Result:
             _announce(f"memory, {MODELS[model].title}")
             result.memory += peak_memory(model, settings)
     if Part.KERNELS in settings.parts:
-        _announce("kernels and products")
+        _announce("kernels")
         for size in QUICK_SIZES if quick else SIZES:
             result.kernels += time_kernels(size, rounds)
-        for shape in QUICK_SHAPES if quick else SHAPES:
-            result.products += time_products(*shape, rounds)
     if Part.OVERHEAD in settings.parts:
         _announce("overhead")
         result.overhead += time_overhead(rounds, quick)

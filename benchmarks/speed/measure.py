@@ -1,4 +1,4 @@
-"""Measuring: training steps, their peak memory, kernels, products, and the overhead of everything else.
+"""Measuring: training steps, their peak memory, kernels, and the overhead of everything else.
 
 Everything that is compared runs in turns in one process, so that a change in the speed of the machine affects all of it
 alike. Only peak memory needs a process for each variant.
@@ -14,12 +14,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import cycle
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -28,6 +26,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.common import run_in_processes
 from benchmarks.speed.variants import FULL_PRECISION, NotAvailableError, training_step, variants_of
 from bitcycle._cost import Meter
 from bitcycle.conversion.convert import quantize, set_bits
@@ -57,17 +56,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure.
-
-    Args:
-        models: Names of :data:`~benchmarks.speed.models.MODELS`.
-        threads: Numbers of threads; each is measured by itself.
-        forward: Bits of weights and activations.
-        backward: Bits of gradients.
-        rounds: Timed rounds; each runs everything that is compared once.
-        parts: The parts to measure.
-        quick: Measure small versions of everything, to see that it runs.
-    """
+    """What to measure: the options of the command."""
 
     models: tuple[str, ...]
     threads: tuple[int, ...]
@@ -172,22 +161,22 @@ def peak_memory(model: str, settings: Settings) -> list[Row]:
     """
     rows: list[Row] = []
     for variant in variants_of(model):
-        peak, note = None, "" if sys.platform.startswith("linux") else "only measured on Linux"
-        if not note:
+        peak, note = None, ""
+        try:
+            if not sys.platform.startswith("linux"):
+                raise NotAvailableError("only measured on Linux")
             with mock.patch.dict(os.environ, RETURN_MEMORY_AT_ONCE):
-                try:
-                    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                        peak = pool.submit(_measure_peak, model, variant, settings).result()
-                except Exception as error:  # the process may also have been killed
-                    note = str(error) if isinstance(error, NotAvailableError) else format_error(error)
+                [peak] = run_in_processes(_measure_peak, [(model, variant, settings)], workers=1)
+        except Exception as error:  # the process may also have been killed
+            note = str(error) if isinstance(error, NotAvailableError) else format_error(error)
         full = rows[0]["bytes"] if rows else peak
         ratio = peak / full if peak is not None and full else None
         rows.append({"model": model, "variant": variant, "bytes": peak, "ratio": ratio, "note": note})
     return rows
 
 
-def _measure_peak(model: str, variant: str, settings: Settings) -> int:
-    torch.set_num_threads(1)
+def _measure_peak(job: tuple[str, str, Settings]) -> int:
+    model, variant, settings = job
     training_step(model, variant, settings.forward, settings.backward, quick=True)()
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
@@ -205,7 +194,7 @@ def _memory(field: str) -> int:
     return 1024 * int(found[1])
 
 
-# --- Kernels against a memory copy, and integer products against float ones, on one thread
+# --- Kernels against a memory copy, on one thread
 
 BITS = 7
 ROW = 512
@@ -250,31 +239,6 @@ def _run_with(kernels: str, call: Call) -> None:
         call()
     finally:
         native.choose_kernels(before)
-
-
-def time_products(rows: int, inputs: int, outputs: int, rounds: int) -> list[Row]:
-    """Time the three products of a linear layer with these numbers of rows, inputs and outputs."""
-    floats = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(rows, outputs)
-    codes = tuple(x.clamp(-1, 1).mul(127).to(torch.int8) for x in floats)
-    calls: dict[tuple[str, str], Call] = {}
-    for kind, multiply, operands in (("float", torch.mm, floats), ("integer", torch._int_mm, codes)):
-        activations, weights, grad_output = operands
-        calls["output", kind] = partial(multiply, activations, weights.t())
-        calls["input gradient", kind] = partial(multiply, grad_output, weights)
-        calls["weight gradient", kind] = partial(multiply, grad_output.t(), activations)
-    times = time_in_turns(calls, rounds)
-    return [
-        {
-            "product": product,
-            "rows": rows,
-            "inputs": inputs,
-            "outputs": outputs,
-            "float_seconds": Spread.of(times[product, "float"]),
-            "integer_seconds": Spread.of(times[product, "integer"]),
-            "ratio": Spread.of(times[product, "integer"], times[product, "float"]),
-        }
-        for product in dict.fromkeys(product for product, _ in calls)
-    ]
 
 
 # --- What does not depend on the size of tensors

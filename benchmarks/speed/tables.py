@@ -30,7 +30,6 @@ class Result:
     steps: list[Row] = field(default_factory=list)
     memory: list[Row] = field(default_factory=list)
     kernels: list[Row] = field(default_factory=list)
-    products: list[Row] = field(default_factory=list)
     overhead: list[Row] = field(default_factory=list)
 
 
@@ -85,8 +84,6 @@ def tables(result: Result) -> list[Table]:
     made += _compared("Training step, peak memory relative to FP32", result.memory)
     if result.kernels:
         made.append(_kernels(result.kernels))
-    if result.products:
-        made.append(_products(result.products))
     if result.overhead:
         rows = [[row["what"], _spread(row["seconds"], 1e-3, " ms", 3)] for row in result.overhead]
         made.append(Table("Overhead", ["", "time"], rows))
@@ -135,16 +132,6 @@ def _kernels(rows: Sequence[Row]) -> Table:
     sizes = dict.fromkeys(f"{row['elements']:,} elements" for row in rows)
     cells = [[*operation, *times] for operation, times in by_operation.items()]
     return Table("Kernels, nanoseconds per element, one thread", ["operation", "kernels", *sizes], cells)
-
-
-def _products(rows: Sequence[Row]) -> Table:
-    cells = []
-    for row in rows:
-        times = [f"{1000 * row[key].median:.2f} ms" for key in ("float_seconds", "integer_seconds")]
-        sizes = f"{row['rows']} x {row['inputs']} x {row['outputs']}"
-        cells.append([sizes, row["product"], *times, _spread(row["ratio"])])
-    title = "Products of a linear layer, one thread: torch._int_mm relative to FP32"
-    return Table(title, ["rows x inputs x outputs", "product", "FP32", "integer", "ratio"], cells)
 
 
 def _spread(spread: Spread, unit: float = 1, name: str = "", digits: int = 2) -> str:

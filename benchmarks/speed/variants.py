@@ -18,7 +18,6 @@ from torch import nn
 
 from benchmarks.speed.models import Workload, make
 from bitcycle._support.extras import MissingExtraError
-from bitcycle.arithmetic.execution import integers_are_right
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize
 from bitcycle.lab.format import format_error
@@ -26,16 +25,13 @@ from bitcycle.scheduler import PrecisionScheduler
 
 FULL_PRECISION = "FP32"
 NOT_INSTALLED = "not installed"
-TENSOR = Recipe(weights="tensor", activations="tensor", node_features="tensor")
 OWN: Mapping[str, tuple[Recipe, str]] = {
-    "simulated, tensor": (TENSOR, "simulated"),
-    "integer, tensor": (TENSOR, "integer"),
     "simulated, default": (Recipe(), "simulated"),
     "auto, default": (Recipe(), "auto"),
+    "simulated, paper": (Recipe.paper(), "simulated"),
     "auto, paper": (Recipe.paper(), "auto"),
 }
-"""Conversions by bitcycle: recipe and execution. Grids are one for each tensor, the default ones, or the default ones
-with folded scales."""
+"""Conversions by bitcycle: the recipe, and how it is executed."""
 MEASURED_WITH_PEERS = ("resnet-20", "transformer-256", "transformer-512")
 _NEVER = 10**8  # total steps of a schedule that does not end
 
@@ -75,8 +71,6 @@ def training_step(model: str, variant: str, forward: int, backward: int, quick: 
     if variant in PEERS:
         return _step_of_peer(workload, PEERS[variant], forward)
     recipe, execute = OWN[variant]
-    if execute == "integer" and not integers_are_right():
-        raise NotAvailableError("torch._int_mm gives wrong results on this machine")
     quantize(workload.model, recipe, execute=execute)
     return _step(workload, PrecisionScheduler(workload.model, f"static:{forward}", _NEVER, backward).step)
 

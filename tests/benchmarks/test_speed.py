@@ -121,13 +121,13 @@ def test_a_table_for_each_number_of_threads():
 
 def test_what_was_not_measured_is_told():
     made = result()
-    notes = {"torchao QAT": "not installed", "brevitas": "fails", "integer, tensor": "wrong results"}
+    notes = {"torchao QAT": "not installed", "brevitas": "fails", "auto, default": "needs a library"}
     for each in made.steps:
         if each["variant"] in notes:
             each |= {"seconds": None, "ratio": None, "note": notes[each["variant"]]}
     ours, peers, *_ = tables(made)
     assert [row[3] for row in ours.rows] == ["-", "-"]
-    assert ours.notes == ("LSTM 200, integer, tensor: wrong results.", "ResNet-20, integer, tensor: wrong results.")
+    assert ours.notes == ("LSTM 200, auto, default: needs a library.", "ResNet-20, auto, default: needs a library.")
     assert dict(zip(peers.heads, peers.rows[0], strict=True))["torchao QAT"] == "not installed"
     assert peers.notes == ("ResNet-20, brevitas: fails.",)
     made.steps = [row("gcn", variant, "needs a library", threads=1) for variant in variants_of("gcn")]

@@ -58,9 +58,8 @@ def quantize(
         keep: What stays in full precision: names with wildcards or module classes. A container includes everything
             inside it. A name may also be that of a single site in a layer with several sites.
         where: What is converted, by the same rules; by default everything.
-        policy: A model family of the paper: keeps in full precision what the paper kept (nothing in some families), and
-            uses one grid per tensor for activations. ``"cifar-resnet"``, ``"imagenet-resnet"``, ``"retinanet"``,
-            ``"gnn"``, ``"lstm"`` or ``"bert"``.
+        policy: A model family of the paper: keeps in full precision what the paper kept (nothing in some families).
+            ``"cifar-resnet"``, ``"imagenet-resnet"``, ``"retinanet"``, ``"gnn"``, ``"lstm"`` or ``"bert"``.
         example_inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments. The model runs on them once,
             so that the products of modules' own ``forward`` become sites now.
         execute: How sites compute what the recipe says: ``"simulated"`` rounds and multiplies in floating point,

@@ -69,7 +69,7 @@ class Sequence(Combinator):
 class Window(NamedTuple):
     """A part of training that is held at given bits.
 
-    Args:
+    Attributes:
         start: Where it begins: a step, or a fraction of training.
         stop: Where it ends, in the same unit; the step itself is not part of the window.
         bits: The width, or ``None`` for full precision.
