@@ -48,14 +48,6 @@ def test_results_and_exports(done):
 
 
 @pytest.mark.slow
-def test_a_dry_run_runs_nothing(tmp_path):
-    result = bitcycle("study", "graph", "--steps", "20", "--dry-run", "--store", str(tmp_path / "s.sqlite"))
-    assert result.returncode == 0, result.stderr
-    assert "39 runs, 39 to do: about" in result.stdout
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
 def test_a_plan_with_a_name_like_a_script(tmp_path):
     (tmp_path / "plan.toml").write_text(
         'name = "<script>alert(1)</script>"\ntask = "image"\nschedules = ["static:8"]\nsteps = 4\nseeds = 1\n'

@@ -126,16 +126,6 @@ def test_a_layer_with_a_method_of_its_own():
     assert sorted(names(layer)) == ["", ":back.linear"]
 
 
-def test_a_fused_layer_with_a_method_of_its_own():
-    class Recurrent(nn.LSTM):
-        def read(self, x):
-            return x @ self.weight_ih_l0
-
-    model = bc.quantize(nn.Sequential(Recurrent(3, 4)))
-    model[0].read(torch.randn(2, 16))
-    assert "0:read.matmul" in names(model)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_method_as_one_compiled_graph():
@@ -157,17 +147,6 @@ def test_full_precision_copies_pickles_and_restore():
     bc.restore(model)
     assert type(model).encode is Encoder.encode
     assert torch.equal(model.encode(x), expected)
-
-
-def test_evaluation_bits_of_methods_travel_with_the_state():
-    model, x = converted(Encoder()), torch.randn(5, 4)
-    model.encode(x)
-    bc.set_bits(model, evaluate=8)
-    bc.set_bits(model, evaluate=4, where=":encode")
-    loaded = bc.quantize(Encoder(), bc.Recipe.paper())
-    loaded.load_state_dict(model.state_dict())
-    assert torch.equal(loaded.eval().encode(x), model.eval().encode(x))
-    assert {row.name: row.evaluate for row in bc.summary(loaded).sites} == {":encode.matmul": 4, "layer": 8}
 
 
 def test_a_method_can_be_kept():

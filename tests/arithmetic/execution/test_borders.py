@@ -10,7 +10,6 @@ import bitcycle as bc
 from bitcycle.arithmetic import execution
 from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
 from bitcycle.arithmetic.execution import ExecutionPlan, Reason
-from bitcycle.conversion.sites import sites
 from tests.kernels.layouts import DEFAULTS, default
 from tests.support.executions import (
     NEEDS_INTEGERS,
@@ -196,21 +195,6 @@ def test_any_part_of_the_gradients(name, needed, grad_output):
         assert [t.grad is not None for t in wanted] == list(needed)
         results.append([t.grad for t in wanted if t.grad is not None])
     assert_close(*reversed(results))
-
-
-@every_layer
-def test_stochastic_gradients_repeat_and_follow_the_step(name):
-    """The noise of integer execution is a function of the step and the draw, as that of simulated execution."""
-    layer, x = built(name)
-    bc.quantize(layer, TENSOR, execute="integer")
-    bc.set_bits(layer, forward=4, backward=2)
-
-    def gradient(step):
-        sites(layer)[""].begin_step(step)
-        return run(layer, (x,))[1][1].clone()
-
-    assert torch.equal(gradient(3), gradient(3))
-    assert not torch.equal(gradient(3), gradient(4))
 
 
 @pytest.mark.slow

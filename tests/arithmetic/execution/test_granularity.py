@@ -156,29 +156,6 @@ def test_a_finer_granularity_has_no_more_variance(name, execute):
         assert all(fine <= 1.1 * coarse for fine, coarse in zip(variances[finer], variances["tensor"], strict=True))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PRODUCTS)
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-@pytest.mark.parametrize("execute", ["simulated", "integer"])
-def test_rounding_is_unbiased(name, granularity, execute):
-    """The mean over 1,000 draws is the gradient for the unrounded grad_output, within five standard errors.
-
-    With the elements of the gradients, these are more than 10^5 draws for each product. The probability of a false
-    alarm is 6e-7 a number, thus below 1e-4 over all of them.
-    """
-    layer, inputs = build(name)
-    bc.quantize(layer, bc.Recipe(grad_output=granularity), execute=execute)
-    bc.set_bits(layer, forward=4, backward=None)
-    expected = run(layer, inputs)[1]
-    bc.set_bits(layer, forward=4, backward=3)
-    draws = [[g.clone() for g in run(layer, inputs)[1]] for _ in range(1000)]
-    for position, wanted in enumerate(expected):
-        drawn = torch.stack([gradients[position] for gradients in draws]).double()
-        error = drawn.std(0) / len(draws) ** 0.5
-        assert ((drawn.mean(0) - wanted.double()).abs() <= 5 * error + 1e-5 * wanted.abs().max()).all()
-        assert (drawn.std(0) > 0).any()
-
-
 @pytest.mark.parametrize("name", ["linear", "convolution"])
 def test_one_row_and_one_scale_are_one_grid(name):
     """Where there is one row, "row" is "tensor"."""

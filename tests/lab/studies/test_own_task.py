@@ -133,14 +133,6 @@ def test_an_edited_task_runs_again_and_its_earlier_results_stay(tmp_path, monkey
     assert "source" in cli("results", "--store", str(store)).splitlines()[0]
 
 
-def test_a_study_from_python_takes_grids(tmp_path, monkeypatch):
-    monkeypatch.setattr("bitcycle.lab.studies.from_python.engine_of", lambda *arguments: InThisProcess())
-    store = tmp_path / "s.sqlite"
-    bc.study(write(tmp_path), "static:4", seeds=1, steps=4, grid=["mx", "float"], store=store, progress=False)
-    with Store(store) as opened:
-        assert {record.run.grid for record in opened.records()} == {"mx", "float"}
-
-
 @pytest.mark.slow
 def test_reports_results_and_exports_need_no_code(undisturbed, tmp_path):
     told, _ = undisturbed
