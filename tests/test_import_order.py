@@ -1,8 +1,6 @@
 """The layers of the code: imports point from higher to lower layers, and there are no cycles."""
 
 import ast
-import subprocess
-import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -102,28 +100,3 @@ def test_modules_have_no_import_cycle():
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail("import cycle: " + " -> ".join(error.args[1]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "program",
-    [
-        "import bitcycle",
-        "import bitcycle.schedules",
-        "from bitcycle.cli import main; run(main, ['--help'])",
-        "from bitcycle.cli import main; run(main, ['schedules'])",
-    ],
-)
-def test_torch_is_not_imported(program):
-    run = """
-import sys
-def run(main, arguments):
-    sys.argv = ["bitcycle", *arguments]
-    try:
-        main()
-    except SystemExit as stop:
-        assert not stop.code, stop.code
-"""
-    check = "assert not [name for name in ('torch', 'scipy', 'matplotlib') if name in sys.modules]"
-    done = subprocess.run([sys.executable, "-c", f"{run}\n{program}\n{check}"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -358,14 +358,6 @@ def test_states_that_do_not_fit_are_refused(make, state):
         layer(torch.randn(5, 6, 4), hx)
 
 
-def test_a_state_may_be_a_list():
-    for layer, x in ((nn.LSTM(4, 4), torch.randn(5, 2, 4)), (nn.LSTMCell(4, 4), torch.randn(2, 4))):
-        bc.quantize(layer)
-        bc.set_bits(layer, forward=8)
-        shape = (1, 2, 4) if isinstance(layer, nn.LSTM) else (2, 4)
-        layer(x, [torch.zeros(shape), torch.zeros(shape)])
-
-
 # Names, rules and noise
 
 
@@ -455,19 +447,6 @@ def test_recurrent_weights_that_are_made_of_others(norm):
 
 
 # Schedulers, summaries, schedules
-
-
-def test_a_users_function_is_not_asked_for_every_step_at_each_step():
-    calls = []
-
-    def slow(step, total):
-        calls.append(step)
-        return 4
-
-    p = bc.PrecisionScheduler(bc.quantize(nn.Linear(2, 2)), bc.schedule(slow), total_steps=1000)
-    calls.clear()
-    p.step()
-    assert len(calls) == 1
 
 
 def test_a_total_that_does_not_fit_changes_nothing():

@@ -148,14 +148,6 @@ def test_large_operands_agree(build):
 
 
 @every_layer
-@pytest.mark.parametrize("grad_output", ["tensor", "row and column"])
-def test_an_empty_batch(name, grad_output):
-    layer, x = built(name)
-    recipe = bc.Recipe(grad_output=grad_output)
-    assert assert_agree(layer, (x[:0],), recipe, 4, 4)[""] == ExecutionPlan.simulated(Reason.EMPTY)
-
-
-@every_layer
 def test_double_precision_is_simulated(name):
     layer, x = built(name)
     results = [executed(layer.double(), (x.double(),), TENSOR, 4, 4, how) for how in ("simulated", "integer")]
