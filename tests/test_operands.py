@@ -14,9 +14,7 @@ from torch.optim import lr_scheduler
 import bitcycle as bc
 from bitcycle._cost import Meter
 from bitcycle.conversion.sites import sites
-from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.runs.training import train
-from bitcycle.schedules.operands import OperandSchedules, StepBits
+from bitcycle.schedules.operands import OperandSchedules
 
 OVERRIDES = {
     "weights": "join(static:4, 0.5, static:8)",
@@ -167,15 +165,6 @@ def test_a_combination_costs_what_a_hand_computation_says():
     assert meter.bitops == half
 
 
-def test_healing_costs_bits_before_and_full_after():
-    c = bc.cost(bc.quantize(nn.Linear(4, 4, bias=False)), torch.zeros(1, 4, requires_grad=True))
-    full, low = 16 * 3 * 32**2, 16 * 3 * 4 * 4
-    assert c.training("join(static:4, 0.9, full)", 10) == 9 * low + full
-    assert c.saving("join(static:4, 0.9, full)", 10) == pytest.approx(1 - (9 * low + full) / (10 * low))
-    forward_only = 9 * low + 16 * (32 * 32 + 2 * 4 * 32)
-    assert c.training("join(static:4, 0.9, full)", 10, backward_bits=4) == forward_only
-
-
 specs = st.sampled_from(["static:4", "full", "CR:3-8:cycles=2", "join(static:4, 0.5, full)", "linear-fall:2-6"])
 strengths = st.sampled_from([None, "0", "0.5", "linear-rise", "join(0, 0.3, cosine-rise:0.5-1.0, 0.6, 1)"])
 
@@ -205,6 +194,8 @@ def test_the_histogram_counts_every_step(weights, activations, backward, strengt
         ({"strength": "linear-rise:cycles=2"}, "a single rise or fall has no cycles to set"),
         ({"strength": "join(0, 0.5)"}, "one boundary between every two"),
         ({"weights": 17}, "weights must be from 1 to 16"),
+        ({"weights": True}, "must be .* got True"),
+        ({"backward_bits": np.bool_(True)}, "must be .* got (True|np.True_)"),
         ({"activations": "CR"}, "CR needs bits"),
         ({"backward_bits": 0}, "backward_bits must be an integer from 1 to 16"),
         ({"backward_bits": "high"}, "backward_bits must be an integer.*, got 'high'"),
@@ -229,29 +220,6 @@ def test_any_integer_is_a_width(integer):
         states.append(bc.cost(model, torch.zeros(2, 4)).training(None, 10, **widths))
     assert states[:2] == states[2:]
     assert type(states[2][0]["backward_bits"]) is int
-
-
-@pytest.mark.parametrize("name", ["weights", "backward_bits"])
-def test_a_truth_value_is_no_width(name):
-    for value in (True, np.bool_(True)):
-        with pytest.raises(ValueError, match="must be .* got (True|np.True_)"):
-            bc.PrecisionScheduler(bc.quantize(nn.Linear(4, 4)), "CR:3-8", total_steps=10, **{name: value})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("grid", ["integer", "nvfp4"])
-def test_a_run_with_everything_on_resumes_bit_for_bit(tmp_path, grid):
-    run = RunConfig("image", "static:8", steps=6, batch_size=8, grid=grid, **OVERRIDES)
-
-    def stop(progress):
-        if progress.step == 4:
-            raise KeyboardInterrupt
-
-    whole, _ = train(run)
-    with pytest.raises(KeyboardInterrupt):
-        train(run, tmp_path, stop, checkpoint_every=3)
-    resumed, _ = train(run, tmp_path, checkpoint_every=3)
-    assert (resumed.test, resumed.bitops, resumed.curve) == (whole.test, whole.bitops, whole.curve)
 
 
 def optimizer(rates=(0.1,)):
@@ -305,8 +273,3 @@ def test_decay_of_functions_and_of_transformers():
         bc.decay_begins(lr_scheduler.ReduceLROnPlateau(o), 100)
     with pytest.raises(ValueError, match="must be a torch.optim.lr_scheduler.LRScheduler or a function"):
         bc.decay_begins(0.1, 100)
-
-
-def test_the_first_step_of_a_schedule_is_what_it_says():
-    assert StepBits(4, None, 8).counted() == (4, 32, 8)
-    assert StepBits(4, 4, 8, 0.5).counted() == (32, 32, 8)

@@ -7,7 +7,6 @@ from torch import nn
 
 import bitcycle as bc
 from bitcycle.arithmetic.block_rounding import hadamard
-from bitcycle.grids import GRIDS
 from tests.nn.cases import Calls
 from tests.nn.reference import microscaling, nvfp4
 
@@ -184,35 +183,6 @@ def test_stochastic_errors_are_right_in_the_mean(grid):
         drawn = torch.stack([pair[position] for pair in draws])
         off = (drawn.mean(0) - wanted).abs() / (drawn.std(0) / 300**0.5 + 1e-6)
         assert off.max() < 6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("grid", ["symmetric", "float", "mx", "nvfp4"])
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_compiled_model_is_one_graph_for_all_widths(grid):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(24, 40), nn.ReLU(), nn.Linear(40, 5))
-    bc.quantize(model, bc.Recipe(grid=grid, hadamard=grid == "nvfp4"), execute="simulated")
-    x = torch.randn(12, 24)
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    settings = [(4, 8, 8), (8, 4, 4), (None, 8, None), (4, None, 8), (8, 8, 8)]
-    if 16 in GRIDS[grid].widths:
-        settings.append((16, 16, 16))
-    for weights, activations, backward in settings:
-        results = []
-        for run in (model, compiled):
-            model.zero_grad()
-            bc.set_bits(model, weights=weights, activations=activations, backward=backward)
-            for site in (layer.bitcycle.sites[""] for layer in (model[0], model[2])):
-                site.begin_step(7)
-            out = run(x)
-            out.square().sum().backward()
-            results.append([out.detach(), *(p.grad.clone() for p in model.parameters())])
-        for eager, graph in zip(*results, strict=True):
-            torch.testing.assert_close(graph, eager, rtol=1e-5, atol=1e-5)
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 @pytest.mark.parametrize("grad_output", ["tensor", "row and column"])

@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from bitcycle.schedules import schedule
 from tests.support.command import bitcycle
 
 
@@ -27,12 +26,6 @@ def test_a_budget_in_per_cent_as_json():
     advice = json.loads(done.stdout)
     assert 0.40 <= advice["saving"] <= 0.41
     assert advice["cheaper"]["saving"] > advice["saving"] > advice["better"]["saving"]
-
-
-def test_fine_tuning_and_q_max():
-    advice = json.loads(bitcycle("advise", "--fine-tuning", "--domain", "entailment", "--q-max", "6", "--json").stdout)
-    assert schedule(advice["schedule"]).limits(500)[1] == 6
-    assert advice["q_max"] == 6
 
 
 def test_the_saving_of_a_model_of_the_users_own(tmp_path, monkeypatch):

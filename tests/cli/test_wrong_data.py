@@ -6,14 +6,14 @@ The tests of the readers, in tests/lab/data, damage every kind of file.
 import os
 import pickle
 import sys
+from functools import partial
 
-import numpy as np
 import pytest
 import torch._dynamo
 import transformers
-from PIL import Image
 
 from bitcycle.cli import main
+from tests.lab.data.tiny_sets import unpack_tiny
 
 LOADED = (torch._dynamo, transformers.PreTrainedModel)  # they take seconds, which is not the time of a test
 
@@ -30,34 +30,6 @@ class Trap:
         return os.mkdir, (str(self.folder / MARK),)
 
 
-# Small data sets that are right, to be damaged
-
-
-def cifar(folder):
-    batch = {"data": np.zeros((4, 3072), np.uint8), "labels": [0, 1, 2, 3]}
-    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
-        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
-    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": [str(digit) for digit in range(10)]}))
-
-
-def voc(folder):
-    for part in ("Annotations", "ImageSets/Main", "JPEGImages"):
-        (folder / part).mkdir(parents=True)
-    box = "<bndbox><xmin>2</xmin><ymin>2</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>"
-    for name in ("one", "two", "three"):
-        Image.new("RGB", (16, 16)).save(folder / "JPEGImages" / f"{name}.jpg")
-        (folder / "Annotations" / f"{name}.xml").write_text(
-            f"<annotation><object><name>dog</name>{box}</object></annotation>"
-        )
-    (folder / "ImageSets/Main/train.txt").write_text("one\n")
-    (folder / "ImageSets/Main/val.txt").write_text("two\nthree\n")
-
-
-def ptb(folder):
-    for part in ("train", "valid", "test"):
-        (folder / f"ptb.{part}.txt").write_text("a few words of some text\n" * 400)
-
-
 def glue(folder):
     for part in ("train", "dev"):
         (folder / f"{part}.tsv").write_text("sentence1\tsentence2\tlabel\n" + "a\tb\tentailment\n" * 20)
@@ -65,12 +37,14 @@ def glue(folder):
 
 UNLABELLED = b"sentence1\tsentence2\n" + b"a\tb\n" * 20
 
+CIFAR, VOC, WORDS = (partial(unpack_tiny, name) for name in ("cifar10", "voc2012", "wikitext-2"))
+
 DAMAGES = [
-    ("image", cifar, "data_batch_2", Trap, "mkdir, which was refused"),
-    ("detection", voc, "Annotations/*.xml", b"<annotation></annotation>", "there should be objects to detect"),
-    ("detection", voc, "ImageSets/Main/val.txt", b"two", "val.txt names only one image"),
-    ("detection", voc, "Annotations/two.xml", b"<annotation>", "two.xml: cannot be read"),
-    ("language", ptb, "ptb.train.txt", bytes(5000), "ptb.train.txt: is not text"),
+    ("image", CIFAR, "data_batch_2", Trap, "mkdir, which was refused"),
+    ("detection", VOC, "Annotations/*.xml", b"<annotation></annotation>", "there should be objects to detect"),
+    ("detection", VOC, "ImageSets/Main/val.txt", b"val_0", "val.txt names only one image"),
+    ("detection", VOC, "Annotations/val_0.xml", b"<annotation>", "val_0.xml: cannot be read"),
+    ("language", WORDS, "wiki.train.tokens", bytes(5000), "wiki.train.tokens: is not text"),
     ("entailment", glue, "train.tsv", UNLABELLED, "has labelled pairs in English for dev;"),
     ("entailment", glue, "dev.tsv", b"a\tb\tmaybe\n", "has the label 'maybe'"),
 ]
@@ -92,9 +66,10 @@ def error_line(capsys, monkeypatch, *arguments):
 @pytest.mark.parametrize(("task", "build", "names", "content", "message"), DAMAGES, ids=[each[4] for each in DAMAGES])
 def test_damaged_data(task, build, names, content, message, tmp_path, capsys, monkeypatch):
     build(tmp_path)
-    for path in list(tmp_path.glob(names)):
+    for path in list(tmp_path.rglob(names)):
         path.write_bytes(pickle.dumps(Trap(tmp_path)) if content is Trap else content)
-    assert message in error_line(capsys, monkeypatch, "train", task, "--data", tmp_path, "--steps", "2")
+    folder = tmp_path / "wikitext-2" if build is WORDS else tmp_path
+    assert message in error_line(capsys, monkeypatch, "train", task, "--data", folder, "--steps", "2")
     assert not (tmp_path / MARK).exists()
 
 

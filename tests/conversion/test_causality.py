@@ -72,7 +72,6 @@ def delta(q, k, v):
 
 MIXERS = {
     "linear attention": lambda: Mixer(lambda q, k, v: (q @ k.mT).tril() @ v),
-    "linear attention, bmm": lambda: Mixer(lambda q, k, v: torch.bmm(torch.bmm(q, k.transpose(1, 2)).tril(), v)),
     "linear attention, einsum": lambda: Mixer(
         lambda q, k, v: torch.einsum("bij,bjd->bid", torch.einsum("bid,bjd->bij", q, k).tril(), v)
     ),

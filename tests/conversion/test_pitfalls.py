@@ -4,7 +4,6 @@ import collections
 import functools
 import warnings
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -19,7 +18,6 @@ with warnings.catch_warnings():
 
 import bitcycle as bc
 from bitcycle.conversion.sites import named_sites, sites
-from bitcycle.lab.models.resnets import CifarResNet
 
 # Products that go around the sites
 
@@ -349,28 +347,6 @@ def test_masked_rows_of_a_language_model(implementation, padding):
     torch.testing.assert_close(model(tokens, attention_mask=mask).logits, expected, rtol=0, atol=2e-3, equal_nan=True)
 
 
-def test_a_causal_encoder_with_padding_on_the_left_trains():
-    torch.manual_seed(0)
-    encoder = bc.quantize(nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2))
-    bc.set_bits(encoder, forward=8, backward=8)
-    causal, padded = torch.ones(4, 4, dtype=torch.bool).triu(1), torch.zeros(2, 4, dtype=torch.bool)
-    padded[0, 0] = True
-    out = encoder(torch.randn(2, 4, 8), mask=causal, src_key_padding_mask=padded)
-    out.sum().backward()
-    assert out.isfinite().all()
-    assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())
-
-
-def test_an_encoder_is_not_causal_without_a_mask():
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1)
-    with pytest.raises(RuntimeError, match="Need attn_mask"):
-        encoder(torch.randn(1, 3, 4), is_causal=True)
-    bc.quantize(encoder)
-    bc.set_bits(encoder, forward=8)
-    with pytest.raises(RuntimeError, match="must be given with it"):
-        encoder(torch.randn(1, 3, 4), is_causal=True)
-
-
 @pytest.mark.parametrize(
     ("make", "state"), [(nn.LSTM, ((1, 1, 4), (1, 1, 4))), (nn.GRU, (2, 6, 4)), (nn.RNN, (1, 6, 3))]
 )
@@ -380,14 +356,6 @@ def test_states_that_do_not_fit_are_refused(make, state):
     hx = tuple(map(torch.zeros, state)) if make is nn.LSTM else torch.zeros(state)
     with pytest.raises(RuntimeError, match="Expected hidden"):
         layer(torch.randn(5, 6, 4), hx)
-
-
-def test_a_state_may_be_a_list():
-    for layer, x in ((nn.LSTM(4, 4), torch.randn(5, 2, 4)), (nn.LSTMCell(4, 4), torch.randn(2, 4))):
-        bc.quantize(layer)
-        bc.set_bits(layer, forward=8)
-        shape = (1, 2, 4) if isinstance(layer, nn.LSTM) else (2, 4)
-        layer(x, [torch.zeros(shape), torch.zeros(shape)])
 
 
 # Names, rules and noise
@@ -433,17 +401,6 @@ def test_a_shared_module_goes_by_all_its_names():
     assert list(named_sites(bc.quantize(Shared(), keep="b"))) == ["c"]
 
 
-def test_widths_and_patterns_of_other_kinds():
-    model = bc.quantize(nn.Linear(2, 2))
-    for bits in bc.schedule("CR:3-8").over(5):
-        bc.set_bits(model, forward=bits)
-    with pytest.raises(ValueError, match="where must be names of sites"):
-        bc.set_bits(model, forward=3, where=nn.Linear)
-    with pytest.raises(ValueError, match="where must be names of sites"):
-        bc.set_bits(model, forward=3, where=0)
-    bc.set_bits(model, forward=np.int64(4))
-
-
 # What is no unknown product
 
 
@@ -480,13 +437,6 @@ def test_layers_without_inputs_or_outputs(inside, outside):
     layer(torch.randn(3, inside, requires_grad=True)).sum().backward()
 
 
-@pytest.mark.slow
-def test_backward_on_the_meta_device():
-    model = bc.quantize(CifarResNet(8).to("meta"))
-    bc.set_bits(model, forward=4, backward=8)
-    model(torch.zeros(2, 3, 32, 32, device="meta")).sum().backward()
-
-
 @pytest.mark.parametrize("norm", [parametrizations.weight_norm, functools.partial(l1_unstructured, amount=0.5)])
 def test_recurrent_weights_that_are_made_of_others(norm):
     layer = nn.LSTM(4, 4)
@@ -497,19 +447,6 @@ def test_recurrent_weights_that_are_made_of_others(norm):
 
 
 # Schedulers, summaries, schedules
-
-
-def test_a_users_function_is_not_asked_for_every_step_at_each_step():
-    calls = []
-
-    def slow(step, total):
-        calls.append(step)
-        return 4
-
-    p = bc.PrecisionScheduler(bc.quantize(nn.Linear(2, 2)), bc.schedule(slow), total_steps=1000)
-    calls.clear()
-    p.step()
-    assert len(calls) == 1
 
 
 def test_a_total_that_does_not_fit_changes_nothing():

@@ -86,15 +86,6 @@ def test_autocast(make, x):
     assert all(p.grad.dtype is torch.float32 for p in model.parameters())
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_layers_that_mark_their_product_compile_without_a_graph_break():
-    torch._dynamo.reset()
-    eager = on_bits(nn.Bilinear(8, 8, 4), recipe=bc.Recipe(gradients="nearest"))
-    compiled = torch.compile(copy.deepcopy(eager), fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(VECTORS, VECTORS), eager(VECTORS, VECTORS))
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_other_types(dtype):
     model = on_bits(cnn().to(dtype), 8, 8)
@@ -122,12 +113,6 @@ def test_channels_last():
             assert (a - b).abs().max() <= 1e-5 * a.abs().max()
     stochastic = on_bits(cnn()).to(memory_format=torch.channels_last)
     gradients(stochastic, images)
-
-
-def test_functional_call():
-    model = on_bits(mlp())
-    zeros = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
-    assert torch.func.functional_call(model, zeros, (VECTORS,)).abs().max() == 0
 
 
 def test_gradients_of_torch_func_are_those_of_the_float_model_or_refused():

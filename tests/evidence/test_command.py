@@ -244,12 +244,3 @@ def test_repeat_skips_domains_without_data_and_runs_that_are_no_longer_planned(e
     path.write_text(f"{HEADS}\nstatic q_max,static:8,100,0.5,0.1,1,1.0,abc,\n")
     told = evidence("repeat")
     assert (told.returncode, told.stderr) == (code, error)
-
-
-def test_a_run_of_two_studies_is_repeated_once(evidence, other):
-    assert evidence("run", "other/widths", "other/more-widths", "--workers", "1").returncode == 0
-    told = evidence("repeat", "--share", "100", "--workers", "1")
-    assert told.returncode == 0, told.stderr
-    assert "6 runs of 6, 0 repeated before\n" in told.stdout
-    again = evidence("repeat", "--share", "100", "--workers", "1")
-    assert again.stdout == "6 runs of 6, 6 repeated before\n6 of 6 repeated runs equal, digit by digit\n"

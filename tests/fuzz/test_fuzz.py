@@ -5,19 +5,30 @@ import time
 
 import pytest
 
-from tests.fuzz.plans import check_plan, draw_plan
-from tests.fuzz.specs import check_control, check_spec, check_strength, draw_control, draw_spec, draw_strength
+import bitcycle as bc
+from bitcycle.schedules import strength
+from tests.fuzz.plans import check_plan, draw_plan, read_text
+from tests.fuzz.specs import (
+    check_control,
+    check_message,
+    check_spec,
+    check_strength,
+    draw_control,
+    draw_spec,
+    draw_strength,
+    solved,
+)
 
 LONGEST = 2.0
 """Seconds of processor time that one input may take: far above what any takes, far below a minute."""
 
 FUZZERS = {
-    "specs": (draw_spec, check_spec),
-    "strengths": (draw_strength, check_strength),
-    "controls": (draw_control, check_control),
-    "plans": (draw_plan, check_plan),
+    "specs": (draw_spec, lambda drawn: bc.schedule(*drawn), check_spec),
+    "strengths": (draw_strength, strength, check_strength),
+    "controls": (draw_control, solved, check_control),
+    "plans": (draw_plan, read_text, check_plan),
 }
-"""How to draw an input and how to check it, which returns whether it is valid."""
+"""How to draw an input, how to read it, and how to check what a valid one gives."""
 
 
 def fuzz(name, seed, number):
@@ -25,13 +36,19 @@ def fuzz(name, seed, number):
 
     The inputs follow from the seed alone.
     """
-    draw, check = FUZZERS[name]
+    draw, read, check = FUZZERS[name]
     valid, slowest = 0, 0.0
     for index in range(number):
         drawn = draw(random.Random(f"{seed} {index}"))
         start = time.process_time()
         try:
-            valid += check(drawn)
+            try:
+                found = read(drawn)
+            except ValueError as error:
+                check_message(error)
+            else:
+                check(found)
+                valid += 1
         except Exception as error:
             raise AssertionError(f"input {index} of seed {seed} breaks a law: {str(drawn)[:300]!r}") from error
         slowest = max(slowest, time.process_time() - start)

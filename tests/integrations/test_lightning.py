@@ -170,15 +170,6 @@ def test_several_optimisers_step_the_precision_once_per_batch(tmp_path):
     assert recorder.bits == twice(bc.schedule(SCHEDULE).over(6))
 
 
-def test_fit_again_continues(tmp_path):
-    module, recorder = bc.quantize(Classifier()), Recorder()
-    trainer = trainer_for(tmp_path, PrecisionCallback(SCHEDULE, total_steps=6), recorder, max_epochs=1)
-    trainer.fit(module, Loader())
-    trainer.fit_loop.max_epochs = 2
-    trainer.fit(module, Loader())
-    assert recorder.bits == twice(bc.schedule(SCHEDULE).over(6))
-
-
 def test_validation_and_test_of_a_checkpoint_are_at_q_max(tmp_path):
     """Also in a new process, which has not trained and takes the bits from the checkpoint."""
     data = DataLoader(TensorDataset(X, Y), batch_size=22)

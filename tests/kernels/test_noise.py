@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import bitcycle as bc
 from bitcycle.kernels.noise import mix, noise_key, noise_of, rank_key, site_key
 from tests.kernels.layouts import LAYOUTS, in_layout
-from tests.kernels.uniform_noise import uniform
+from tests.kernels.uniform_noise import hashed, uniform
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -81,17 +81,6 @@ def test_nearest_rounding_draws_nothing():
     bc.set_bits(model, forward=4, backward=3)
     x = torch.randn(5, 6)
     assert torch.equal(gradients(model, x)[0], gradients(model, x)[0])
-
-
-def hashed(indices, key):
-    """The noise of elements by their indices alone: the formula of noise.py in unsigned 32-bit integers of numpy."""
-    one = np.uint32
-    with np.errstate(over="ignore"):
-        x = indices.astype(np.uint32) + one(key[0])
-        x = (x ^ (x >> one(16))) * one(0x7FEB352D)
-        x = (x ^ (x >> one(15)) ^ one(key[1])) * one(0x846CA68B)
-        x = (x ^ (x >> one(16))) * one(0xC2B2AE35)
-    return (x >> one(16)).astype(np.uint16).view(np.int16)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.data())

@@ -97,29 +97,6 @@ def test_neighbouring_streams_are_independent(neighbour):
     assert min(chi_square(counts)) > 1e-6
 
 
-def test_streams_of_many_steps_are_uncorrelated_with_one_another():
-    """All 2016 pairs of 64 steps at lag 0, so that no pair stands out. False alarm: 1e-6."""
-    streams = np.stack([stream(step=step, size=2**16) for step in range(64)])
-    products = streams @ streams.T / 2**8
-    pairs = products[np.triu_indices(64, 1)]
-    assert np.abs(pairs).max() < bound(len(pairs))
-    mean, variance = pairs.mean() * len(pairs) ** 0.5, (pairs**2).sum()
-    assert abs(mean) < bound(1)
-    assert 1e-6 < stats.chi2.sf(variance, len(pairs)) < 1 - 1e-6
-
-
-@pytest.mark.parametrize("length", [2, 16, 64, 256, 1024])
-def test_the_sums_of_blocks_vary_as_they_should(length):
-    """Sums of n numbers have the variance n: correlation of any kind would change it. False alarm: 2e-6 a length.
-
-    The sum of the squares of 4096 such sums is compared with its normal approximation.
-    """
-    sums = stream(step=11, size=4096 * length).reshape(4096, length).sum(1) / length**0.5
-    fourth = 3 - 1.2 / length  # the fourth moment of a sum of uniform numbers of variance 1
-    deviation = ((sums**2).sum() - 4096) / np.sqrt(4096 * (fourth - 1))
-    assert abs(deviation) < bound(1, alarm=2e-6)
-
-
 @pytest.mark.slow
 def test_the_noise_of_the_same_element_over_steps_and_over_sites():
     """The first elements over 2^14 steps, and over 2^14 sites: uniform and without serial correlation. Alarm: 2e-5."""

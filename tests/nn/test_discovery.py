@@ -194,26 +194,6 @@ def test_kept_layers_are_hidden_from_interceptors_and_from_no_other_mode():
     assert names(converted) == [":matmul"]
 
 
-def test_kept_layers_create_tensors_on_the_default_device():
-    class Positions(nn.Linear):
-        def forward(self, x):
-            self.device = torch.arange(3).device
-            return super().forward(x)
-
-    class Scores(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = Positions(8, 8)
-
-        def forward(self, x):
-            return self.layer(x) @ x.mT
-
-    converted = bc.quantize(Scores().to("meta"), keep="layer")
-    with torch.device("meta"):
-        converted(X.to("meta"))
-    assert converted.layer.device.type == "meta"
-
-
 def test_an_error_inside_a_kept_layer_leaves_the_modes_as_they_were():
     converted = bc.quantize(Outer(), keep="layer")
     with torch.device("cpu"):

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bitcycle as bc
-from bitcycle import schedules as sc
 from bitcycle.schedules.base import MAX_STEPS
 from bitcycle.schedules.operands import OperandSchedules
 from tests.schedules.strategies import schedules
@@ -46,10 +45,3 @@ def test_misuse():
         bc.schedule("CR:3-8").histogram(0)
     with pytest.raises(ValueError, match="above 0 and at most 1, got 1.5"):
         bc.schedule("CR:3-8").mean_bits(10, first=1.5)
-
-
-def test_groups_are_values_that_equal_their_names():
-    group = bc.schedule("RR:3-8").group(64_000)
-    assert group is sc.Group.LARGE
-    assert group == "large"
-    assert [str(g) for g in sc.Group] == ["large", "medium", "small"]

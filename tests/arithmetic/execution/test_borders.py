@@ -10,7 +10,6 @@ import bitcycle as bc
 from bitcycle.arithmetic import execution
 from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
 from bitcycle.arithmetic.execution import ExecutionPlan, Reason
-from bitcycle.conversion.sites import sites
 from tests.kernels.layouts import DEFAULTS, default
 from tests.support.executions import (
     NEEDS_INTEGERS,
@@ -150,14 +149,6 @@ def test_large_operands_agree(build):
 
 
 @every_layer
-@pytest.mark.parametrize("grad_output", ["tensor", "row and column"])
-def test_an_empty_batch(name, grad_output):
-    layer, x = built(name)
-    recipe = bc.Recipe(grad_output=grad_output)
-    assert assert_agree(layer, (x[:0],), recipe, 4, 4)[""] == ExecutionPlan.simulated(Reason.EMPTY)
-
-
-@every_layer
 def test_double_precision_is_simulated(name):
     layer, x = built(name)
     results = [executed(layer.double(), (x.double(),), TENSOR, 4, 4, how) for how in ("simulated", "integer")]
@@ -210,21 +201,6 @@ def test_any_part_of_the_gradients(name, needed, grad_output):
         assert [t.grad is not None for t in wanted] == list(needed)
         results.append([t.grad for t in wanted if t.grad is not None])
     assert_close(*reversed(results))
-
-
-@every_layer
-def test_stochastic_gradients_repeat_and_follow_the_step(name):
-    """The noise of integer execution is a function of the step and the draw, as that of simulated execution."""
-    layer, x = built(name)
-    bc.quantize(layer, TENSOR, execute="integer")
-    bc.set_bits(layer, forward=4, backward=2)
-
-    def gradient(step):
-        sites(layer)[""].begin_step(step)
-        return run(layer, (x,))[1][1].clone()
-
-    assert torch.equal(gradient(3), gradient(3))
-    assert not torch.equal(gradient(3), gradient(4))
 
 
 @pytest.mark.slow

@@ -3,17 +3,15 @@
 import copy
 import io
 import math
-import pickle
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 import bitcycle as bc
 from bitcycle.lab.data.detection import Target
-from bitcycle.lab.models.backbones import freeze_batch_norm, load_backbone
+from bitcycle.lab.models.backbones import load_backbone
 from bitcycle.lab.models.boxes import (
     BACKGROUND,
     IGNORED,
@@ -194,14 +192,6 @@ def test_the_loss_is_per_object_and_blind_to_the_order_of_images():
     assert loss.classes < 3  # training starts with a small loss
 
 
-def test_a_batch_without_objects_has_a_loss_and_a_gradient():
-    model = RetinaNet.small(3)
-    loss = retinanet_loss(model(torch.rand(2, 3, 64, 64)), [target([]), target([])])
-    loss.total.backward()
-    assert loss.boxes == 0
-    assert loss.total.isfinite()
-
-
 # What it finds
 
 
@@ -250,49 +240,6 @@ def test_impossible_models():
         RetinaNet(2, 19)
     with pytest.raises(ValueError, match="must start at a level from 2 to 5 and end at 5 or higher, got 3 to 4"):
         RetinaNet(2, levels=(3, 4))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("build", [lambda: RetinaNet(4), lambda: RetinaNet.small(4)], ids=["full", "small"])
-def test_every_convolution_is_a_site_and_everything_is_counted(build):
-    torch.manual_seed(0)
-    model, images = build(), torch.rand(2, 3, 64, 64)
-    keys = list(model.state_dict())
-    convolutions = {name for name, module in model.named_modules() if isinstance(module, nn.Conv2d)}
-    expected = model.eval()(images)
-    bc.quantize(model)
-    assert {row.name for row in bc.summary(model).sites} == convolutions
-    cost = bc.cost(model, images)
-    assert cost.uncounted == ()
-    assert all(row.quantized for row in cost.rows)
-    assert {row.name for row in cost.rows} == convolutions
-    bc.set_bits(model, forward=4, backward=8)
-    assert not torch.equal(model(images).logits, expected.logits)
-    assert not any("product" in row.reason and row.reason != "no product" for row in bc.summary(model).skipped)
-    loss = retinanet_loss(model.train()(images), [target([[4, 4, 40, 30]])] * 2)
-    loss.total.backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
-    assert list(bc.restore(model).state_dict()) == keys
-
-
-# Frozen batch norm
-
-
-def test_frozen_batch_norm_stays_frozen():
-    model = RetinaNet.small(2)
-    freeze_batch_norm(model)
-    freeze_batch_norm(model)
-    before = copy.deepcopy(model.state_dict())
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-    assert norms
-    model.train()(torch.rand(2, 3, 64, 64)).logits.sum().backward()
-    assert model.training
-    assert not any(norm.training for norm in norms)
-    assert all(norm.weight.grad is not None for norm in norms)
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    again = pickle.loads(pickle.dumps(model)).train()
-    assert not any(module.training for module in again.modules() if isinstance(module, nn.BatchNorm2d))
-    assert bc.cost(bc.quantize(model), torch.rand(1, 3, 64, 64)).uncounted == ()
 
 
 # Weights from files

@@ -235,24 +235,6 @@ def test_contrast(open_page, scheme):
     assert all(contrast(colour, ground) >= 3 for colour in shades)
 
 
-def test_words_of_a_figure_lie_apart_in_any_font(open_page):
-    for viewport in (DESKTOP, PHONE):
-        tab = open_page(viewport)
-        for font in ("DejaVu Sans", "Liberation Sans"):
-            tab.evaluate("f => document.querySelectorAll('text').forEach(t => t.style.fontFamily = f)", font)
-            for plot in tab.locator(".plot.wide:visible, .plot.narrow:visible").all()[::2]:
-                texts = [words for words in plot.locator("text:not([stroke])").all() if words.text_content()]
-                boxes = [words.bounding_box() for words in texts]
-                for i, a in enumerate(boxes):
-                    for b in boxes[:i]:
-                        wide = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
-                        high = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
-                        assert min(wide, high) <= 4, (
-                            texts[i].text_content(),
-                            font,
-                        )  # a line of text is taller than its letters
-
-
 def test_hostile_names_run_nothing(open_page, tmp_path):
     path = tmp_path / "hostile.html"
     deficit, measured = hostile()

@@ -15,10 +15,6 @@ from bitcycle.lab.report import write_report, writing
 from bitcycle.lab.report.columns import deficits_csv, settings_csv
 from bitcycle.lab.report.rendering import fenced
 from bitcycle.lab.report.writing import sections_of, summary
-from bitcycle.lab.runs.result import RunResult
-from bitcycle.lab.studies.deficits import DeficitPart
-from bitcycle.lab.studies.plan import Plan, StudyPart
-from bitcycle.lab.studies.store import Store
 from tests.lab.report.test_deficit_report import PART, hostile
 from tests.lab.report.test_report import HOSTILE, hostile_study, undrawn
 from tests.lab.studies.examples import make_analysis, make_deficits, make_records, make_study
@@ -178,26 +174,3 @@ def test_a_study_without_any_run(tmp_path):
 def test_importing_the_report_loads_neither_torch_nor_the_renderer():
     code = "import sys, bitcycle.lab.report; print({'torch', 'vl_convert'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "part",
-    [
-        StudyPart("vanished", ("CR", "static q_max"), bits=((3, 8),), cycles=(2,), seeds=(0, 1), steps=4),
-        DeficitPart("vanished", (3, 8), 4, lengths=(0.0, 1.0), window=0.0, seeds=(0, 1)),
-    ],
-)
-def test_a_report_needs_neither_torch_nor_the_code_of_the_task(tmp_path, part):
-    path, plan = tmp_path / "store.sqlite", Plan("study", (part,))
-    with Store(path) as store:
-        store.begin(plan.name, plan.purposes(), plan.as_toml(), "bitcycle study", plan.deficits)
-        for run in plan.runs():
-            store.write(RunResult(run, "accuracy", True, 0.5 + run.seed / 10, 0.5, 4, 10**9, 1.0))
-    code = "import atexit, os, sys; atexit.register(lambda: 'torch' in sys.modules and os._exit(3))\n"
-    code += "from bitcycle.cli import main; main()"
-    command = [sys.executable, "-c", code, "report", "study", "--store", str(path), "--out", str(tmp_path / "out")]
-    subprocess.run(command, check=True, capture_output=True)
-    text = (tmp_path / "out" / "report.html").read_text("utf-8")
-    assert "vanished" in text
-    assert "on 1 worker" not in text

@@ -1,7 +1,6 @@
 """The training loop: exact resume, for every task; learning; and what it says when something is wrong."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -56,31 +55,6 @@ def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(name, tmp_path, mon
     run = RunConfig(name, "CR:3-8:cycles=2", SHORT.get(name, 24), seed=3)
     monkeypatch.setattr(type(task_named(name)), "evaluate_every", run.steps // 4)
     assert_resumes_exactly(run, tmp_path, *sorted(random.Random(name).sample(range(1, run.steps), 2)))
-
-
-@pytest.mark.slow
-def test_kill_nine_at_random_moments(tmp_path):
-    """The command itself, killed hard and started again, against one that was left alone."""
-    arguments = ["train", "image", "--steps", "40", "--checkpoint-every", "3", "--threads", "1", "--bits", "3", "8"]
-    command = [sys.executable, "-m", "bitcycle", *arguments]
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True, env=environment)
-    delays = random.Random(0)
-    for _ in range(2):
-        process = subprocess.Popen(
-            [*command, "--out", str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=environment,
-        )  # fmt: skip
-        while not (tmp_path / "killed" / NAME).exists() and process.poll() is None:
-            time.sleep(0.05)
-        time.sleep(delays.random())
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run([*command, "--out", str(tmp_path / "killed")], check=True, capture_output=True, env=environment)
-    whole, killed = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("whole", "killed"))
-    for result in (whole, killed):
-        result.pop("seconds")
-    assert whole == killed
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Correlations with their intervals and their memory, and the order of schedules at equal cost."""
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -94,18 +93,6 @@ def test_what_does_not_vary_has_no_correlation(correlation):
 def test_rounding_changes_the_thirteenth_digit_at_most(value):
     assert float(significant(value)) == pytest.approx(value, rel=1e-12, abs=0)
     assert float(significant(-value)) == -float(significant(value))
-
-
-@pytest.mark.parametrize("correlation", [over_settings, over_runs])
-def test_a_correlation_takes_little_memory(correlation):
-    """With 800 runs the resamples have 4 million numbers, 32 MB for each array of them."""
-    x, y = random_table(160, 5, 0.02)
-    tracemalloc.start()
-    found = correlation(x, y)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert found.low <= found.value <= found.high
-    assert peak < 25e6
 
 
 def test_resamples_are_fixed_and_draw_evenly():

@@ -1,40 +1,22 @@
-"""Studies made up for tests: records as a run leaves them, and analyses with plain statistics."""
+"""Studies made up for tests: records as a run leaves them, and their analyses."""
 
 import dataclasses
 import math
 import random
-from statistics import fmean, stdev
 
 import numpy as np
 
-from bitcycle.lab.judging import non_inferiority
 from bitcycle.lab.report import StudyInfo
 from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.statistics.analysis import (
-    Analysis,
-    Comparison,
-    Correlation,
-    EqualCost,
-    Estimate,
-    Outcome,
-    Over,
-    Role,
-    Setting,
-)
+from bitcycle.lab.statistics import analyse
 from bitcycle.lab.statistics.deficits import analyse_deficits
-from bitcycle.lab.statistics.findings import claims
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.schedules import TEN, schedule
 
 STEPS = 4000
 SPECS = [*(f"{name}:3-8:cycles=8" for name in TEN), "static:6", "static:8", "full"]
 NAN = math.nan
-CORRELATIONS = [
-    Correlation(Over.SETTINGS, 0.71, 0.32, 0.93, 12),
-    Correlation(Over.RUNS, 0.64, 0.4, 0.8, 36),
-]
-PAIR = Comparison(Estimate(0.0042, 0.001, 0.0021, 0.0063), 3, 0.021, 0.042, Outcome.BETTER)
 
 
 def make_records(specs=SPECS, seeds=(0, 1, 2), task="image", metric="accuracy", diverged=(), measured=False, points=40):
@@ -78,74 +60,10 @@ def _relative_cost(spec):
     return 32**2 / 8**2 if spec == "full" else (6 * 6 + 2 * 36) / 192 if spec == "static:6" else 1 - s.saving(STEPS)
 
 
-def make_estimate(values):
-    values = list(values)
-    if len(values) < 2 or not all(math.isfinite(value) for value in values):
-        return Estimate(fmean(values), NAN, NAN, NAN)
-    mean, error = fmean(values), stdev(values) / math.sqrt(len(values))
-    return Estimate(mean, error, mean - 1.96 * error, mean + 1.96 * error)
-
-
-def make_analysis(records, title="Handwritten digits, ResNet-8", baseline="static:8", equal_cost=True):
-    """An analysis of the records of one question."""
-    first = records[0]
-    sign = 1 if first.higher_is_better else -1
-    of_spec = {}
-    for record in records:
-        of_spec.setdefault(record.run.schedule, []).append(record)
-    base = of_spec.get(baseline)
-    settings = [_setting(spec, members, base, sign, baseline) for spec, members in of_spec.items()]
-    settings.sort(key=lambda setting: setting.bitops)
-    best = [s for s in settings if not any(_beats(other, s, sign) for other in settings)]
-    settings = [dataclasses.replace(s, on_front=s in best and math.isfinite(s.quality.mean)) for s in settings]
-    labels = [s.label for s in settings]
-    analysis = Analysis(
-        first.run.group, title, first.metric, first.higher_is_better, "static 8" if base else None, settings,
-        CORRELATIONS,
-        _equal_cost(labels) if equal_cost else None,
-        [],
-        {Role.LOWEST_COST: labels[0], Role.BALANCE: labels[0], Role.BEST_QUALITY: labels[-1]},
-    )  # fmt: skip
-    return dataclasses.replace(analysis, claims=claims(analysis))
-
-
-def _setting(spec, members, base, sign, baseline):
-    s = schedule(spec)
-    constant = spec == "full" or spec.startswith("static")
-    qualities = {record.run.seed: record.test for record in members}
-    against = acceptable = None
-    if base and spec != baseline:
-        of_base = {record.run.seed: record.test for record in base}
-        differences = [sign * (qualities[seed] - of_base[seed]) for seed in qualities if seed in of_base]
-        difference = make_estimate(differences) if differences else Estimate(NAN, NAN, NAN, NAN)
-        outcome = Outcome.TOO_FEW_SEEDS if len(differences) < 2 else Outcome.NO_DIFFERENCE
-        if difference.high < 0:
-            outcome = Outcome.WORSE
-        p, corrected = (0.0024, 0.0288) if outcome == Outcome.WORSE else (0.0731, 0.2187)
-        if outcome == Outcome.TOO_FEW_SEEDS:
-            p = corrected = NAN
-        if not all(math.isfinite(value) for value in differences):
-            outcome, p, corrected = Outcome.DIVERGED, NAN, NAN
-        against = Comparison(difference, len(differences), p, corrected, outcome)
-        acceptable = non_inferiority(qualities, of_base, higher_is_better=sign > 0)
-    bitops = fmean(record.bitops for record in members)
-    relative = bitops / fmean(record.bitops for record in base) if base else NAN
-    label = spec.replace(":", " ") if constant else spec.partition(":")[0]
-    return Setting(
-        members[0].run.condition, label, None if constant else s.group(STEPS), constant, s.mean_bits(STEPS),
-        s.mean_bits(STEPS, 0.1), qualities, make_estimate(qualities.values()), bitops, relative,
-        fmean(record.seconds for record in members), False, against, acceptable,
-    )  # fmt: skip
-
-
-def _beats(other, setting, sign):
-    return sign * other.quality.mean > sign * setting.quality.mean and other.bitops <= setting.bitops
-
-
-def _equal_cost(labels):
-    medium = [label for label in ("RTV", "CT", "LT", "LR", "CR", "ETV") if label in labels]
-    spearman = Correlation(Over.SETTINGS, 0.77, 0.1, 1.0, 6)
-    return EqualCost(medium, spearman, 0.013, [("RTH", "RR", PAIR)])
+def make_analysis(records, title="Handwritten digits, ResNet-8"):
+    """The analysis of the records of one question."""
+    [analysis] = analyse(records)
+    return dataclasses.replace(analysis, title=title)
 
 
 def make_study(planned=39, done=39, failed=(), **changes):
@@ -223,6 +141,6 @@ def _evaluated(run, part, bits, changes, step, points):
 
 
 def make_deficits(part=DEFICIT, **changes):
-    """An analysis of deficit experiments by the project's own statistics, with its records."""
+    """An analysis of deficit experiments, with its records."""
     records = make_deficit_records(part, **changes)
     return analyse_deficits(part, records), records

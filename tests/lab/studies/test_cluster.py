@@ -1,6 +1,5 @@
 """The engine for clusters, on a real Ray cluster of two local nodes, one of which is killed in the middle."""
 
-import contextlib
 import re
 import signal
 
@@ -49,16 +48,6 @@ def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path)
     with Store(tmp_path / "local.sqlite") as store:
         run_study(plan_of(PLAN, "image"), store, LocalEngine(workers=2, threads=1))
     assert results(tmp_path / "cluster.sqlite") == results(tmp_path / "local.sqlite")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_an_address_where_no_cluster_is(tmp_path):
-    from bitcycle.lab.studies.engines.cluster import RayEngine
-
-    with Store(tmp_path / "s.sqlite") as store, pytest.raises(OSError, match="cannot reach a Ray cluster"):
-        run_study(plan_of(PLAN, "image"), store, RayEngine(address="auto"))
-    with contextlib.suppress(Exception):
-        ray.shutdown()
 
 
 @pytest.mark.parametrize(

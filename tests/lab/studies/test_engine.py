@@ -13,7 +13,7 @@ import pytest
 
 from bitcycle.lab.locks import locked, try_lock, unlock
 from bitcycle.lab.runs.checkpoints import has_checkpoint
-from bitcycle.lab.runs.result import RunFailure, RunResult
+from bitcycle.lab.runs.result import RunResult
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.engines.local import LocalEngine
@@ -337,9 +337,3 @@ def test_a_study_repeats_the_runs_whose_rows_are_damaged(tmp_path, caplog):
     [line] = [record.getMessage() for record in caplog.records]
     damaged = next(run for run in plan.runs() if run.seed == 1)
     assert f"is damaged; deleted: the rows of {damaged.name}, image. Runs of this study" in line
-
-
-def test_an_error_becomes_a_failure(tmp_path):
-    outcome = work(RunConfig("image", "static:8", 4, model="resnet-9"), tmp_path / "run")
-    assert isinstance(outcome, RunFailure)
-    assert "has no model 'resnet-9'" in outcome.reason

@@ -63,10 +63,6 @@ def test_misuse(path, arguments, message):
     assert message in done.stderr
 
 
-def test_no_store(tmp_path):
-    assert "there is no store" in bitcycle("advise", "--store", str(tmp_path / "none.sqlite")).stderr
-
-
 @pytest.mark.parametrize(
     ("of_runs", "quantize", "scheduler"),
     [

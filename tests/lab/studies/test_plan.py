@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.studies import estimate as estimate_module
 from bitcycle.lab.studies import plan as plan_module
 from bitcycle.lab.studies.plan import Plan, StudyPart
 from bitcycle.lab.studies.plan_file import plan_of, read_plan
@@ -189,19 +188,6 @@ def test_a_plan_parses_a_schedule_once_for_all_seeds(monkeypatch):
     plan.check()
     assert len(plan.runs()) == 5000
     assert len(parsed) <= 30
-
-
-def test_an_estimate_counts_a_setting_once_for_all_seeds(monkeypatch):
-    counted = []
-
-    class Counting:
-        def training(self, spec, steps, backward_bits, **overrides):
-            counted.append(spec)
-            return 1
-
-    monkeypatch.setattr(estimate_module, "_measure", lambda run: estimate_module._Measured(Counting(), 1.0, 1.0, 1))
-    assert len(estimate_module.estimate(part(tuple(range(50))).runs())) == 500
-    assert len(counted) == 10
 
 
 def test_too_many_seeds_are_refused_before_anything_is_made():

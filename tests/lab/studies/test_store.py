@@ -370,19 +370,6 @@ def test_all_ways_to_read_agree(large):
 # --- Exports
 
 
-def test_json_is_written_while_it_is_read(tmp_path):
-    sizes = []
-
-    def watched():
-        for run in MANY[:300]:
-            sizes.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
-            yield record(run)
-
-    assert export(watched(), tmp_path / "x.json") == 300
-    assert sizes[-1] > sizes[0]
-    assert len(json.loads((tmp_path / "x.json").read_text())) == 300
-
-
 def test_no_text_in_a_csv_file_is_a_formula(tmp_path):
     hostile = RunConfig("image", "static:8", 4, model="=cmd|'/C calc'!A0", data="@x", options={"+a": "-b", "c": "-1.5"})
     export([record(hostile, test=-0.5)], tmp_path / "x.csv")
