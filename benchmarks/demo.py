@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from bitcycle.cli.study import StudyBar
+from bitcycle.cli.progress import StudyBar
 from bitcycle.lab.statistics import analyse
 from bitcycle.lab.statistics.analysis import ClaimKind, Over
 from bitcycle.lab.studies.driver import run_study

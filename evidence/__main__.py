@@ -14,9 +14,8 @@ import typer
 
 from bitcycle._support.text import table
 from bitcycle.cli.app import run as main
-from bitcycle.cli.app import wrap_help_at_the_terminal
 from bitcycle.cli.parameters import Workers
-from bitcycle.cli.study import StudyBar
+from bitcycle.cli.progress import StudyBar
 from bitcycle.lab.format import count
 from bitcycle.lab.runs.result import RunFailure
 from bitcycle.lab.runs.run_config import RunConfig
@@ -37,6 +36,7 @@ evidence = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     add_completion=False,
     help="The paper's claims on every domain: run the studies, analyse their power, and write the page of verdicts.",
 )
@@ -130,12 +130,7 @@ def run(
 
 def _train(study: PlannedStudy, store: Store, engine: LocalEngine, command: str, runs: dict[str, RunConfig]) -> None:
     with StudyBar() as bar:
-        try:
-            run_study(study.plan, store, engine, command, retry_failed=True, watch=bar.follow, wanted=runs)
-        except KeyboardInterrupt:
-            bar.close()
-            print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
-            raise typer.Exit(130) from None
+        run_study(study.plan, store, engine, command, retry_failed=True, watch=bar.follow, wanted=runs)
 
 
 @evidence.command()
@@ -296,7 +291,6 @@ def _available(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> lis
 
 def application() -> typer.Typer:
     """Return the typer application with all commands."""
-    wrap_help_at_the_terminal(evidence)
     return evidence
 
 

@@ -1,6 +1,8 @@
 """The layers of the code: imports point from higher to lower layers, and there are no cycles."""
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path

@@ -16,7 +16,6 @@ from benchmarks.speed.tables import Result, as_text, this_machine
 from bitcycle import __version__
 from bitcycle._support.names import validate_name
 from bitcycle.cli.app import run as main
-from bitcycle.cli.app import wrap_help_at_the_terminal
 from bitcycle.lab.format import count
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules.base import MAX_BITS
@@ -106,10 +105,12 @@ def _announce(stage: str) -> None:
 def application() -> typer.Typer:
     """Return the typer application with its one command."""
     app = typer.Typer(
-        context_settings={"help_option_names": ["-h", "--help"]}, pretty_exceptions_enable=False, add_completion=False
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        rich_markup_mode="markdown",
     )
     app.command()(bench)
-    wrap_help_at_the_terminal(app)
     return app
 
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from bitcycle import __version__
@@ -41,15 +40,17 @@ def run(build: Callable[[], typer.Typer], name: str) -> None:
         import typer
 
         _end_as_with_ctrl_c("SIGTERM", "SIGHUP")
+        reason = ""
         usage_error: Any = typer.BadParameter.__mro__[2]  # ClickException, which typer does not export
         try:
             code = build()(prog_name=name, standalone_mode=False)
         except usage_error as error:
             _print_usage_error(error, name)
             code = error.exit_code
-        except (typer.Abort, KeyboardInterrupt):  # in a command, or while it is being loaded
-            print("bitcycle: stopped", file=sys.stderr)
-            code = 130
+        except (typer.Abort, KeyboardInterrupt) as error:  # a progress bar says what is done
+            code, reason = 130, str(error)
+        if code == 130:
+            print("bitcycle: stopped" + (f": {reason}" if reason else ""), file=sys.stderr)
     except (ValueError, OSError, MissingExtraError) as error:
         print(f"bitcycle: {error}", file=sys.stderr)
         code = 2
@@ -78,23 +79,13 @@ def _print_usage_error(error: Any, name: str) -> None:
 def application() -> typer.Typer:
     """Return the typer application with all commands."""
     import typer
-    import typer.core
-
-    class Commands(typer.core.TyperGroup):
-        """All commands. Typer itself would end an interrupted one without a word."""
-
-        def invoke(self, ctx: Any) -> Any:
-            try:
-                return super().invoke(ctx)
-            except KeyboardInterrupt:
-                raise typer.Abort from None
 
     app = typer.Typer(
         name="bitcycle",
-        cls=Commands,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",  # wraps the help at the width of the terminal
     )
 
     def show_version(wanted: bool) -> None:
@@ -116,24 +107,7 @@ def application() -> typer.Typer:
         module, _, attribute = name.partition(".")
         command = getattr(import_module(f"bitcycle.cli.{module}"), attribute or module)
         if isinstance(command, typer.Typer):
-            wrap_help_at_the_terminal(command)
             app.add_typer(command, name=attribute or module)
         else:
             app.command()(command)
-    wrap_help_at_the_terminal(app)
     return app
-
-
-def wrap_help_at_the_terminal(group: typer.Typer) -> None:
-    """Let the help of each command wrap at the width of the terminal, not at the line breaks of its source."""
-    for each in group.registered_commands:
-        each.help = _unwrapped(each.callback.__doc__ or "") if each.callback else None
-
-
-def _unwrapped(doc: str) -> str:
-    """Return a docstring with one line for each paragraph: typer breaks the help at the line breaks of the source.
-
-    >>> _unwrapped("Train.\\n\\n    Stop it\\n    at any time.\\n    ")
-    'Train.\\n\\nStop it at any time.'
-    """
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(doc).split("\n\n"))

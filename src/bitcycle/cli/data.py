@@ -9,7 +9,6 @@ import typer
 
 from bitcycle._support.text import table
 from bitcycle.cli.parameters import argument, option
-from bitcycle.cli.progress import ProgressBar
 from bitcycle.lab.data.official import OFFICIAL, cache_folder, fetch, find_official, official_named
 from bitcycle.lab.data.official.catalogue import is_cached
 from bitcycle.lab.format import short
@@ -29,11 +28,13 @@ def get(
     ] = None,
 ) -> None:
     """Download data sets from their publishers, verify their checksums and unpack them into the cache folder."""
+    from bitcycle.cli.progress import DownloadBar
+
     wanted = [official_named(name) for name in dict.fromkeys(names)]
     cache = _cache(folder)
     for official in wanted:
         print(f"{official.name}: {short(official.size)}B for the task {official.task}; licence: {official.licence}")
-        with _DownloadBar() as bar:
+        with DownloadBar() as bar:
             fetched = fetch(official, cache, mirror, bar.follow)
         if fetched.computed:
             print(f"no checksum to compare with ({official.checksum_source}); the files that came have:")
@@ -69,18 +70,3 @@ def where(
 
 def _cache(folder: Path | None) -> Path:
     return cache_folder() if folder is None else folder.expanduser()
-
-
-class _DownloadBar(ProgressBar):
-    """The progress of the current download."""
-
-    def __init__(self) -> None:
-        super().__init__(description="connecting", in_bytes=True)
-        self.file = ""
-
-    def follow(self, name: str, done: int, total: int | None) -> None:
-        """Show the progress."""
-        if name != self.file:
-            self.file = name
-            self.restart(name)
-        self.update(done, total)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from bitcycle.cli.parameters import TaskName, json_option, option
-from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.exports import json_text
@@ -48,6 +47,7 @@ def range_test(
             f"--levels must be the lowest and the highest in this order, got {levels[0]} {levels[1]}: "
             f"use --levels {levels[1]} {levels[0]}"
         )
+    from bitcycle.cli.progress import ProgressBar
     from bitcycle.lab.runs.range_test import range_test_of_task
     from bitcycle.lab.tasks import task_named
     from bitcycle.lab.tasks.user_tasks import run_identity
@@ -60,10 +60,6 @@ def range_test(
         **parse_fields(fields),
     )
     with ProgressBar() as bar:
-
-        def report(bits: int | None, done: int, total: int) -> None:
-            bar.update(done, total, "full precision" if bits is None else f"{bits} bits")
-
         test = range_test_of_task(
             run,
             longest,
@@ -72,7 +68,7 @@ def range_test(
             seeds=seeds,
             share=share / 100,
             backward_bits="max" if backward_bits is None else backward_bits,
-            report=report,
+            report=lambda bits, done, total: bar.show(done, total, f"{bits} bits" if bits else "full precision"),
         )
     if plot is not None:
         test.plot(plot)

@@ -25,7 +25,6 @@ from bitcycle.cli.parameters import (
     json_option,
     option,
 )
-from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.report import report_folder, write_and_print
 from bitcycle.cli.run_options import with_run_options
 from bitcycle.lab.built_in_tasks import BUILT_IN
@@ -36,7 +35,7 @@ from bitcycle.lab.studies.plan import BASELINES, GROUPS, MAX_SEEDS
 from bitcycle.schedules import TEN
 
 if TYPE_CHECKING:
-    from bitcycle.lab.studies.driver import Engine, StudyProgress
+    from bitcycle.lab.studies.driver import Engine
     from bitcycle.lab.studies.plan import Plan
 
 
@@ -116,6 +115,7 @@ def run_plan(plan: Plan, options: StudyOptions, margin: float | None = None) -> 
     if options.dry_run:
         _print_estimate(plan, options, engine)
         return
+    from bitcycle.cli.progress import StudyBar
     from bitcycle.lab.studies.driver import run_study
     from bitcycle.lab.studies.plan import check_data
     from bitcycle.lab.studies.store import Store
@@ -126,12 +126,7 @@ def run_plan(plan: Plan, options: StudyOptions, margin: float | None = None) -> 
         check_data(plan.runs())
     with Store(store) as opened:
         with StudyBar() as bar:
-            try:
-                run_study(plan, opened, engine, command, options.retry_failed, bar.follow)
-            except KeyboardInterrupt:
-                bar.close()
-                print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
-                raise typer.Exit(130) from None
+            run_study(plan, opened, engine, command, options.retry_failed, bar.follow)
         print(bar.status, file=sys.stderr if options.as_json else sys.stdout)
         folder = options.out or report_folder(store, plan.name)
         write_and_print(opened, plan.name, folder, margin, options.as_json)
@@ -185,20 +180,3 @@ def _print_estimate(plan: Plan, options: StudyOptions, engine: Engine) -> None:
     print(table([*headings, "effective MACs", "time", ""], cells))
     todo = f"{count(len(rows), 'run')}, {len(missing)} to do"
     print(f"{todo}: about {duration(seconds)} with {count(workers, 'worker')}")
-
-
-class StudyBar(ProgressBar):
-    """The progress of a study; if stderr is not a terminal, one line for each run that ends."""
-
-    def __init__(self) -> None:
-        super().__init__(description="starting")
-        self.status = "no run is done"
-
-    def follow(self, now: StudyProgress) -> None:
-        """Show the progress."""
-        self.status = now.status
-        # Runs that were done before take no time, so they do not count in the estimate of the remaining time.
-        before = now.finished_steps_before
-        self.update(now.current_steps - before, now.planned_steps - before, self.status)
-        if now.line:
-            self.print(now.line)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bitcycle.cli.parameters import Bits, Device, TaskName, complete_schedule, json_option, option
-from bitcycle.cli.progress import ProgressBar
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import duration, short
-from bitcycle.lab.locks import try_lock, unlock
+from bitcycle.lab.locks import locked
 from bitcycle.lab.studies.exports import json_text, replacing
 from bitcycle.lab.studies.queue import TRAINING_LOCK
+from bitcycle.schedules.spec import complete
 
 if TYPE_CHECKING:
     from bitcycle.lab.runs.result import RunResult
-    from bitcycle.lab.runs.training import TrainingProgress
-from bitcycle.schedules.spec import complete
 
 
 @with_run_options()
@@ -64,6 +59,7 @@ def train(
     """Train a task with a precision schedule."""
     import torch
 
+    from bitcycle.cli.progress import RESUME, TrainingBar
     from bitcycle.lab.built_in_tasks import preset_named
     from bitcycle.lab.runs.run_config import RunConfig
     from bitcycle.lab.runs.training import train as train_run
@@ -88,14 +84,11 @@ def train(
             given["steps"] = chosen.steps or chosen.epochs * kind.prepare(one_step).steps_per_epoch
     spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     run = RunConfig(schedule=spec, seed=seed, **identity, **{"steps": kind.steps, **given})
-    with _locked(place), _TrainingBar(run.steps, kind.metric) as bar:
-        try:
-            result, _ = train_run(run, place, bar.follow, checkpoint_every, device, log or (), execute)
-        except KeyboardInterrupt:
-            bar.close()
-            hint = "run the same command again to resume" if out else "use --out FOLDER to be able to resume"
-            print(f"stopped after step {bar.step} of {run.steps}; {hint}", file=sys.stderr)
-            raise typer.Exit(130) from None
+    resume = RESUME if out else "Use --out FOLDER to be able to resume."
+    busy = f"another process is training in {place}: wait for it, or choose another folder"
+    lock = locked(place / TRAINING_LOCK, busy) if place else nullcontext()
+    with lock, TrainingBar(run.steps, kind.metric, resume) as bar:
+        result, _ = train_run(run, place, bar.follow, checkpoint_every, device, log or (), execute)
     text = json_text(result)
     print(text if as_json else _line(result))
     if place is not None and out is not None:
@@ -104,42 +97,9 @@ def train(
         print(f"written: {out / 'result.json'}", file=sys.stderr if as_json else sys.stdout)
 
 
-@contextmanager
-def _locked(folder: Path | None) -> Iterator[None]:
-    """Lock a folder against a second training in it."""
-    if folder is None:
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = try_lock(folder / TRAINING_LOCK)
-    if lock is None:
-        raise ValueError(f"another process is training in {folder}: wait for it, or choose another folder")
-    try:
-        yield
-    finally:
-        unlock(lock)
-
-
 def _line(result: RunResult) -> str:
     return (
         f"{result.run.task} {result.run.description} seed {result.run.seed}: test {result.metric} {result.test:.4f} "
         f"(validation {result.validation:.4f} at step {result.best_step}), "
         f"{short(int(result.bitops / 32**2))} effective MACs, {duration(result.seconds)}"
     )
-
-
-class _TrainingBar(ProgressBar):
-    """The progress of a training, with loss, metric, bits and cost."""
-
-    def __init__(self, steps: int, metric: str) -> None:
-        super().__init__(steps)
-        self.metric = metric
-        self.step = 0
-
-    def follow(self, now: TrainingProgress) -> None:
-        """Show the progress."""
-        self.step = now.step
-        metric = "" if now.metric is None else f"  {self.metric} {now.metric:.4f}"
-        bits = "full" if now.bits is None else f"{now.bits} bits"
-        cost = f"{short(int(now.bitops / 32**2))} MACs"
-        self.update(now.step, description=f"loss {now.loss:.4f}{metric}  {bits}  {cost}")

@@ -48,7 +48,6 @@ def work(
     from bitcycle.lab.runs.training import train
     from bitcycle.lab.tasks.user_tasks import load_code
 
-    folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / TRAINING_LOCK):
         try:
             if code is not None:
