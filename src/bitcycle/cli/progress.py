@@ -17,8 +17,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from bitcycle._support.text import short
-from bitcycle.lab.format import count
+from bitcycle.lab.format import count, short
 
 if TYPE_CHECKING:
     from bitcycle.lab.runs.training import TrainingProgress
