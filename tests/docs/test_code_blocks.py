@@ -62,8 +62,9 @@ def surroundings():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder of its own, and studies without processes."""
+    """A folder of its own, studies without processes, and no functions of other pages."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("bitcycle.schedules.custom.FUNCTIONS", {})
     monkeypatch.setattr("bitcycle.lab.studies.from_python.engine_of", lambda *arguments: InThisProcess())
     return tmp_path
 
