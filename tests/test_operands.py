@@ -226,6 +226,10 @@ def optimizer(rates=(0.1,)):
     return torch.optim.SGD([{"params": [nn.Parameter(torch.ones(1))], "lr": rate} for rate in rates], momentum=0.9)
 
 
+def linear_rise(o):
+    return lr_scheduler.LinearLR(o, 0.1, 1.0, total_iters=20)
+
+
 def linear_decay(o):
     return lr_scheduler.LinearLR(o, 1.0, 0.1, total_iters=20)
 
@@ -238,6 +242,7 @@ def linear_decay(o):
         (lambda o: lr_scheduler.MultiStepLR(o, [30, 60]), 30),
         (lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=100, pct_start=0.4), 40),
         (lambda o: lr_scheduler.ConstantLR(o, 0.5, total_iters=10), None),
+        (lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.MultiStepLR(o, [30]), linear_rise(o)]), 30),
         (
             lambda o: lr_scheduler.SequentialLR(
                 o, [lr_scheduler.ConstantLR(o, 1.0, 1), linear_decay(o)], milestones=[70]

@@ -6,10 +6,8 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
 
-import torch
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau
 
 from bitcycle.schedules.base import validate_steps
 
@@ -20,8 +18,8 @@ TOLERANCE = 1e-9
 def decay_begins(lr_scheduler: LRScheduler | Callable[[int], float], total_steps: int) -> int | None:
     """Return the first step whose learning rate is below that of the step before.
 
-    The scheduler and its optimiser are not changed: a copy runs through the steps on parameters of its own. A
-    scheduler that has stepped already is followed from its current step.
+    The scheduler and its optimiser are not changed: copies of both, which share the parameters, run through the steps.
+    A scheduler that has stepped already is followed from its current step.
 
     Args:
         lr_scheduler: Any learning-rate scheduler of torch or transformers that is stepped once per training step, or a
@@ -46,7 +44,9 @@ def decay_begins(lr_scheduler: LRScheduler | Callable[[int], float], total_steps
             "ReduceLROnPlateau depends on the metric, so the step at which it decays cannot be computed in advance"
         )
     if isinstance(lr_scheduler, LRScheduler):
-        first, rates = lr_scheduler.last_epoch, _rates(lr_scheduler)
+        # A chain has no step of its own: all of its schedulers step together.
+        stepping = lr_scheduler._schedulers[0] if isinstance(lr_scheduler, ChainedScheduler) else lr_scheduler
+        first, rates = stepping.last_epoch, _rates(lr_scheduler)
     elif callable(lr_scheduler):
         first, rates = 0, ([float(lr_scheduler(step))] for step in range(total_steps))
     else:
@@ -61,14 +61,12 @@ def decay_begins(lr_scheduler: LRScheduler | Callable[[int], float], total_steps
 
 
 def _rates(lr_scheduler: LRScheduler) -> Iterator[list[float]]:
-    """Yield the learning rates of all groups from the current step on, by a copy of the scheduler."""
-    groups = lr_scheduler.optimizer.param_groups
-    stand_in = torch.optim.SGD([{"params": [torch.zeros(1)]} for _ in groups], lr=0.0)
-    for group, own_group in zip(stand_in.param_groups, groups, strict=True):
-        group.update({name: copy.deepcopy(value) for name, value in own_group.items() if name != "params"})
-    own: Any = copy.deepcopy(lr_scheduler, {id(lr_scheduler.optimizer): stand_in})
+    """Yield the learning rates of all groups from the current step on, by copies of the scheduler and the optimiser."""
+    optimizer = lr_scheduler.optimizer
+    shared = [optimizer.state, *(group["params"] for group in optimizer.param_groups)]
+    own = copy.deepcopy(lr_scheduler, {id(each): each for each in shared})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the optimiser of the copy never steps
         while True:
-            yield [float(group["lr"]) for group in stand_in.param_groups]
+            yield [float(group["lr"]) for group in own.optimizer.param_groups]
             own.step()

@@ -62,7 +62,7 @@ def surroundings():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder of its own, no functions of other pages that are schedules, and studies without processes."""
+    """A folder of its own, studies without processes, and no functions of other pages."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("bitcycle.schedules.custom.FUNCTIONS", {})
     monkeypatch.setattr("bitcycle.lab.studies.from_python.engine_of", lambda *arguments: InThisProcess())

@@ -80,8 +80,11 @@ class Window(NamedTuple):
     """
 
     start: Moment
+    """Where it begins: a step, or a fraction of training."""
     stop: Moment
+    """Where it ends, in the same unit; the step itself is not part of the window."""
     bits: Bits
+    """The width, or ``None`` for full precision."""
 
     @property
     def span(self) -> str:
