@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from bitcycle._cost import Cost, Meter, cost
     from bitcycle._export import (
         Agreement,
-        TorchaoModel,
         check_onnx,
         check_weights,
         export,
         export_onnx,
-        export_torchao,
     )
     from bitcycle._range_test import RangeTestResult, range_test
     from bitcycle.arithmetic.recipe import Recipe
@@ -52,7 +50,6 @@ __all__ = [
     "StudyResult",
     "StudyRow",
     "Summary",
-    "TorchaoModel",
     "advise",
     "check_causality",
     "check_onnx",
@@ -61,7 +58,6 @@ __all__ = [
     "decay_begins",
     "export",
     "export_onnx",
-    "export_torchao",
     "quantize",
     "range_test",
     "restore",
@@ -76,7 +72,7 @@ __version__ = "0.2.0"
 # What needs torch is imported on first use, so that schedules and the command line's help work without loading it.
 _NAMES = {
     "_cost": ("Cost", "Meter", "cost"),
-    "_export": ("Agreement", "TorchaoModel", "check_onnx", "check_weights", "export", "export_onnx", "export_torchao"),
+    "_export": ("Agreement", "check_onnx", "check_weights", "export", "export_onnx"),
     "_range_test": ("RangeTestResult", "range_test"),
     "arithmetic.recipe": ("Recipe",),
     "conversion.convert": ("quantize", "restore", "set_bits"),

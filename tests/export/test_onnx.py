@@ -118,7 +118,8 @@ def test_a_normalisation_becomes_part_of_the_scales(tmp_path):
 
 @pytest.mark.slow
 def test_a_convolution_whose_result_is_an_output_stays_in_floating_point(tmp_path):
-    found = bc.export_onnx(converted(nn.Conv2d(3, 4, 3), 8), IMAGES, tmp_path / "m.onnx", kernels="integer")
+    model = converted(nn.Conv2d(3, 4, 3), 8, recipe=bc.Recipe.paper())
+    found = bc.export_onnx(model, IMAGES, tmp_path / "m.onnx", kernels="integer")
     assert [deviation.reason for deviation in found.deviations] == [
         "float kernel: the result is an output of the model"
     ]
@@ -126,20 +127,21 @@ def test_a_convolution_whose_result_is_an_output_stays_in_floating_point(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernels", ["exact", "integer"])
+@pytest.mark.parametrize("granularity", ["tensor", "row"])
 @pytest.mark.parametrize("grid", ["integer", "symmetric"])
-def test_calibration_fixes_the_range(tmp_path, kernels, grid):
-    model = converted(nn.Linear(8, 4), 4, recipe=bc.Recipe(grid=grid))
-    batches = [VECTORS, 2 * VECTORS]
-    bc.export_onnx(model, VECTORS, tmp_path / "m.onnx", calibration=batches, kernels=kernels, compare_float=False)
-    session, _ = open_session(tmp_path / "m.onnx")
-    low, high = min(float(x.min()) for x in batches), max(float(x.max()) for x in batches)
-    scale = (high - low) / 15 if grid == "integer" else max(-low, high) / 7
-    zero, lowest = (round(-low / scale), 0) if grid == "integer" else (8, 1)
-    codes = (3 * VECTORS / scale + zero).round().clamp(lowest, 15)  # beyond the range: the ends of the grid
-    expected = nn.functional.linear((codes - zero) * scale, bc.export(model)["weight"], model.bias)
-    (found,) = session.run(None, feed(session, 3 * VECTORS))
-    torch.testing.assert_close(torch.from_numpy(found), expected, rtol=0, atol=1e-5)
+def test_calibration_fixes_the_range_of_convolutions(tmp_path, grid, granularity):
+    recipe = bc.Recipe(grid=grid, activations=granularity)
+    model = converted(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()), 4, recipe=recipe)
+    batches, path = [IMAGES, 2 * IMAGES], tmp_path / "m.onnx"
+    found = bc.export_onnx(model, IMAGES, path, calibration=batches, kernels="integer", compare_float=False)
+    assert found.integer_kernels == {"QLinearConv": 1}
+    reasons = [deviation.reason for deviation in found.deviations]
+    assert ("the input has one grid for all samples, for the integer kernel" in reasons) == (granularity == "row")
+    session, _ = open_session(path)
+    low, high = 2 * float(IMAGES.min()), 2 * float(IMAGES.max())
+    ends = (low, high) if grid == "integer" else (-max(-low, high), max(-low, high))
+    beyond, clipped = (session.run(None, feed(session, x))[0] for x in (3 * IMAGES, (3 * IMAGES).clamp(*ends)))
+    assert np.array_equal(beyond, clipped)
 
 
 @pytest.mark.slow
@@ -260,16 +262,6 @@ def test_values_that_are_not_finite_stay_so(tmp_path, kernels):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_calibration_batch_with_nan_fixes_no_range(tmp_path, place):
-    model, path = converted(nn.Linear(8, 4), 4), tmp_path / "model.onnx"
-    batches = [VECTORS, VECTORS, VECTORS]
-    batches[place] = torch.full_like(VECTORS, torch.nan)
-    bc.export_onnx(model, VECTORS, path, calibration=batches, compare_float=False)
-    assert bc.check_onnx(path, model, [3 * VECTORS]).relative_difference < 1e-5  # as far as no calibration allows
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_convolution_without_a_finite_range_stays_in_floating_point(tmp_path, place):
     model = converted(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sigmoid()), 8)
@@ -344,7 +336,9 @@ def test_misuse(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="kernels must be 'exact' or 'integer', got 'fast'"):
         bc.export_onnx(model, VECTORS, path, kernels="fast")
     with pytest.raises(ValueError, match="calibration has no batch"):
-        bc.export_onnx(model, VECTORS, path, calibration=[])
+        bc.export_onnx(model, VECTORS, path, calibration=[], kernels="integer")
+    with pytest.raises(ValueError, match="exact kernels have no fixed ranges"):
+        bc.export_onnx(model, VECTORS, path, calibration=[VECTORS])
     bc.export_onnx(model, VECTORS, path, compare_float=False)
     with pytest.raises(ValueError, match="nothing to compare"):
         bc.check_onnx(path, model, [])

@@ -1,8 +1,6 @@
-"""Float weights on their grids, torchao's layout, and torch.export."""
+"""Float weights on their grids, and torch.export."""
 
 import copy
-import sys
-from types import ModuleType
 
 import pytest
 import torch
@@ -151,49 +149,6 @@ def test_a_single_number_is_one_prediction():
 @pytest.mark.filterwarnings("ignore:Initializing zero-element")
 def test_a_layer_without_inputs_is_exported():
     assert bc.export(converted(nn.Linear(0, 4), 4))["weight"].shape == (4, 0)
-
-
-@pytest.mark.parametrize("grid", ["integer", "symmetric"])
-@pytest.mark.parametrize("bits", [2, 4, 8])
-@pytest.mark.filterwarnings("ignore")  # torchao warns about its own libraries
-def test_torchao_has_the_same_grid(bits, grid):
-    pytest.importorskip("torchao", reason="pip install 'bitcycle[torchao]'")
-    model = converted(mlp(), bits, recipe=bc.Recipe(grid=grid))
-    exported = bc.export_torchao(model)
-    assert exported.bits == {"0": bits, "2": bits}
-    assert exported.largest_difference < 1e-4
-    plain = mlp()
-    plain.load_state_dict(bc.export(model))
-    torch.testing.assert_close(exported.model(VECTORS), plain(VECTORS), rtol=1e-4, atol=1e-5)
-    codes = exported.model[0].weight.qdata
-    most = 2 ** (bits - 1) - 1
-    assert codes.max() == most or grid == "symmetric"
-    assert codes.min() == (-most - 1 if grid == "integer" else codes.clamp(-most, most).min())
-    assert grid == "integer" or codes.abs().max() == most
-
-
-class _Codes(torch.Tensor):
-    def dequantize(self):
-        return self.as_subclass(torch.Tensor)
-
-
-def _codes(*, qdata, scale, zero_point, **others):
-    return ((qdata - zero_point) * scale).as_subclass(_Codes)
-
-
-def test_a_bias_on_its_grid_stays_in_floating_point_for_torchao(monkeypatch):
-    torchao = ModuleType("torchao"), ModuleType("torchao.quantization")  # what the export uses of it
-    torchao[1].IntxUnpackedToInt8Tensor = _codes
-    for module in torchao:
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    model = converted(nn.Sequential(nn.Linear(8, 4), nn.Conv1d(4, 2, 1)), 4, recipe=bc.Recipe(bias=True))
-    exported = bc.export_torchao(model)
-    assert exported.bits == {"0": 4}
-    assert exported.left == {"1": "torchao has no layout for Conv1d"}
-    assert "1 in floating point: torchao has no layout for Conv1d" in str(exported)
-    expected = bc.export(model)
-    assert torch.equal(exported.model[0].bias, expected["0.bias"])
-    torch.testing.assert_close(exported.model[0].weight.dequantize(), expected["0.weight"])
 
 
 class TiedHead(nn.Module):

@@ -155,7 +155,7 @@ class _Counter(ProductTracer):
             weights = conversion.mixin.uncounted_weights(module)
             if weights:
                 uncounted.append(f"message weights {', '.join(weights)} of {owner}")
-            elif conversion.mixin.elementwise_methods and module in self._sum_elementwise:
+            elif conversion.mixin.sums_elementwise and module in self._sum_elementwise:
                 uncounted.append(f"elementwise products in {owner}")
         return tuple(uncounted)
 

@@ -94,13 +94,6 @@ class Meter:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def forget(self) -> None:
-        """Count the products of each shape of inputs again.
-
-        Call it if the model computes something else for the same shapes, for example after a layer is frozen.
-        """
-        self._costs.clear()
-
     def state_dict(self) -> dict[str, Any]:
         """Return the totals, for a checkpoint."""
         return {"bitops": self.bitops, "baseline": self.baseline, "passes": self.passes}

@@ -64,7 +64,7 @@ class Row:
         operands: What both operands are: ``"weight"`` or ``"activation"``.
 
     Example:
-        >>> Row("fc", "Linear", "Linear", 10, 10, 10, quantized=True).bitops(forward=4, backward=8)
+        >>> Row("fc", "Linear", "Linear", 10, 10, 10, quantized=True).price((4, 4, 8))
         800
     """
 
@@ -77,19 +77,6 @@ class Row:
     quantized: bool
     weight_quantized: bool = True
     operands: tuple[str, str] = (Role.ACTIVATION.value, Role.WEIGHT.value)
-
-    def bitops(self, forward: int, backward: int, activations: int | None = None) -> int:
-        """Return the BitOps of the three products.
-
-        Args:
-            forward: Bits of weights, and of activations unless these are given, as a number; 32 is full precision.
-            backward: Backward bits ``g`` as a number.
-            activations: Bits of activations as a number.
-
-        Returns:
-            ``macs a w + input_gradient g w + weight_gradient g a`` for a quantised product with a weight.
-        """
-        return int(self.price((forward, forward if activations is None else activations, backward)))
 
     def price(self, widths: tuple[int, ...], measure: Price | None = None) -> float:
         """Return the price of the three products, by any measure of one product.

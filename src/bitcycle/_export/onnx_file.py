@@ -48,9 +48,8 @@ def export_onnx(
         example_inputs: A tensor, a tuple of arguments, or a mapping of keyword arguments. The file has their shapes,
             except where ``dynamic_shapes`` says otherwise, and it is compared with the model on them.
         path: Where to write the file.
-        calibration: Batches of inputs like ``example_inputs``. The ranges of activations with one grid for the tensor
-            are fixed to what these batches have. By default they follow each tensor with exact kernels, and are those
-            of the example inputs with integer kernels.
+        calibration: Batches of inputs like ``example_inputs``, for integer kernels: the ranges of the inputs and
+            results of convolutions are fixed to what these batches have, or else to what the example inputs have.
         kernels: ``"exact"`` or ``"integer"``.
         dynamic_shapes: Which dimensions of the inputs may change, as in ``torch.export.export``.
         compare_float: Also write a file of the float model, to compare size and speed with it.
@@ -76,6 +75,8 @@ def export_onnx(
         need(module, "export", _PURPOSE)
     if kernels not in ("exact", "integer"):
         raise ValueError(f"kernels must be 'exact' or 'integer', got {kernels!r}")
+    if calibration is not None and kernels == "exact":
+        raise ValueError("exact kernels have no fixed ranges: give calibration with kernels='integer' only")
     from bitcycle._export.integer_convolutions import quantize_convolutions
     from bitcycle._export.onnx_rounding import OnnxRounding
 
@@ -84,7 +85,7 @@ def export_onnx(
         batches = [example_inputs] if calibration is None else list(calibration)
         recording = record(model, batches)
         _check_dtypes(recording)
-        rounding = OnnxRounding(recording, integer, calibration is not None)
+        rounding = OnnxRounding(recording, integer)
         results: list[Deviation] = []
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             unfinished = Path(folder) / path.name

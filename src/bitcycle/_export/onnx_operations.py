@@ -57,7 +57,7 @@ def on_fixed_grid(x: Any, grid: FixedGrid) -> Any:
     if grid.needs_clipping:
         x = op.Clip(x, *(constant(torch.tensor(end)) for end in grid.ends))
     scale = constant(torch.tensor(grid.scale))
-    zero_point = _integers(np.array(grid.zero_point), _UNSIGNED[grid.container])
+    zero_point = _integers(np.array(grid.zero_point), onnx_ir.DataType.UINT8)
     return op.DequantizeLinear(op.QuantizeLinear(x, scale, zero_point), scale, zero_point)
 
 

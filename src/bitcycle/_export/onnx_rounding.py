@@ -88,11 +88,10 @@ class OnnxRounding:
         recording: The weights and ranges of the model.
         integer: Whether a runtime is meant to multiply 8-bit integers, on the nearest grids that integer kernels
             support; else it multiplies exactly the values of bitcycle's evaluation, in floating point.
-        calibrated: Whether the ranges are those of calibration batches, so that exact files use them too.
     """
 
-    def __init__(self, recording: Recording, integer: bool, calibrated: bool) -> None:
-        self.recording, self.integer, self.calibrated = recording, integer, calibrated
+    def __init__(self, recording: Recording, integer: bool) -> None:
+        self.recording, self.integer = recording, integer
         self.marks: list[Callable[..., Any]] = []
         self.deviations: dict[Deviation, None] = {}  # in order, once each
 
@@ -137,8 +136,7 @@ class OnnxRounding:
     ) -> Tensor:
         """Return the product by the formula of the module."""
         a_spec, b_spec = specs
-        bits, fixed = _width(site, a_spec), self._fixed_grid(site, "a", a_spec)
-        grids = _fixed_grids(a, fixed) if fixed else _dynamic_grids(a, bits, a_spec.dims, is_symmetric(site))
+        grids = _dynamic_grids(a, _width(site, a_spec), a_spec.dims, is_symmetric(site))
         write_codes = partial(signed_codes, zero_point=grids.zero_point, middle=grids.middle_code)
         codes = self._mark(write_codes, [grids.shifted, grids.scale], grids.shifted)
         weight = self.recording.weight(site, "b")
@@ -171,7 +169,7 @@ class OnnxRounding:
             return None if a.dims is None or -1 in a.dims else "an integer product has one grid for each row"
         if product.transposed:
             return "onnxruntime has no integer kernel for transposed convolutions"
-        return None if a.dims is None else "an integer convolution has one grid for its input"
+        return None if a.dims is None or 1 in a.dims else "an integer convolution has one grid for all channels"
 
     def _operand(
         self,
@@ -201,18 +199,13 @@ class OnnxRounding:
         bits, dims = _width(site, spec), spec.dims
         if bits == 0:
             return x
-        fixed = self._fixed_grid(site, operand, spec, always=integer)
-        if fixed is not None:
-            return self._mark(partial(on_fixed_grid, grid=fixed), [x], x)
+        found = self.recording.ranges.get((site, operand)) if integer else None
+        if found is not None and found.is_finite:
+            if dims is not None:
+                self._deviate(site, "the input has one grid for all samples, for the integer kernel")
+            return self._mark(partial(on_fixed_grid, grid=FixedGrid.of(found, bits, is_symmetric(site))), [x], x)
         listed = tuple(range(x.dim())) if dims is None else dims  # ONNX needs them listed
         return round_to_grid(x, bits, listed, symmetric=is_symmetric(site))
-
-    def _fixed_grid(self, site: Site, operand: str, spec: OperandSpec, always: bool = False) -> FixedGrid | None:
-        """Return the grid of a recorded range; None if the grid of the operand follows its values."""
-        found = self.recording.ranges.get((site, operand))
-        if found is None or spec.dims is not None or not (always or self.calibrated) or not found.is_finite:
-            return None
-        return FixedGrid.of(found, _width(site, spec), is_symmetric(site))
 
     def _mark(self, write: Callable[..., Any], inputs: list[Tensor], like: Tensor) -> Tensor:
         """Return a tensor of the trace that ``write`` makes of inputs in the file."""
@@ -265,14 +258,6 @@ def _dynamic_grids(x: Tensor, bits: int, dims: Dims, symmetric: bool) -> _RowGri
     if symmetric:
         return _RowGrids(_as_rows(x), column(scale), column(nothing), middle, middle)
     return _RowGrids(_as_rows(x - low), column(scale), column(low + middle * scale + nothing), 0, middle)
-
-
-def _fixed_grids(x: Tensor, grid: FixedGrid) -> _RowGrids:
-    """Return a grid that does not follow the values, for every row."""
-    rows, middle = _as_rows(x), 2 ** (grid.bits - 1)
-    scale = torch.full_like(rows[:, :1], grid.scale)
-    inside = rows.clamp(*grid.ends) if grid.needs_clipping else rows
-    return _RowGrids(inside, scale, scale * (middle - grid.zero_point), grid.zero_point, middle)
 
 
 def _as_rows(x: Tensor) -> Tensor:

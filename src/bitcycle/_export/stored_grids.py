@@ -113,11 +113,6 @@ class FixedGrid:
         return Range((self.lowest - self.zero_point) * self.scale, (2**self.bits - 1 - self.zero_point) * self.scale)
 
     @property
-    def container(self) -> int:
-        """The bits of the integer that ONNX stores a code in."""
-        return BYTE_BITS if self.bits <= BYTE_BITS else 2 * BYTE_BITS
-
-    @property
     def needs_clipping(self) -> bool:
-        """Whether the integer has more codes than the grid: values beyond its ends must not use them."""
-        return self.bits < self.container or self.lowest > 0
+        """Whether a byte has more codes than the grid: values beyond its ends must not use them."""
+        return self.bits < BYTE_BITS or self.lowest > 0

@@ -22,7 +22,7 @@ class PrecisionSettings:
     They are checked here, because the scheduler itself is constructed only when training begins.
     """
 
-    def __init__(self, schedule: Schedule | str, options: dict[str, Any]) -> None:
+    def __init__(self, schedule: Schedule | str, **options: Any) -> None:
         self.schedule = as_schedule(schedule)
         inspect.signature(PrecisionScheduler).bind(None, self.schedule, **{"total_steps": None, **options})
         self.options = options
@@ -39,21 +39,12 @@ class PrecisionRun:
     """The precision of one training run after another: what a callback of any trainer does.
 
     Args:
-        schedule: A schedule, or its spec.
-        backward_bits: Bits of grad_output, as in :class:`bitcycle.PrecisionScheduler`.
+        settings: The schedule with its options.
         measure_cost: Whether to measure the cost.
-        options: Other arguments of :class:`bitcycle.PrecisionScheduler`.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule | str,
-        backward_bits: int | str | None = "max",
-        *,
-        measure_cost: bool = True,
-        **options: Any,
-    ) -> None:
-        self.settings = PrecisionSettings(schedule, {"backward_bits": backward_bits, **options})
+    def __init__(self, settings: PrecisionSettings, measure_cost: bool) -> None:
+        self.settings = settings
         self.key = " ".join(("bitcycle", *self.settings.where))
         """The name of the state in a trainer's checkpoint, another one for each part of a model."""
         self.scheduler: PrecisionScheduler | None = None

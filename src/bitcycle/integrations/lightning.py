@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from bitcycle._support.extras import need
-from bitcycle.integrations._precision_run import PrecisionRun
+from bitcycle.integrations._precision_run import PrecisionRun, PrecisionSettings
 from bitcycle.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class PrecisionCallback(Callback):
         measure_cost: bool = True,
         **options: Any,
     ) -> None:
-        self.precision = PrecisionRun(schedule, backward_bits, measure_cost=measure_cost, **options)
+        settings = PrecisionSettings(schedule, backward_bits=backward_bits, **options)
+        self.precision = PrecisionRun(settings, measure_cost)
         self._global_step = 0  # which counts the steps of all optimisers
         self._state: dict[str, Any] = {}
 

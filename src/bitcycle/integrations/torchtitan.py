@@ -53,7 +53,7 @@ class PrecisionConverter:
         conversion: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self._settings = PrecisionSettings(schedule, {"backward_bits": backward_bits, **options})
+        self._settings = PrecisionSettings(schedule, backward_bits=backward_bits, **options)
         self._total_steps = total_steps
         self._conversion = conversion or {}
         self._parts: list[nn.Module] = []

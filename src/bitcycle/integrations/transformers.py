@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bitcycle._support.extras import need
-from bitcycle.integrations._precision_run import PrecisionRun
+from bitcycle.integrations._precision_run import PrecisionRun, PrecisionSettings
 from bitcycle.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class PrecisionCallback(TrainerCallback):
         measure_cost: bool = True,
         **options: Any,
     ) -> None:
-        self.precision = PrecisionRun(schedule, backward_bits, measure_cost=measure_cost, **options)
+        settings = PrecisionSettings(schedule, backward_bits=backward_bits, **options)
+        self.precision = PrecisionRun(settings, measure_cost)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any

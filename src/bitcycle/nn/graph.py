@@ -31,9 +31,6 @@ from bitcycle.nn.layer import ConvertedModule, QuantizedLayer, conversion_of, fe
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
 
-METHODS = ("forward", "message", "edge_update", "update")
-"""The methods of message passing in which a layer multiplies, apart from aggregation."""
-
 
 @register(GraphLinear)
 class QuantizedGraphLinear(LinearLayer):
@@ -81,7 +78,7 @@ class QuantizedMessagePassing(QuantizedLayer):
     """Any message passing: products in its own code, and quantised aggregation (Q-Agg)."""
 
     replaces = ()
-    elementwise_methods = METHODS
+    sums_elementwise = True
     is_intercepted = True
     front = MessagePassingAtSites
 

@@ -170,8 +170,8 @@ class QuantizedLayer(ConvertedModule):
     """What the name of the converted class starts with."""
     owns: tuple[str, ...] = ()
     """Names of child modules whose parameters the layer multiplies itself, without calling the child."""
-    elementwise_methods: ClassVar[tuple[str, ...]] = ()
-    """Methods in which the layer may multiply activations elementwise and sum, which no count of products includes."""
+    sums_elementwise: ClassVar[bool] = False
+    """Whether the layer may multiply activations elementwise and sum, which no count of products includes."""
     is_intercepted: ClassVar[bool] = False
     """Whether products among the functional calls in ``forward`` become sites when they run."""
     own_product: ClassVar[str] = ""

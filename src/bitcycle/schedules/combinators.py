@@ -69,11 +69,6 @@ class Sequence(Combinator):
 class Window(NamedTuple):
     """A part of training that is held at given bits.
 
-    Attributes:
-        start: Where it begins: a step, or a fraction of training.
-        stop: Where it ends, in the same unit; the step itself is not part of the window.
-        bits: The width, or ``None`` for full precision.
-
     Example:
         >>> str(Window(0.0, 0.25, 3))
         '3@0.0..0.25'
