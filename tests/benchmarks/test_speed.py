@@ -42,7 +42,7 @@ def test_a_step_trains(model, variant, monkeypatch):
 def test_attention_of_linear_layers_computes_what_torch_does(model):
     """Other libraries train the same Transformer as bitcycle."""
     torchs, ours = make(model, quick=True), make(model, quick=True, of_linear_layers=True)
-    projections = (("self_attn.in_proj_", "attention.query_key_value."), ("self_attn.out_proj.", "attention.out."))
+    projections = (("self_attn.in_proj_", "self_attn.query_key_value."), ("self_attn.out_proj.", "self_attn.out."))
     state = torchs.model.state_dict()
     for old, new in projections:
         state = {name.replace(old, new): value for name, value in state.items()}

@@ -6,6 +6,7 @@ import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -126,12 +127,7 @@ def run_plan(plan: Plan, options: StudyOptions, margin: float | None = None) -> 
         check_data(plan.runs())
     with Store(store) as opened:
         with StudyBar() as bar:
-            try:
-                run_study(plan, opened, engine, command, options.retry_failed, bar.follow)
-            except KeyboardInterrupt:
-                bar.close()
-                print(f"stopped: {bar.status}. Run the same command again to resume.", file=sys.stderr)
-                raise typer.Exit(130) from None
+            run_study(plan, opened, engine, command, options.retry_failed, bar.follow)
         print(bar.status, file=sys.stderr if options.as_json else sys.stdout)
         folder = options.out or report_folder(store, plan.name)
         write_and_print(opened, plan.name, folder, margin, options.as_json)
@@ -188,11 +184,22 @@ def _print_estimate(plan: Plan, options: StudyOptions, engine: Engine) -> None:
 
 
 class StudyBar(ProgressBar):
-    """The progress of a study; if stderr is not a terminal, one line for each run that ends."""
+    """The progress of a study; if stderr is not a terminal, one line for each run that ends.
+
+    An interrupted study ends the command, with a line that says how far it came.
+    """
 
     def __init__(self) -> None:
         super().__init__(description="starting")
         self.status = "no run is done"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        if isinstance(error, KeyboardInterrupt):
+            print(f"stopped: {self.status}. Run the same command again to resume.", file=sys.stderr)
+            raise typer.Exit(130) from None
 
     def follow(self, now: StudyProgress) -> None:
         """Show the progress."""
