@@ -1,4 +1,4 @@
-"""What the scripts share: runs in worker processes, paired differences, tables in Markdown, and the name of the CPU."""
+"""What the scripts share: command lines, calls in worker processes, tables in Markdown, and the name of the CPU."""
 
 from __future__ import annotations
 
@@ -6,15 +6,30 @@ import os
 import platform
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.statistics.analysis import Estimate
-from bitcycle.lab.statistics.estimates import compare, t_interval
+import typer
+
+from bitcycle.cli.app import run, wrap_help_at_the_terminal
+
+
+def run_commands(name: str, help: str | None, commands: Sequence[Callable[..., None]]) -> None:
+    """Run a command line of one or several commands, with errors and help like those of ``bitcycle``."""
+    app = typer.Typer(
+        help=help,
+        no_args_is_help=len(commands) > 1,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    for command in commands:
+        app.command()(command)
+    wrap_help_at_the_terminal(app)
+    run(lambda: app, name)
 
 
 def cpu_model() -> str:
@@ -40,21 +55,6 @@ def _use_one_thread() -> None:
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-
-
-def trained_metric(run: RunConfig) -> float:
-    """Train a run and return its test metric."""
-    from bitcycle.lab.runs.training import train
-
-    return train(run)[0].test
-
-
-def difference(setting: Mapping[int, float], other: Mapping[int, float], sign: int = 1) -> Estimate:
-    """Return the mean difference of two settings, paired by seed, with its 95 % interval (Student's t).
-
-    ``sign`` is -1 where a lower metric is better and a better setting should have a positive difference.
-    """
-    return t_interval(compare(setting, other, sign))
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -15,10 +15,11 @@ from typing import Any
 
 import typer
 
-from benchmarks.common import difference, markdown_table, run_in_processes
+from benchmarks.common import markdown_table, run_in_processes
 from bitcycle.lab.runs.deployment import metric_at, prepare_trained
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.training import train
+from bitcycle.lab.statistics.estimates import compare, t_interval
 from bitcycle.lab.tasks import task_named
 from bitcycle.schedules import schedule as parse_schedule
 
@@ -51,7 +52,7 @@ def cell(rows: list[dict[str, Any]], setting: str, width: str) -> str:
     own = {seed: value for seed, value in own.items() if seed in static}
     if not own:
         return ""
-    found = difference(own, static)
+    found = t_interval(compare(own, static))
     gain = "" if setting == STATIC else f" ({found.mean:+.4g} ± {found.high - found.mean:.2g})"
     return f"{fmean(own.values()):.4g}{gain}"
 

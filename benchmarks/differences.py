@@ -10,10 +10,11 @@ from pathlib import Path
 
 import typer
 
-from benchmarks.common import difference, markdown_table
+from benchmarks.common import markdown_table
 from bitcycle.lab.format import fixed
 from bitcycle.lab.report.labels import places_of
 from bitcycle.lab.statistics import analyse
+from bitcycle.lab.statistics.estimates import compare, t_interval
 from bitcycle.lab.studies.store import Store
 
 
@@ -31,7 +32,7 @@ def main(store: Path, against: list[str] = typer.Argument(help="Settings as bitc
         for setting in analysis.settings:
             gains = []
             for other in (by_label[label] for label in against):
-                found = difference(setting.qualities, other.qualities, sign)
+                found = t_interval(compare(setting.qualities, other.qualities, sign))
                 mean, low, high = (fixed(value, places, signed=True) for value in (found.mean, found.low, found.high))
                 gains.append("" if setting is other else f"{mean} ({low} to {high})")
             rows.append([setting.label, fixed(setting.quality.mean, places), *gains, str(len(setting.qualities))])

@@ -17,10 +17,11 @@ from statistics import fmean
 import torch
 import typer
 
-from benchmarks.common import markdown_table, run_in_processes, trained_metric
+from benchmarks.common import markdown_table, run_in_processes
 from bitcycle.kernels.noise import mix
 from bitcycle.lab.runs.range_test import range_test_of_task
 from bitcycle.lab.runs.run_config import RunConfig
+from bitcycle.lab.runs.training import train
 from bitcycle.lab.tasks import TASKS, task_named
 
 WIDTHS = (1, 2, 3, 4, 8)
@@ -32,6 +33,10 @@ def untrained(run: RunConfig) -> float:
     training = task_named(run.task).prepare(run)
     training.model.eval()
     return training.evaluate("test")
+
+
+def trained(run: RunConfig) -> float:
+    return train(run)[0].test
 
 
 def percentages(shares: Sequence[float]) -> str:
@@ -46,7 +51,7 @@ def row(name: str, seeds: int, workers: int) -> list[str]:
     runs = [
         RunConfig(name, f"static:{width}", task.steps, seed, WIDTHS[-1]) for width in WIDTHS for seed in range(seeds)
     ]
-    metrics = [untrained(runs[0]), *run_in_processes(trained_metric, runs, workers)]
+    metrics = [untrained(runs[0]), *run_in_processes(trained, runs, workers)]
     floor, *qualities = (metric if task.higher_is_better else -math.log(metric) for metric in metrics)
     gains = [fmean(qualities[i : i + seeds]) - floor for i in range(0, len(qualities), seeds)]
     kept = [gain / gains[-1] for gain in gains]

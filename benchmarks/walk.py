@@ -1,6 +1,6 @@
 """How much code a study executes: the files and functions of bitcycle that plan, store and report the demo study.
 
-    python -m benchmarks.walk [--files]
+    python -m benchmarks.walk
 
 Nothing is trained: the store gets made-up results. Code that runs while a module is imported is not counted.
 """
@@ -56,14 +56,14 @@ def executed(function: Callable[..., Any], *arguments: Any) -> set[tuple[str, st
     return found
 
 
-def main(files: bool = typer.Option(False, "--files", help="List the files, with the functions of each.")) -> None:
-    """Count the files and functions that a study executes."""
+def main() -> None:
+    """Count the files and functions that a study executes, and list the files."""
     with TemporaryDirectory() as folder:
         found = executed(walk, Path(folder))
     by_file = Counter(str(Path(file).relative_to(PACKAGE)) for file, _ in found)
     loaded = [name for name in sys.modules if name.partition(".")[0] == "bitcycle"]
     print(f"{len(by_file)} files, {len(found)} functions; {len(loaded)} modules are loaded")
-    for file, count in sorted(by_file.items()) if files else ():
+    for file, count in sorted(by_file.items()):
         print(f"{count:5} {file}")
 
 

@@ -12,13 +12,12 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.common import run_commands
 from bitcycle._support.text import table
-from bitcycle.cli.app import run as main
 from bitcycle.cli.parameters import Workers
 from bitcycle.cli.progress import StudyBar
 from bitcycle.lab.format import count
 from bitcycle.lab.runs.result import RunFailure
-from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.engines.local import LocalEngine
 from bitcycle.lab.studies.exports import replacing
@@ -30,16 +29,7 @@ from evidence.page import html_page
 from evidence.power import powers
 from evidence.repetition import REPEATED, Known, Repetition, keep, known_runs, repetitions, sample
 from evidence.repetition import repeat as repeat_runs
-from evidence.studies import PlannedStudy, missing_requirements, planned_study, settings_of
-
-evidence = typer.Typer(
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    add_completion=False,
-    help="The paper's claims on every domain: run the studies, analyse their power, and write the page of verdicts.",
-)
+from evidence.studies import missing_requirements, planned_study, settings_of
 
 Folder = Annotated[Path, typer.Option(help="The folder with claims.toml and domains.toml.")]
 EvidenceStore = Annotated[Path, typer.Option(help="The store of all runs.")]
@@ -57,7 +47,6 @@ POWER_SEEDS = (5, 8, 10, 15, 20)
 """Numbers of seeds that the analysis of power tries."""
 
 
-@evidence.command()
 def run(
     parts: Parts = None,
     folder: Folder = FOLDER,
@@ -111,7 +100,8 @@ def run(
             print(f"{domain.id}/{name}: {count(len(wanted), 'run')}, {state}", flush=True)
             try:
                 if left:
-                    _train(study, opened, engine, command, left)
+                    with StudyBar() as bar:
+                        run_study(study.plan, opened, engine, command, True, bar.follow, wanted=left)
             finally:  # even without new runs: figures may be no longer planned, or settings have other names
                 planned = {(setting, run.name) for setting, run in study.runs}
                 outdated = earlier and {(each.setting, each.run) for each in earlier.figures} != planned
@@ -128,12 +118,6 @@ def run(
         raise typer.Exit(1)
 
 
-def _train(study: PlannedStudy, store: Store, engine: LocalEngine, command: str, runs: dict[str, RunConfig]) -> None:
-    with StudyBar() as bar:
-        run_study(study.plan, store, engine, command, retry_failed=True, watch=bar.follow, wanted=runs)
-
-
-@evidence.command()
 def repeat(
     parts: Parts = None,
     folder: Folder = FOLDER,
@@ -191,7 +175,6 @@ def repeat(
         raise typer.Exit(1)
 
 
-@evidence.command()
 def power(folder: Folder = FOLDER) -> None:
     """Print the power of each claim from the pilots: what can be decided and detected with how many seeds."""
     design = read_design(folder)
@@ -213,7 +196,6 @@ def power(folder: Folder = FOLDER) -> None:
     print(table(heads, rows))
 
 
-@evidence.command()
 def page(
     folder: Folder = FOLDER,
     out: Annotated[Path, typer.Option(help="The HTML page.")] = Path("out/evidence.html"),
@@ -289,10 +271,9 @@ def _available(chosen: list[tuple[Domain, str]], parts: list[str] | None) -> lis
     return [(domain, study) for domain, study in chosen if not advice[domain.id]]
 
 
-def application() -> typer.Typer:
-    """Return the typer application with all commands."""
-    return evidence
-
-
 if __name__ == "__main__":
-    main(application, "python -m evidence")
+    run_commands(
+        "python -m evidence",
+        "The paper's claims on every domain: run the studies, analyse their power, and write the page of verdicts.",
+        (run, repeat, power, page),
+    )

@@ -9,13 +9,12 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.common import all_cores
+from benchmarks.common import all_cores, run_commands
 from benchmarks.speed.measure import Part, Settings, peak_memory, time_kernels, time_overhead, time_steps
 from benchmarks.speed.models import MODELS
 from benchmarks.speed.tables import Result, as_text, this_machine
 from bitcycle import __version__
 from bitcycle._support.names import validate_name
-from bitcycle.cli.app import run as main
 from bitcycle.lab.format import count
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules.base import MAX_BITS
@@ -102,17 +101,5 @@ def _announce(stage: str) -> None:
         print(stage, file=sys.stderr, flush=True)
 
 
-def application() -> typer.Typer:
-    """Return the typer application with its one command."""
-    app = typer.Typer(
-        context_settings={"help_option_names": ["-h", "--help"]},
-        pretty_exceptions_enable=False,
-        add_completion=False,
-        rich_markup_mode="markdown",
-    )
-    app.command()(bench)
-    return app
-
-
 if __name__ == "__main__":
-    main(application, "python -m benchmarks.speed")
+    run_commands("python -m benchmarks.speed", None, (bench,))

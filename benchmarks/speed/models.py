@@ -29,7 +29,7 @@ class Model(NamedTuple):
     title: str
     """Its name in tables."""
     make: Callable[..., Workload]
-    """Makes the full or the small (``quick``) version. Transformers also take the class of their layers."""
+    """Makes the full or the small (``quick``) version. Transformers also take whether their projections are layers."""
 
 
 def make(name: str, quick: bool = False, of_linear_layers: bool = False) -> Workload:
@@ -40,10 +40,10 @@ def make(name: str, quick: bool = False, of_linear_layers: bool = False) -> Work
         quick: Return a small version.
         of_linear_layers: Return a Transformer whose projections are linear layers, see :class:`ProjectedAttention`.
     """
-    layer = [ProjectedEncoderLayer] if of_linear_layers and name.startswith("transformer") else []
+    projected = [True] if of_linear_layers and name.startswith("transformer") else []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return MODELS[name].make(quick, *layer)
+        return MODELS[name].make(quick, *projected)
 
 
 def _images(depth: int, batch: int, channels: int, size: int) -> Workload:
@@ -98,38 +98,21 @@ class ProjectedAttention(nn.Module):
         self.query_key_value = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *_: Tensor, **__: object) -> tuple[Tensor, None]:
         batch, length, width = x.shape
         split = self.query_key_value(x).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = split.permute(2, 0, 3, 1, 4).unbind()
         mixed = F.scaled_dot_product_attention(query, key, value)
-        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, width)), None
 
 
-class ProjectedEncoderLayer(nn.Module):
-    """What ``nn.TransformerEncoderLayer`` computes, with :class:`ProjectedAttention`."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.attention = ProjectedAttention(width, heads)
-        self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.norm1(x + self.attention(x))
-        return self.norm2(x + self.linear2(F.relu(self.linear1(x))))
-
-
-def _encoder_layer(width: int, heads: int) -> nn.Module:
-    return nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True)
-
-
-def _transformer(
-    quick: bool, layer: Callable[[int, int], nn.Module] = _encoder_layer, *, width: int, layers: int
-) -> Workload:
+def _transformer(quick: bool, projected: bool = False, *, width: int, layers: int) -> Workload:
     width, layers, heads, batch, length = (16, 1, 2, 2, 8) if quick else (width, layers, 8, 8, 128)
     x, wanted = torch.randn(2, batch, length, width)
-    model = nn.Sequential(*(layer(width, heads) for _ in range(layers)))
+    make_layer = partial(nn.TransformerEncoderLayer, width, heads, 4 * width, dropout=0.0, batch_first=True)
+    model = nn.Sequential(*(make_layer() for _ in range(layers)))
+    for layer in model if projected else ():
+        layer.self_attn = ProjectedAttention(width, heads)
     return Workload(model, lambda model: F.mse_loss(model(x), wanted))
 
 

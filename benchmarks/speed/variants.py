@@ -1,8 +1,8 @@
 """What is compared: a model in full precision, converted by bitcycle, or converted by another library.
 
-Other libraries do less than bitcycle, and none has a schedule. Brevitas and quantisation-aware training (QAT) round the
-forward pass alone and leave gradients in full precision. Int8 training always has 8 bits, with one grid per row. The
-operands of attention products stay in full precision.
+Other libraries do less than bitcycle, and none has a schedule. Brevitas and torch's quantisation-aware training (QAT)
+round the forward pass alone and leave gradients in full precision. Int8 training always has 8 bits, with one grid per
+row. The operands of attention products stay in full precision.
 """
 
 from __future__ import annotations
@@ -169,17 +169,6 @@ def _torch_qat(model: nn.Module, bits: int) -> nn.Module:
     return quantization.prepare_qat(model, inplace=True)
 
 
-def _torchao_qat(model: nn.Module, bits: int) -> nn.Module:
-    from torchao.quantization import quantize_
-    from torchao.quantization.qat import IntxFakeQuantizeConfig, QATConfig
-
-    dtype = getattr(torch, f"int{bits}")
-    activations = IntxFakeQuantizeConfig(dtype, "per_token", is_symmetric=False)
-    weights = IntxFakeQuantizeConfig(dtype, "per_channel")
-    quantize_(model, QATConfig(activation_config=activations, weight_config=weights, step="prepare"))
-    return model
-
-
 def _torchao_int8(model: nn.Module, bits: int) -> nn.Module:
     from torchao.prototype.quantized_training import Int8MixedPrecisionTrainingConfig
     from torchao.quantization import quantize_
@@ -191,7 +180,6 @@ def _torchao_int8(model: nn.Module, bits: int) -> nn.Module:
 PEERS: Mapping[str, Peer] = {
     "brevitas": Peer("brevitas", _brevitas, supports_convolutions=True),
     "torch.ao QAT": Peer("torch", _torch_qat, supports_convolutions=True, max_bits=8),
-    "torchao QAT": Peer("torchao", _torchao_qat, supports_convolutions=False, max_bits=8),
     "torchao int8": Peer("torchao", _torchao_int8, supports_convolutions=False),
 }
 """By the name that tables show."""
