@@ -181,11 +181,12 @@ def seen_by(batches):
     return [seen[i : i + 10] for i in range(0, len(seen), 10)]
 
 
-def test_seeds_have_their_own_order_the_same_at_each_level():
-    full_0, full_1, level_0, level_1 = seen_by(list(range(10)))
+@pytest.mark.parametrize("batches", [list(range(10)), iter(range(1000))], ids=["list", "iterator"])
+def test_all_levels_get_the_same_batches(batches):
+    full_0, full_1, level_0, level_1 = seen_by(batches)
     assert (full_0, full_1) == (level_0, level_1)
-    assert full_0 != full_1
-    assert sorted(full_0) == list(range(10))
+    assert sorted(full_0) == sorted(full_1) == list(range(10))
+    assert full_0 != full_1, "each seed has its own order"
 
 
 def test_a_data_loader_shuffles_itself_and_its_generator_is_restored():
@@ -196,12 +197,6 @@ def test_a_data_loader_shuffles_itself_and_its_generator_is_restored():
     assert (full_0, full_1) == (level_0, level_1)
     assert full_0 != full_1
     assert torch.equal(generator.get_state(), before)
-
-
-def test_an_iterator_serves_all_levels():
-    full_0, full_1, level_0, level_1 = seen_by(iter(range(1000)))
-    assert (full_0, full_1) == (level_0, level_1)
-    assert sorted(full_0) == sorted(full_1) == list(range(10))
 
 
 def test_few_batches_are_gone_through_again():
