@@ -13,11 +13,6 @@ from benchmarks.speed.variants import FULL_PRECISION, OWN, PEERS, NotAvailableEr
 from bitcycle.kernels import native
 
 
-def test_some_models_are_compared_with_other_libraries():
-    assert variants_of("lstm") == (FULL_PRECISION, *OWN)
-    assert variants_of("resnet-20") == (FULL_PRECISION, *OWN, *PEERS)
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_is_always_the_same_one(model):
     before = torch.random.get_rng_state()

@@ -43,6 +43,7 @@ class Setting:
         self.model = Net()
         if converted:
             bc.quantize(self.model)
+        if converted is True:
             bc.set_bits(self.model, forward=5, backward=7, evaluate=6)
         self.optimizer = torch.optim.Adam(self.model.parameters(), 0.01)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 3)
@@ -99,7 +100,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("converted", [True, False])
+@pytest.mark.parametrize("converted", [True, False, "without bits"])
 def test_everything_is_restored_whatever_happens(error, converted):
     setting = Setting(converted)
     before = setting.everything()
@@ -118,6 +119,9 @@ def test_everything_is_restored_whatever_happens(error, converted):
         assert before[0][part] == after[0][part], part
     for part in before[1]:
         assert same(before[1][part], after[1][part]), part
+    if converted == "without bits":
+        with pytest.warns(UserWarning, match="its bits were never set"):
+            setting.model.eval()(setting.batches[0][0])
 
 
 def test_training_goes_on_as_if_there_had_been_no_test():
