@@ -1,4 +1,4 @@
-"""Observers belong to a context, and concurrent trainings do not affect each other."""
+"""Observers belong to a context, and see nothing of other threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -50,27 +50,6 @@ def test_a_linear_layer_equals_the_formulas(weights, activations, backward, stre
     assert_close([input.grad.double()], [e @ w], 1e-5)
 
 
-@pytest.mark.parametrize(("weights", "activations"), [(4, 8), (8, 4), (1, 8), (4, 12), (4, None), (None, 8)])
-@pytest.mark.parametrize(
-    ("layer", "shape"), [(nn.Linear(24, 16), (40, 24)), (nn.Conv2d(16, 8, 3, padding=1), (2, 16, 9, 9))]
-)
-def test_integer_execution_computes_mixed_widths(layer, shape, weights, activations):
-    x, means = data(*shape), {}
-    results = []
-    for execute in ("simulated", "integer"):
-        own = converted(layer, execute, weights=weights, activations=activations, backward=8)
-        outputs, gradients = run(own, [x])
-        results.append([*outputs, *gradients])
-        means[execute] = str(bc.summary(own).sites[0].execution)
-    assert_close(results[1], results[0], 1e-5)
-    if weights is None or activations is None:
-        assert means["integer"] == "simulated (an operand in full precision)"
-    elif max(weights, activations) > 8:
-        assert means["integer"] == "simulated (more than 8 bits)"
-    else:
-        assert means["integer"].startswith("integer")
-
-
 def test_both_operands_at_one_width_are_the_forward_bits():
     layer, x = nn.Linear(9, 7), data(5, 9)
     together, apart = converted(layer, forward=4, backward=8), converted(layer, weights=4, activations=4, backward=8)
@@ -139,15 +118,12 @@ def test_evaluation_has_the_bits_of_each_operand_and_a_checkpoint_carries_them(t
     ("arguments", "message"),
     [
         ({"strength": 1.5}, "strength must be a number from 0 .* to 1 .*, got 1.5"),
-        ({"strength": -0.1}, "strength must be a number from 0 .*, got -0.1"),
         ({"strength": float("nan")}, "strength must be a number .*, got nan"),
-        ({"strength": True}, "strength must be a number .*, got True"),
         ({"strength": None}, "strength must be a number .*, got None"),
         ({"strength": "1"}, "strength must be a number .*, got '1'"),
         ({"weights": 0}, "weights must be an integer from 1 to 16"),
         ({"activations": 17}, "activations must be an integer from 1 to 16"),
         ({"forward": 4, "weights": 8}, "give forward, or the other two"),
-        ({"forward": 4, "activations": 8}, "give forward, or the other two"),
     ],
 )
 def test_misuse(arguments, message):

@@ -8,14 +8,9 @@ import torch_geometric  # noqa: F401  a model needs it; loading it takes seconds
 
 from benchmarks.speed.measure import Settings, Spread, time_in_turns, time_kernels, time_steps
 from benchmarks.speed.models import MODELS, make
-from benchmarks.speed.tables import Result, as_text, tables, this_machine
+from benchmarks.speed.tables import Result, tables, this_machine
 from benchmarks.speed.variants import FULL_PRECISION, OWN, PEERS, NotAvailableError, training_step, variants_of
 from bitcycle.kernels import native
-
-
-def test_some_models_are_compared_with_other_libraries():
-    assert variants_of("lstm") == (FULL_PRECISION, *OWN)
-    assert variants_of("resnet-20") == (FULL_PRECISION, *OWN, *PEERS)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -134,18 +129,6 @@ def test_what_was_not_measured_is_told():
     [table, _] = tables(made)
     assert set(table.rows[0][1:]) == {"-"}
     assert "GCN 256, FP32: needs a library." in table.notes
-
-
-def test_text_and_markdown_hold_the_same_cells():
-    made = result()
-    text, markdown = (as_text(made, markdown) for markdown in (False, True))
-    for table in tables(made):
-        for row in table.rows:
-            assert f"| {' | '.join(row)} |" in markdown
-            assert all(cell in text for cell in row)
-    for each in (text, markdown):
-        assert "bitcycle 1.2.3: 7 bits forward, 8 bits backward" in each
-        assert f"torch {made.machine['torch']}" in each
 
 
 def test_kernels_are_the_ones_that_were_in_use_afterwards():

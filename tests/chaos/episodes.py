@@ -27,7 +27,7 @@ from pathlib import Path
 from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.store import Store
-from tests.support.studies import InThisProcess, workers_of
+from tests.support.studies import InThisProcess, results, workers_of
 
 STEPS, BATCH, SEEDS = 4, 8, 1
 TASK = f"{Path(__file__).with_name('tiny_task.py')}:Tiny"
@@ -41,10 +41,6 @@ COMMAND = (
 )
 FAIL, FAIL_FROM_HERE, KILL_BEFORE, KILL_AFTER = 1, 2, 3, 4  # as in faults.c
 DONE, TOLD, BROKEN = 0, 2, 1  # how a child ends
-
-
-class ChaosError(AssertionError):
-    """A promise was broken."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +82,10 @@ class Chaos:
         path = self._fresh("undisturbed")
         counted = path.with_name("count")
         if self._attempt(path, count_into=counted) != DONE:
-            raise ChaosError("an undisturbed study does not end")
+            raise AssertionError("an undisturbed study does not end")
         found = results(path)
         if len(found) != 2:
-            raise ChaosError(f"an undisturbed study has {len(found)} results")
+            raise AssertionError(f"an undisturbed study has {len(found)} results")
         return found, int(counted.read_text())
 
     def episodes(self) -> Iterator[tuple[str, Callable[[random.Random, Path], str]]]:
@@ -114,13 +110,13 @@ class Chaos:
 
     def _finish(self, path: Path, what: str) -> None:
         if self._attempt(path) != DONE:
-            raise ChaosError(f"{what}: the study does not go on: {self._said(path)}")
+            raise AssertionError(f"{what}: the study does not go on: {self._said(path)}")
         if results(path) != self.undisturbed:
-            raise ChaosError(f"{what}: other results than an undisturbed study: {results(path)}")
+            raise AssertionError(f"{what}: other results than an undisturbed study: {results(path)}")
         left = [str(each.relative_to(path.parent)) for each in path.parent.glob("*.checkpoints/**/*")]
         left += [each.name for each in path.parent.glob("*-journal")]
         if left:
-            raise ChaosError(f"{what}: left behind: {left}")
+            raise AssertionError(f"{what}: left behind: {left}")
 
     # the episodes
 
@@ -156,7 +152,7 @@ class Chaos:
         for place, child in enumerate(children):
             ended = self._wait(child, path, "two studies")
             if ended != DONE and place != victim:
-                raise ChaosError(f"two studies: one ended with {ended}: {self._said(path)}")
+                raise AssertionError(f"two studies: one ended with {ended}: {self._said(path)}")
         return "none killed" if victim is None else "one killed"
 
     def _damage(self, chance: random.Random, path: Path) -> str:
@@ -178,9 +174,9 @@ class Chaos:
         if file == path and self._attempt(path) == TOLD:
             said = self._said(path)
             if path.name not in said:
-                raise ChaosError(f"damage: the file is not named: {said}")
+                raise AssertionError(f"damage: the file is not named: {said}")
             if file.read_bytes() != changed and len(changed) > 0:
-                raise ChaosError(f"damage: a store that was refused has been changed: {said}")
+                raise AssertionError(f"damage: a store that was refused has been changed: {said}")
             path.write_bytes(intact)  # as one would from a copy
             return f"{file.name}, refused"
         return f"{file.name}"
@@ -207,7 +203,7 @@ class Chaos:
         if victim == "worker" and workers and driver.poll() is None:
             os.kill(chance.choice(workers), signal.SIGKILL)
             if driver.wait() != 0:
-                raise ChaosError("command: the driver did not survive the death of a worker")
+                raise AssertionError("command: the driver did not survive the death of a worker")
         else:
             driver.kill()
             driver.wait()
@@ -216,7 +212,7 @@ class Chaos:
                 time.sleep(0.1)
         ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if ended.returncode != 0:
-            raise ChaosError(f"command: the study does not go on: {ended.stderr}")
+            raise AssertionError(f"command: the study does not go on: {ended.stderr}")
         return f"{victim} killed"
 
     # children
@@ -230,7 +226,7 @@ class Chaos:
     def _disturbed(self, path: Path, fault: Fault) -> str:
         ended = self._attempt(path, fault)
         if ended == TOLD and len(self._said(path).splitlines()) != 1:
-            raise ChaosError(f"{fault}: not told in one line: {self._said(path)}")
+            raise AssertionError(f"{fault}: not told in one line: {self._said(path)}")
         return {DONE: "done", TOLD: "told"}.get(ended, "killed")
 
     def _attempt(self, path: Path, fault: Fault | None = None, count_into: Path | None = None) -> int:
@@ -242,7 +238,7 @@ class Chaos:
         ended = os.waitstatus_to_exitcode(status)
         if ended in (DONE, TOLD, -signal.SIGKILL):
             return ended
-        raise ChaosError(f"{what}: ended with {ended}: {self._said(path)}")
+        raise AssertionError(f"{what}: ended with {ended}: {self._said(path)}")
 
     def _said(self, path: Path) -> str:
         said = path.with_name("said")
@@ -302,14 +298,3 @@ def warm_up() -> None:
         parameter.grad = torch.zeros_like(parameter)
     training.optimizer.step()
     torch.save({"model": training.model.state_dict(), "optimizer": training.optimizer.state_dict()}, io.BytesIO())
-
-
-def results(path: Path) -> frozenset[tuple[object, ...]]:
-    """Return everything of the results that is not time, bit for bit."""
-    with Store(path, must_exist=True) as store:
-        if store.failures():
-            raise ChaosError(f"false failures: {[each.reason for each in store.failures()]}")
-        return frozenset(
-            (each.run, each.test, each.validation, each.best_step, each.bitops, repr(each.curve))
-            for each in store.records()
-        )

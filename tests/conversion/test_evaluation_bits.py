@@ -109,25 +109,6 @@ def test_training_mode_counting_and_the_summary_do_not_warn():
     bc.quantize(nn.Sequential(nn.Linear(6, 6)), keep="0").eval()(X)
 
 
-def test_a_range_test_leaves_the_model_without_bits():
-    model = converted()
-    optimizer = torch.optim.SGD(model.parameters(), 0.01)
-
-    def step(x):
-        optimizer.zero_grad()
-        loss = model(x).square().mean()
-        loss.backward()
-        optimizer.step()
-        model.eval()
-        model(x)
-        model.train()
-        return loss
-
-    bc.range_test(model, step, [X] * 10, optimizer=optimizer, levels=(4,), iterations=10, longest=10, seeds=1)
-    with pytest.warns(UserWarning, match=NEVER_SET):
-        evaluate(model)
-
-
 def test_bits_travel_with_copies():
     model = trained()
     expected = evaluate(model)

@@ -95,26 +95,6 @@ def test_other_types(dtype):
     assert all(p.grad.dtype is dtype for p in model.parameters())
 
 
-def test_channels_last():
-    recipe = bc.Recipe(gradients="nearest")
-    model, last = on_bits(cnn(), recipe=recipe), on_bits(cnn(), recipe=recipe).to(memory_format=torch.channels_last)
-    images = IMAGES.to(memory_format=torch.channels_last)
-    torch.testing.assert_close(model(IMAGES), last(images))
-    assert last[0](images).is_contiguous(memory_format=torch.channels_last)
-    # Layer by layer, for the same grad_output. Through several layers, the other order of the sums can put a value at
-    # the border between two codes on the neighbouring one.
-    for convolution, by_channel in zip(model[:4:3], last[:4:3], strict=True):
-        x = torch.randn(4, convolution.in_channels, 8, 8)
-        grad_output = torch.randn_like(convolution(x))
-        expected = torch.autograd.grad(convolution(x), list(convolution.parameters()), grad_output)
-        out = by_channel(x.to(memory_format=torch.channels_last))
-        found = torch.autograd.grad(out, list(by_channel.parameters()), grad_output)
-        for a, b in zip(expected, found, strict=True):
-            assert (a - b).abs().max() <= 1e-5 * a.abs().max()
-    stochastic = on_bits(cnn()).to(memory_format=torch.channels_last)
-    gradients(stochastic, images)
-
-
 def test_gradients_of_torch_func_are_those_of_the_float_model_or_refused():
     model = mlp()
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}

@@ -22,18 +22,6 @@ FOLDER = Path(__file__).parents[2] / "evidence"
             'study = "agregation"',
             "the study of quantised-aggregation does not exist: 'agregation'; did you mean 'aggregation'?",
         ),
-        (
-            "claims.toml",
-            'given = "early-damage-lasts"',
-            'given = "early-damage"',
-            "what restart-mends-half builds on does not exist: 'early-damage'; did you mean 'early-damage-lasts'?",
-        ),
-        (
-            "claims.toml",
-            'domains = ["graph"]',
-            'domains = ["grap"]',
-            "a kind of domain of graphs-tolerate-large does not exist: 'grap'; did you mean 'graph'?",
-        ),
         ("domains.toml", "settles =", "setles =", "Domain.__init__() got an unexpected keyword argument 'setles'"),
         ("domains.toml", 'gap_of = "digits"', 'gap_of = "digit"', "there is no domain 'digit'; did you mean 'digits'?"),
         ("domains.toml", "judging = 100", "judged = 100", "lacks 'judging'"),

@@ -235,19 +235,6 @@ def test_the_matrix_tells_what_is_not_run_from_what_is_not_studied():
     assert "Not judged yet: 1 run is done." in markdown_page(design(claim()), one, {}, {})
 
 
-def test_costs_of_settings_are_relative_to_static_q_max_of_the_domain():
-    studies = {"cycles": ({"schedules": ["CT", "RR"]},), "schedules": design().studies["schedules"]}
-    of_domain = replace(design(claim(), domains=(made_up.domain(studies=tuple(studies)),)), studies=studies)
-    [cycles] = figures({"CT": 1.3, "RR": 1.4}).values()
-    alone = html_page(of_domain, {("d", "cycles"): cycles}, {}, {})
-    assert "cost, most expensive setting = 100 %" in alone
-    assert "100.0 %" in alone
-    both = html_page(of_domain, figures(LOSSES) | {("d", "cycles"): cycles}, {}, {})
-    assert both.count("cost, static q_max = 100 %") == 2
-    assert both.count(">63.0 %<") == 3
-    assert "most expensive" not in both
-
-
 @pytest.fixture(scope="module", autouse=True)
 def warm():
     """What a first plan loads, and the solution of controls, take seconds."""
@@ -259,13 +246,6 @@ def without_the_renderer(request):
     """Rendering takes seconds; only the picture in the repository is compared."""
     with nullcontext() if request.node.get_closest_marker("slow") else undrawn():
         yield
-
-
-def test_plots_and_means_of_a_study_wait_for_all_of_its_runs():
-    part, whole = (html_page(design(claim()), figures(LOSSES, seeds=range(100, n)), {}, {}) for n in (109, 110))
-    for held_back in ("<figure", "Settings: schedules"):
-        assert held_back not in part
-        assert held_back in whole
 
 
 @pytest.mark.parametrize("page", [html_page, markdown_page])
@@ -309,10 +289,3 @@ def test_an_open_claim_says_how_many_seeds_would_settle_it():
     [cell] = judge(design(claim()), found)
     assert cell.mark is Mark.OPEN
     assert f"about {seeds_to_settle(claim(), cell.effect):,}" in markdown_page(design(claim()), found, {}, {})
-    [study] = figures({**LOSSES, "match(CT, mixed)": 1.25}, noise=1e-9).values()
-    scattered = tuple(
-        replace(each, loss=each.loss + (100.0 if each.seed % 2 else -100.0) * (each.setting == "CT"))
-        for each in study.figures
-    )
-    hopeless = {("d", "schedules"): replace(study, figures=scattered)}
-    assert "more than 1,000,000" in markdown_page(design(claim(smallest=0.1 + 1e-9)), hopeless, {}, {})

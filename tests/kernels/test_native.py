@@ -15,7 +15,7 @@ from bitcycle.kernels import native
 from bitcycle.kernels.float_rounding import E4M3, Scaling, round_to_format
 from bitcycle.kernels.images import Windows, encode_images, to_channels_last, to_contiguous
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
-from bitcycle.kernels.noise import noise_key, noise_of
+from bitcycle.kernels.noise import noise_of
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, round_to_grid
 from tests.kernels.layouts import DEFAULTS, LAYOUTS, default, in_layout
 from tests.kernels.uniform_noise import hashed, uniform
@@ -336,14 +336,6 @@ def test_noise(x, key):
     got, expected = both(lambda: noise_of(x, key))
     assert_same(got, expected, layout=True)
     assert (got.contiguous().view(-1).numpy() == hashed(np.arange(x.numel()), key)).all()
-
-
-@given(st.lists(st.integers(-(2**63), 2**64), max_size=5))
-def test_noise_of_numbers(numbers):
-    x = torch.empty(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
-    got, expected = both(lambda: uniform(x, *numbers))
-    assert_same(got, expected, layout=True)
-    assert_same(got, noise_of(x, noise_key(*numbers)))
 
 
 # ------------------------------------------------------------------------------------------------------ sums

@@ -97,21 +97,6 @@ def test_neighbouring_streams_are_independent(neighbour):
     assert min(chi_square(counts)) > 1e-6
 
 
-@pytest.mark.slow
-def test_the_noise_of_the_same_element_over_steps_and_over_sites():
-    """The first elements over 2^14 steps, and over 2^14 sites: uniform and without serial correlation. Alarm: 2e-5."""
-    like = torch.empty(4)
-    key = site_key(0, "fc")
-    by_step = np.stack([uniform(like, key, step, 0).numpy() for step in range(2**14)])
-    by_site = np.stack([uniform(like, site_key(0, f"layer{i}"), 5, 0).numpy() for i in range(2**14)])
-    for columns in (by_step.T, by_site.T):
-        for column in columns.astype(np.float64):
-            counts = np.bincount(((column + 32768) // 256).astype(np.int64), minlength=256)
-            assert min(chi_square(counts)) > 1e-6
-            x = (column + 0.5) / np.sqrt((2.0**32 - 1) / 12)
-            assert largest_correlation(x, x, np.arange(1, 17)) < bound(32)
-
-
 @pytest.mark.parametrize("bits", [1, 3, 8])
 def test_rounding_with_a_key_is_unbiased(bits):
     """The mean error of 2^20 roundings, in standard errors of the exact variance f(1 - f). False alarm: 1e-6 a width.

@@ -275,25 +275,6 @@ def test_set_bits_of_a_discovered_site():
         bc.set_bits(bc.quantize(model()), forward=4, where="hand:matmul")
 
 
-def test_a_resumed_training_is_equal_to_an_uninterrupted_one():
-    def start():
-        converted = bc.quantize(model())
-        optimizer = torch.optim.SGD(converted.parameters(), 0.1, momentum=0.9)
-        return converted, bc.PrecisionScheduler(converted, "CR:3-8:cycles=2", 10, backward_bits=4), optimizer
-
-    whole, scheduler, optimizer = start()
-    train(whole, 10, scheduler, optimizer)
-    first, scheduler, optimizer = start()
-    train(first, 4, scheduler, optimizer)
-    states = copy.deepcopy([part.state_dict() for part in (first, scheduler, optimizer)])
-    parts = start()
-    for part, state in zip(parts, states, strict=True):
-        part.load_state_dict(state)
-    resumed, scheduler, optimizer = parts
-    train(resumed, 6, scheduler, optimizer)
-    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
-
-
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_activation_checkpointing(reentrant):
     plain, saving = (bc.quantize(model()) for _ in range(2))

@@ -43,6 +43,7 @@ class Setting:
         self.model = Net()
         if converted:
             bc.quantize(self.model)
+        if converted is True:
             bc.set_bits(self.model, forward=5, backward=7, evaluate=6)
         self.optimizer = torch.optim.Adam(self.model.parameters(), 0.01)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 3)
@@ -99,7 +100,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("converted", [True, False])
+@pytest.mark.parametrize("converted", [True, False, "without bits"])
 def test_everything_is_restored_whatever_happens(error, converted):
     setting = Setting(converted)
     before = setting.everything()
@@ -118,6 +119,9 @@ def test_everything_is_restored_whatever_happens(error, converted):
         assert before[0][part] == after[0][part], part
     for part in before[1]:
         assert same(before[1][part], after[1][part]), part
+    if converted == "without bits":
+        with pytest.warns(UserWarning, match="its bits were never set"):
+            setting.model.eval()(setting.batches[0][0])
 
 
 def test_training_goes_on_as_if_there_had_been_no_test():
@@ -181,11 +185,12 @@ def seen_by(batches):
     return [seen[i : i + 10] for i in range(0, len(seen), 10)]
 
 
-def test_seeds_have_their_own_order_the_same_at_each_level():
-    full_0, full_1, level_0, level_1 = seen_by(list(range(10)))
+@pytest.mark.parametrize("batches", [list(range(10)), iter(range(1000))], ids=["list", "iterator"])
+def test_all_levels_get_the_same_batches(batches):
+    full_0, full_1, level_0, level_1 = seen_by(batches)
     assert (full_0, full_1) == (level_0, level_1)
-    assert full_0 != full_1
-    assert sorted(full_0) == list(range(10))
+    assert sorted(full_0) == sorted(full_1) == list(range(10))
+    assert full_0 != full_1, "each seed has its own order"
 
 
 def test_a_data_loader_shuffles_itself_and_its_generator_is_restored():
@@ -196,12 +201,6 @@ def test_a_data_loader_shuffles_itself_and_its_generator_is_restored():
     assert (full_0, full_1) == (level_0, level_1)
     assert full_0 != full_1
     assert torch.equal(generator.get_state(), before)
-
-
-def test_an_iterator_serves_all_levels():
-    full_0, full_1, level_0, level_1 = seen_by(iter(range(1000)))
-    assert (full_0, full_1) == (level_0, level_1)
-    assert sorted(full_0) == sorted(full_1) == list(range(10))
 
 
 def test_few_batches_are_gone_through_again():

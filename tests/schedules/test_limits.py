@@ -50,15 +50,6 @@ def test_the_largest_numbers_are_computed_exactly(shape):
         s(0, STEPS + 1)
 
 
-def test_nested_deficits_are_evaluated_in_polynomial_time():
-    spec = "static:8"
-    for level in range(40):
-        spec = f"deficit(1@{4 * level}..{4 * level + 1}, 2@{4 * level + 2}..{4 * level + 3}, {spec})"
-    s = bc.schedule(spec)
-    assert s.limits(200) == (1, 8)
-    assert s.histogram(200) == {1: 40, 2: 40, 8: 120}
-
-
 def test_layers_and_schedules_have_the_same_largest_width():
     assert max(INTEGERS.widths) == base.MAX_BITS
 

@@ -57,21 +57,6 @@ def test_what_is_not_finite_is_not_laundered(name, bad, where):
 
 
 @every_layer
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_a_bias_of_another_type_is_refused_by_torch(name, dtype):
-    layer, x = built(name)
-    layer.bias.data = layer.bias.data.to(dtype)
-    messages = set()
-    for execute in ("simulated", "integer"):
-        converted = bc.quantize(copy.deepcopy(layer), execute=execute)
-        bc.set_bits(converted, forward=4, backward=4)
-        with pytest.raises(RuntimeError) as refusal:
-            converted(x)
-        messages.add(str(refusal.value))
-    assert len(messages) == 1
-
-
-@every_layer
 @pytest.mark.parametrize("execute", ["simulated", "integer"])
 @pytest.mark.parametrize("value", DEFAULTS, ids=str)
 def test_the_defaults_of_torch_do_not_matter(name, execute, value):

@@ -67,19 +67,6 @@ def test_auto_depends_on_the_machine(monkeypatch, fast, expected):
     assert sites(bc.quantize(nn.Linear(2, 2), execute="auto"))[""].execution is expected
 
 
-def test_the_machine_is_asked_once(monkeypatch):
-    """Both answers are cached: neither another conversion nor a training step multiplies to find out."""
-    execution.integers_are_right()
-    execution.integers_are_fast()
-    calls = []
-    real = torch._int_mm
-    monkeypatch.setattr(torch, "_int_mm", lambda *a: calls.append(1) or real(*a))
-    for execute in ("auto", "integer", "fastest"):
-        bc.quantize(nn.Linear(2, 2), execute=execute)
-    assert not calls
-    assert execution.integers_are_right.cache_info().misses == execution.integers_are_fast.cache_info().misses == 1
-
-
 def test_asking_the_machine_takes_no_random_numbers():
     torch.manual_seed(0)
     before = torch.get_rng_state()

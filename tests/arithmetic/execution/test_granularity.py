@@ -129,32 +129,6 @@ def test_two_roundings_are_those_of_the_formula(name, execute, bits):
     assert_close(found, [x.float().view_as(y) for x, y in zip(expected, found, strict=True)], 1e-4)
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
-@pytest.mark.parametrize("execute", ["simulated", pytest.param("integer", marks=pytest.mark.slow)])
-def test_a_finer_granularity_has_no_more_variance(name, execute):
-    """Of each gradient, over draws of the noise, for a grad_output whose rows and columns differ in size.
-
-    Rows are finer than the tensor, and so are columns. Scales that are absorbed have the same effect on all grids here,
-    because those of the operands are about equal. The means over 200 draws differ from the variances by some per cent.
-    """
-    layer, inputs = build(name)
-    variances = {}
-    for granularity in GRANULARITIES:
-        own = bc.quantize(copy.deepcopy(layer), bc.Recipe(grad_output=granularity), execute=execute)
-        bc.set_bits(own, forward=8, backward=4)
-        draws = []
-        for _ in range(200):
-            operands = [x.clone().requires_grad_() for x in inputs]
-            out = own(*operands)
-            size = torch.linspace(-3, 0, len(out)).exp().view(-1, *[1] * (out.dim() - 1))
-            out.backward(size * torch.linspace(-1, 2, out.numel()).view(out.shape) ** 3)
-            draws.append([x.grad.clone() for x in (*operands, *own.parameters())])
-            own.zero_grad()
-        variances[granularity] = [float(torch.stack(drawn).var(0).sum()) for drawn in zip(*draws, strict=True)]
-    for finer in GRANULARITIES[1:]:
-        assert all(fine <= 1.1 * coarse for fine, coarse in zip(variances[finer], variances["tensor"], strict=True))
-
-
 @pytest.mark.parametrize("name", ["linear", "convolution"])
 def test_one_row_and_one_scale_are_one_grid(name):
     """Where there is one row, "row" is "tensor"."""

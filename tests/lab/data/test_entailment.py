@@ -105,9 +105,7 @@ def test_mnli(tmp_path):
     [
         ("dev.tsv", "sentence1\tsentence2\tlabel\nonly one\n", "line 2 has 1 cells; it should have 3"),
         ("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\tmaybe\n", "line 2 has the label 'maybe'"),
-        ("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\t0\n", "line 2 has the label '0'"),
         ("dev.tsv", "sentence1\tsentence2\tlabel\na\t \tneutral\n", "holds no pair"),
-        ("dev.tsv", "sentence1\tsentence2\tlabel\n", "holds no pair"),
         ("dev.tsv", "", "holds no pair"),
         ("dev.tsv", "a\tb\n", "line 1 has 2 cells; it should have 3: premise, hypothesis, label"),
         ("dev.tsv", "a\tb\t3\n", "line 1 has the label '3'"),
@@ -125,13 +123,6 @@ def test_damaged_pairs(tmp_path, name, content, message):
 
 
 def test_parts_that_do_not_fit(tmp_path):
-    with pytest.raises(DataError, match="there is no such folder; it should hold XNLI"):
-        read_pairs(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="empty"):
-        read_pairs(tmp_path)
-    (tmp_path / "readme.md").write_text("hello")
-    with pytest.raises(DataError, match="for no part"):
-        read_pairs(tmp_path)
     write(tmp_path, "dev.tsv", ("a", "b", "neutral"))
     with pytest.raises(DataError, match="for dev; it should hold .* for two parts or more"):
         read_pairs(tmp_path)

@@ -79,15 +79,12 @@ def planetoid(tmp_path):
     [
         ("x", np.zeros((8, 6)), "it should hold a sparse matrix"),
         ("tx", scipy.sparse.csr_matrix(np.eye(8, 6)), "differ in rows, features or classes"),
-        ("tx", scipy.sparse.csr_matrix(np.eye(9, 5)), "differ in rows, features or classes"),
         ("tx", scipy.sparse.csr_matrix(np.full((9, 6), np.nan)), "not finite"),
         ("ally", np.full((510, 2), 3), "zeros and ones"),
         ("ally", np.ones((510, 2)), "a node of two classes"),
         ("ally", [1, 2], "zeros and ones"),
         ("graph", [1, 2], "a dictionary from each node"),
         ("graph", {0: [520]}, "numbers should be from 0 to 519"),
-        ("graph", {0: [-1]}, "numbers should be from 0 to 519"),
-        ("graph", {0: ["1"]}, "numbers should be from 0 to 519"),
         ("graph", {}, "edge to an unknown node"),
     ],
 )
@@ -152,10 +149,8 @@ def test_ogb(ogb):
         ("edge", [("a", "b")] * 4, "not a table of numbers"),
         ("edge", [], "holds no rows"),
         ("node-feat", [(1, 2)] * 3, "has 3 rows; the folder declares 4"),
-        ("node-feat", [(1, 2)] * 3 + [(1,)], "not a table of numbers"),
         ("node-feat", [(1, "nan")] * 4, "not finite"),
         ("node-label", [(-1,)] * 4, "has the label -1"),
-        ("node-label", [(0,)] * 5, "has 5 rows"),
     ],
 )
 def test_wrong_ogb(ogb, name, rows, message):
@@ -170,14 +165,3 @@ def test_damaged_ogb(ogb):
         file.write_bytes(content)
         with pytest.raises(DataError, match="node-feat.csv.gz: (the gzip file is trunc|holds no rows|cannot be read)"):
             read_ogb(ogb)
-
-
-@pytest.mark.parametrize("read", [read_ogb, lambda folder: read_planetoid(folder, "cora")])
-def test_no_graph(tmp_path, read):
-    with pytest.raises(DataError, match="there is no such folder; it should hold"):
-        read(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="the folder is empty"):
-        read(tmp_path)
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match="it should"):
-        read(tmp_path)

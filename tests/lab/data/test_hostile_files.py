@@ -10,8 +10,8 @@ import scipy.sparse
 
 from bitcycle.lab.data import files
 from bitcycle.lab.data.files import DataError, lines_of, read_bytes
-from bitcycle.lab.data.graphs import read_planetoid
-from bitcycle.lab.data.sentence_pairs import read_rows
+from bitcycle.lab.data.graphs import read_ogb, read_planetoid
+from bitcycle.lab.data.sentence_pairs import read_pairs, read_rows
 from bitcycle.lab.data.text import read_words
 from bitcycle.lab.data.unpickling import load_arrays
 from tests.lab.data.tiny_sets import unpack_tiny
@@ -45,6 +45,25 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
     for part in ("train", "valid", "test"):
         (tmp_path / f"ptb.{part}.txt").write_bytes("\ufeffa b\n".encode())
     assert read_words(tmp_path).vocabulary == ("a", "b", "<eos>", "<unk>")
+
+
+@pytest.mark.parametrize(
+    ("read", "wanted"),
+    [
+        (read_words, "ptb.train.txt"),
+        (read_pairs, "XNLI"),
+        (read_ogb, ""),
+        (lambda folder: read_planetoid(folder, "cora"), ""),
+    ],
+)
+def test_a_folder_without_data(tmp_path, read, wanted):
+    with pytest.raises(DataError, match=f"there is no such folder; it should hold .*{wanted}"):
+        read(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="the folder is empty"):
+        read(tmp_path)
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(DataError, match="it should|no word-level text was recognised|for no part"):
+        read(tmp_path)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):

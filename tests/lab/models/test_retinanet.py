@@ -3,6 +3,7 @@
 import copy
 import io
 import math
+import re
 
 import pytest
 import torch
@@ -22,7 +23,6 @@ from bitcycle.lab.models.boxes import (
     encode,
     iou,
     suppress,
-    suppress_by_class,
 )
 from bitcycle.lab.models.resnets import ImageNetResNet
 from bitcycle.lab.models.retinanet import Outputs, RetinaNet, detect, focal_loss, retinanet_loss
@@ -91,19 +91,6 @@ def test_suppression_is_what_going_through_the_boxes_one_by_one_gives(boxes, dat
     n = len(boxes)
     scores = torch.tensor(data.draw(st.lists(st.sampled_from([0.1, 0.5, 0.6, 0.9]), min_size=n, max_size=n)))
     assert suppress(boxes, scores, threshold).tolist() == one_by_one(boxes, scores, threshold)
-
-
-@given(some_boxes(), st.data())
-def test_suppression_by_class_is_suppression_in_each_class(boxes, data):
-    n = len(boxes)
-    labels = torch.tensor(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)), dtype=torch.int64)
-    scores = torch.linspace(1, 0.1, n)[torch.tensor(data.draw(st.permutations(range(n))), dtype=torch.int64)]
-    kept = suppress_by_class(boxes, scores, labels, 0.5)
-    assert scores[kept].tolist() == sorted(scores[kept].tolist(), reverse=True)
-    for label in range(4):
-        here = (labels == label).nonzero().squeeze(1)
-        expected = here[one_by_one(boxes[here], scores[here], 0.5)] if len(here) else here
-        assert set(kept[labels[kept] == label].tolist()) == set(expected.tolist())
 
 
 # Anchors
@@ -267,13 +254,8 @@ def test_backbones_are_loaded(tmp_path, name):
         assert torch.equal(value, resnet.state_dict()[key])
 
 
-class Trap:
-    def __reduce__(self):
-        return print, ("executed",)
-
-
 @pytest.mark.slow
-def test_weights_that_do_not_fit(tmp_path, capsys):
+def test_weights_that_do_not_fit(tmp_path):
     model = RetinaNet(3)
     before = copy.deepcopy(model.state_dict())
 
@@ -284,17 +266,13 @@ def test_weights_that_do_not_fit(tmp_path, capsys):
         return str(error.value)
 
     fitting = ImageNetResNet(18).state_dict()
-    assert "is not a file" in message(tmp_path / "missing.pt")
     bottlenecks = message(saved(ImageNetResNet(50).state_dict(), tmp_path / "50.pt"))
-    assert "does not fit the backbone: layer" in bottlenecks
-    assert "more" in bottlenecks
+    assert re.search("does not fit the backbone: layer.* more", bottlenecks)
     narrow = {**fitting, "conv1.weight": torch.zeros(64, 1, 7, 7)}
     assert "conv1.weight is (64, 1, 7, 7) instead of (64, 3, 7, 7)" in message(saved(narrow, tmp_path / "grey.pt"))
     lacking = {name: value for name, value in fitting.items() if name != "bn1.weight"}
     assert "bn1.weight is missing" in message(saved(lacking, tmp_path / "lacking.pt"))
     assert "does not hold a dictionary of weights" in message(saved([1, 2], tmp_path / "list.pt"))
-    assert "cannot be read as weights" in message(saved({"conv1.weight": Trap()}, tmp_path / "trap.pt"))
-    assert capsys.readouterr().out == ""
     whole = io.BytesIO()
     torch.save(fitting, whole)
     for name in ("short.pt", "short.safetensors"):

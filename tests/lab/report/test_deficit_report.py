@@ -212,14 +212,6 @@ def test_diverged_points_are_in_the_table_alone():
     assert any(text.startswith("A run diverged: held with an initial deficit of 1 normal") for text in found.texts)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 9, 30])
-def test_unfinished(count):
-    part = change(lengths=(0.5, 1.0, 0.0))
-    records = make_deficit_records(part)[:count]
-    found = shown(analyse_deficits(part, records), records, planned=60, done=count)
-    assert f"{count} of 60 runs finished." in " ".join(found.texts)
-
-
 def hostile():
     part = change(task=HOSTILE, model=HOSTILE, data=HOSTILE, options={HOSTILE: HOSTILE})
     records = [

@@ -34,13 +34,6 @@ def test_estimates_are_the_plain_formulas_and_the_interval_has_the_mean_inside(v
     assert found.high <= max(values) + 1e-9
 
 
-@given(st.lists(VALUES, min_size=2, max_size=12))
-def test_estimates_mirror(values):
-    up, down = estimate(values), estimate([-value for value in values])
-    assert (down.mean, down.error) == (-up.mean, up.error)
-    assert (down.low, down.high) == pytest.approx((-up.high, -up.low), abs=1e-6)
-
-
 @given(VALUES, st.integers(2, 9))
 def test_equal_values_have_no_error(value, n):
     found = estimate([value] * n)

@@ -14,6 +14,8 @@ from tests.support.studies import results
 pytestmark = pytest.mark.slow
 
 ray = pytest.importorskip("ray")
+from bitcycle.lab.studies.engines.cluster import RayEngine
+
 PLAN = {"task": "image", "schedules": ["CR", "static q_max"], "bits": [3, 8], "steps": 40, "batch_size": 16, "seeds": 2}
 
 
@@ -32,8 +34,6 @@ def cluster():
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path):
-    from bitcycle.lab.studies.engines.cluster import RayEngine
-
     [other] = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
     killed = []
 
@@ -58,8 +58,6 @@ def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path)
     ],
 )
 def test_a_cluster_that_does_not_start_is_told_in_one_line(tmp_path, monkeypatch, address, told):
-    from bitcycle.lab.studies.engines.cluster import RayEngine
-
     def init(**_):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as Ray replaces the handler
         raise Exception("The current node timed out.\nSee the logs of the raylet.")  # as Ray does, without a class

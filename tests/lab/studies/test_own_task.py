@@ -2,10 +2,8 @@
 
 import csv
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from typer.testing import CliRunner
@@ -15,7 +13,6 @@ from bitcycle.cli.app import application
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.store import Store
 from bitcycle.tasks import task_named
-from tests.cli.test_schedules import bitcycle
 from tests.lab.studies.own_task_files import edit, write
 from tests.support.studies import InThisProcess, results
 
@@ -49,24 +46,6 @@ def test_the_analysis_is_a_table(undisturbed, tmp_path):
     assert told.as_dicts()[1]["outcome"] == ""
     assert told._repr_html_().startswith("<pre>")
     assert "Points" in told.report(tmp_path / "report").read_text()
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_on_two_workers(undisturbed, tmp_path):
-    _, expected = undisturbed
-    reference, store = write(tmp_path / "files"), tmp_path / "s.sqlite"
-    arguments = [sys.executable, "-m", "bitcycle", *command(reference, store)]
-    driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
-    while driver.poll() is None and not list(tmp_path.glob("s.checkpoints/*/checkpoint.pt")):
-        time.sleep(0.02)
-    driver.send_signal(signal.SIGKILL)
-    assert driver.wait() == -signal.SIGKILL
-    with Store(store) as opened:
-        assert len(opened.done()) < 4
-    again = bitcycle(*command(reference, store))
-    assert again.returncode == 0, again.stderr
-    assert "4 of 4 runs done" in again.stdout
-    assert results(store) == expected
 
 
 @pytest.mark.slow

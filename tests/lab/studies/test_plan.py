@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitcycle.lab.runs.run_config import RunConfig
-from bitcycle.lab.studies import plan as plan_module
 from bitcycle.lab.studies.plan import Plan, StudyPart
 from bitcycle.lab.studies.plan_file import plan_of, read_plan
 from bitcycle.schedules.cyclic import TEN
@@ -140,9 +139,7 @@ def test_the_name_of_a_run_follows_from_its_content_alone(data):
         ("task = 'imagge'", "unknown task 'imagge'; did you mean 'image'"),
         ("seeds = 3", "each part of a plan must have a task"),
         ("task = 'image'\nbits = 8", "bits must be a pair such as .* got 8"),
-        ("task = 'image'\nbits = [8, 3]", "in this order, got 8 and 3"),
         ("task = 'image'\nseeds = 0", "seeds must be an integer of 1 or more, got 0"),
-        ("task = 'image'\nseeds = 1000000000", "seeds must be from 1 to 100000"),
         ("task = 'image'\nsteps = 'many'", "steps must be an integer of 1 or more, got 'many'"),
         ("task = 'image'\npart = 3", r"parts must be written as \[\[part\]\] tables"),
         ("task = 'image'\noptions = 3", "options must be a table"),
@@ -151,18 +148,14 @@ def test_the_name_of_a_run_follows_from_its_content_alone(data):
         ("[" + " . ".join(["a"] * 50_000) + "]", "a key may have 16 parts at most"),
         ("x = {y = 1, " + ".".join(["'a'"] * 50_000) + " = 1}", "a key may have 16 parts at most"),
         ("#" * 2_000_000, "a plan may have 1,000,000 bytes at most"),
-        ("steps = " + "9" * 5000, "is not TOML"),
         (
             "task = 'image'\nsteps = 0x" + "f" * 5000,
             "steps must be from 1 to .*, got an integer of more than 60 digits",
         ),
         ("task = 'image'\nsteps = 1000000000001", "steps must be from 1 to 100000000, got 1000000000001"),
-        ("task = 'image'\ncycles = 1000001", "cycles must be from 1 to 1000000, got 1000001"),
-        ("task = 'image'\nbits = [3, 17]", "bits must be from 1 to 16, got 17"),
         ("task = 'image'\nbackward_bits = 17", "backward_bits must be from 1 to 16, got 17"),
         ("task = 'image'\nseeds = [9223372036854775808]", "a seed must be from 0 to 9223372036854775807"),
         ("task = 'image'\noptions = { a = 0x" + "f" * 5000 + " }", "the option 'a' must be a text or a number"),
-        ("task = 'image'\noptions = { a = { b = 1 } }", "the option 'a' must be a text or a number"),
         ("task = 'image'\nmodel = [" + "'x'," * 9000 + "]", "model must be a string"),
     ],
     ids=lambda value: value[:30],
@@ -177,17 +170,6 @@ def test_wrong_plans_are_refused_in_one_line(tmp_path, text, message):
 
 def part(seeds):
     return StudyPart("image", ("ten",), bits=((3, 8),), cycles=(8,), seeds=seeds, steps=40)
-
-
-def test_a_plan_parses_a_schedule_once_for_all_seeds(monkeypatch):
-    parsed = []
-    for name in ("complete", "check_widths"):
-        plain = getattr(plan_module, name)
-        monkeypatch.setattr(plan_module, name, lambda *words, plain=plain: parsed.append(words) or plain(*words))
-    plan = Plan("x", (part(tuple(range(500))),))
-    plan.check()
-    assert len(plan.runs()) == 5000
-    assert len(parsed) <= 30
 
 
 def test_too_many_seeds_are_refused_before_anything_is_made():
