@@ -199,7 +199,7 @@ def test_an_estimate_counts_a_setting_once_for_all_seeds(monkeypatch):
             counted.append(spec)
             return 1
 
-    monkeypatch.setattr(estimate_module, "_measure", lambda run: estimate_module._Measured(Counting(), 1.0, 1.0, 1))
+    monkeypatch.setattr(estimate_module, "_measure", lambda run: (Counting(), 1.0))
     assert len(estimate_module.estimate(part(tuple(range(50))).runs())) == 500
     assert len(counted) == 10
 
