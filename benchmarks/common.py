@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from bitcycle.cli.app import run, wrap_help_at_the_terminal
+from bitcycle.cli.app import run
 
 
 def run_commands(name: str, help: str | None, commands: Sequence[Callable[..., None]]) -> None:
@@ -25,10 +25,10 @@ def run_commands(name: str, help: str | None, commands: Sequence[Callable[..., N
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         add_completion=False,
+        rich_markup_mode="markdown",  # wraps the help at the width of the terminal
     )
     for command in commands:
         app.command()(command)
-    wrap_help_at_the_terminal(app)
     run(lambda: app, name)
 
 

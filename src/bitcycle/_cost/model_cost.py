@@ -111,7 +111,7 @@ class Cost:
         >>> c = Cost((Row("fc", "Linear", "Linear", 10, 10, 10, quantized=True),))
         >>> print(c)
         name  layer   product  MACs  input gradient  weight gradient  precision
-        fc    Linear  Linear   10    10              10               scheduled
+        fc    Linear  Linear     10              10               10  scheduled
         <BLANKLINE>
         10 MACs in a forward pass
     """
@@ -346,7 +346,7 @@ class Cost:
             [row.name, row.layer, row.product, *map("{:,}".format, numbers), "scheduled" if row.quantized else "full"]
             for row, numbers in zip(self.rows, counts, strict=True)
         ]
-        return table(heads, lines) + f"\n\n{self.macs:,} MACs in a forward pass" + self.warning()
+        return table(heads, lines, right=heads[3:6]) + f"\n\n{self.macs:,} MACs in a forward pass" + self.warning()
 
     def warning(self) -> str:
         """Return the line to print with every total if something is not counted, else nothing."""

@@ -60,8 +60,6 @@ def advise(
         raise ValueError("q_max is given twice, by --bits and by --q-max: use one of them")
     if save is not None and not 0 < save < 100:
         raise ValueError(f"--save must be a percentage above 0 and below 100, got {save:g}")
-    if margin is not None and store is None and not study:
-        raise ValueError("--margin needs the runs of a study: add --store or --study")
     q_min, high = bits if bits is not None else (None, 8 if q_max is None else q_max)
     records = None
     if store is not None or study:
@@ -72,7 +70,7 @@ def advise(
     share = None if save is None else save / 100
     advice = advice_for(goal, domain, steps, fine_tuning, high, q_min, share, records=records, margin=margin)
     if model is not None:
-        from bitcycle.cli.cost import count_model
+        from bitcycle.lab.runs.model_cost import cost_of_model
 
-        advice = replace(advice, model=saving_of_model(advice, count_model(model)))
+        advice = replace(advice, model=saving_of_model(advice, cost_of_model(model)))
     print(json_text(advice.as_dict()) if as_json else advice)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Annotated, Any
 
 from bitcycle._support.text import table
 from bitcycle.cli.parameters import (
@@ -18,7 +15,7 @@ from bitcycle.cli.parameters import (
     option,
 )
 from bitcycle.cli.run_options import parse_fields, with_run_options
-from bitcycle.lab.format import format_error, percent, short
+from bitcycle.lab.format import percent
 from bitcycle.lab.models.catalogue import CATALOGUE
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.studies.exports import json_text
@@ -26,11 +23,6 @@ from bitcycle.schedules import TEN
 from bitcycle.schedules.base import DEFAULT_CYCLES, validate_integer
 from bitcycle.schedules.operands import OperandSchedules
 from bitcycle.schedules.spec import complete
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from bitcycle._cost import Cost
 
 
 @with_run_options(fields=("backward_bits", *OPERAND_OVERRIDES, "grid"))
@@ -57,7 +49,9 @@ def cost(
     policy: Annotated[
         str | None, option("Keep in full precision what the paper does for a model family, such as cifar-resnet.")
     ] = None,
-    aggregation: Annotated[str, option("Graph aggregation: 'full' or 'quantized'.")] = "full",
+    aggregation: Annotated[
+        str | None, option("Graph aggregation: 'full' or 'quantized'; default: full, or as in the task.")
+    ] = None,
     convention: Annotated[
         str,
         option("'exact', 'paper' (all layers at the bits of the schedule) or 'authors' (as the authors' tool counts)."),
@@ -79,15 +73,20 @@ def cost(
     ] = False,
 ) -> None:
     """Count the cost of a model: multiply-accumulates per layer, BitOps of training, and what a schedule saves."""
+    from bitcycle._cost.devices import DEVICES
+    from bitcycle._cost.model_cost import EFFECTIVE
+    from bitcycle.lab.runs.model_cost import cost_of_model
+
     if schedules not in (None, "ten", "all"):
         raise ValueError(f"--schedules must be 'ten', got {schedules!r}; use --schedule for individual schedules")
     specs = [*(schedule or []), *(TEN if schedules else [])] or ["CR"]
     chosen = [complete(spec, bits, cycles) for spec in specs]
     operands = {"backward_bits": "max", **parse_fields(fields)}
-    grid = operands.pop("grid", None)
-    counted = count_model(model, validate_integer(batch_size, "--batch-size"), keep, policy, aggregation, grid)
+    recipe = {"aggregation": aggregation, "grid": operands.pop("grid", None)}
+    recipe = {name: value for name, value in recipe.items() if value is not None}
+    counted = cost_of_model(model, validate_integer(batch_size, "--batch-size"), keep or (), policy, **recipe)
     rules = {"convention": convention, **operands}
-    totals = [
+    totals: list[dict[str, Any]] = [
         {
             "schedule": OperandSchedules.of(s, **operands).label,
             "bitops": counted.training(s, steps, **rules),
@@ -100,89 +99,19 @@ def cost(
     if as_json:
         settings = {"model": model, "steps": steps, "convention": convention, "hardware": hardware}
         print(json_text({**settings, **counted.as_dict(), "schedules": totals}))
-    else:
-        _print(counted, totals, steps, convention, hardware)
-
-
-def count_model(
-    name: str,
-    batch_size: int = 1,
-    keep: list[str] | None = None,
-    policy: str | None = None,
-    aggregation: str = "full",
-    grid: str | None = None,
-) -> Cost:
-    """Count the cost of a built-in model, or of the model of a user's function or task, after conversion."""
-    import bitcycle as bc
-    from bitcycle.lab.models.catalogue import build
-    from bitcycle.lab.runs.run_config import RunConfig
-    from bitcycle.lab.runs.user_code import is_reference, read_code
-    from bitcycle.lab.tasks import Task, task_named
-    from bitcycle.lab.tasks.user_tasks import run_identity
-
-    own = is_reference(name)
-    loaded = read_code(name).load() if own and ":" in name else None
-    recipe = bc.Recipe(aggregation=aggregation)  # type: ignore[arg-type]
-    if own and (loaded is None or (isinstance(loaded, type) and issubclass(loaded, Task))):
-        task = task_named(name)
-        training = task.prepare(RunConfig(schedule="full", steps=task.steps, **run_identity(task, "")))
-        model, inputs = training.model, training.example()
-        recipe, keep, policy = training.recipe, keep or list(training.keep), policy or training.policy
-    else:
-        model, inputs = _call(name, loaded) if own else build(name, batch_size)
-    bc.quantize(model, replace(recipe, grid=grid) if grid else recipe, keep=keep, policy=policy)
-    try:
-        return bc.cost(model, inputs)
-    except (RuntimeError, TypeError) as error:
-        if not own:
-            raise
-        raise ValueError(f"the model of {name} failed on its example inputs: {format_error(error)}") from error
-
-
-def _call(name: str, function: Any) -> tuple[nn.Module, Any]:
-    """Call a user's function that returns a model and example inputs."""
-    from torch import nn
-
-    if not callable(function):
-        raise ValueError(f"{name} must be a function or a task, got {type(function).__name__}")
-    try:
-        returned = function()
-    except Exception as error:
-        raise ValueError(f"calling {name} without arguments raised {format_error(error)}") from error
-    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], nn.Module)):
-        kinds = [type(each).__name__ for each in (returned if isinstance(returned, tuple) else [returned])]
-        raise ValueError(f"{name} must return a model and example inputs, got {', '.join(kinds)}")
-    return returned
-
-
-def _print(counted: Cost, totals: list[dict[str, Any]], steps: int, convention: str, hardware: str) -> None:
-    from bitcycle._cost.devices import DEVICES
-    from bitcycle._cost.model_cost import EFFECTIVE
-
-    figures = ["MACs", "input gradient", "weight gradient"]
-    counts = [[row.macs, row.input_gradient, row.weight_gradient] for row in counted.rows]
-    rows = [
-        [row.name, row.product, *map(short, numbers), "scheduled" if row.quantized else "full"]
-        for row, numbers in zip(counted.rows, counts, strict=True)
-    ]
-    total = ["total", "", *(short(sum(numbers[i] for numbers in counts)) for i in range(3)), ""]
-    print("Products of one training step\n")
-    print(table(["name", "product", *figures, "precision"], [*rows, total], right=figures))
-    print(f"{counted.macs:,} MACs in a forward pass\n")
-
-    figures = ["effective GMACs", "saving vs static q_max", "saving vs full precision", f"time, {hardware} (ESTIMATE)"]
+        return
     rows = [
         [
-            each["schedule"],
-            f"{each['bitops'] / EFFECTIVE / 1e9:,.3f}",
-            percent(each["saving"]),
-            percent(each["saving_against_full_precision"]),
-            f"{each['estimated_time_ratio']:.2f} x",
+            total["schedule"],
+            f"{total['bitops'] / EFFECTIVE / 1e9:,.3f}",
+            percent(total["saving"]),
+            percent(total["saving_against_full_precision"]),
+            f"{total['estimated_time_ratio']:.2f} x",
         ]
-        for each in totals
+        for total in totals
     ]
+    figures = ["effective GMACs", "saving vs static q_max", "saving vs full precision", f"time, {hardware} (ESTIMATE)"]
+    print(f"Products of one training step\n\n{counted}\n")
     print(f"Training for {steps:,} steps, convention {convention!r}\n")
     print(table(["schedule", *figures], rows, right=figures))
     print(f"The time is an ESTIMATE from peak rates. {hardware}: {DEVICES[hardware].source}")
-    if counted.uncounted:
-        typer.secho(counted.warning().strip(), fg="red", bold=True)

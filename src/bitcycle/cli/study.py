@@ -25,7 +25,7 @@ from bitcycle.cli.parameters import (
     json_option,
     option,
 )
-from bitcycle.cli.report import report_folder, write_and_print
+from bitcycle.cli.report import write_and_print
 from bitcycle.cli.run_options import with_run_options
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.format import count, duration, short
@@ -128,11 +128,7 @@ def run_plan(plan: Plan, options: StudyOptions, margin: float | None = None) -> 
         with StudyBar() as bar:
             run_study(plan, opened, engine, command, options.retry_failed, bar.follow)
         print(bar.status, file=sys.stderr if options.as_json else sys.stdout)
-        folder = options.out or report_folder(store, plan.name)
-        write_and_print(opened, plan.name, folder, margin, options.as_json)
-        failures = opened.failures(plan.runs())
-    for failure in failures:
-        print(f"failed: {failure.run.schedule} seed {failure.run.seed}: {failure.reason}", file=sys.stderr)
+        failures = write_and_print(opened, plan.name, options.out, margin, options.as_json).failures
     if failures:
         where = "" if store == STORE else f" --store {shlex.quote(str(store))}"
         hint = f"'bitcycle results --failed{where}' shows the tracebacks; --retry-failed repeats these runs"

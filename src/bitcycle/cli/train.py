@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from bitcycle.cli.parameters import Bits, Device, TaskName, complete_schedule, json_option, option
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import duration, short
-from bitcycle.lab.locks import locked
+from bitcycle.lab.locks import try_lock, unlock
 from bitcycle.lab.studies.exports import json_text, replacing
 from bitcycle.lab.studies.queue import TRAINING_LOCK
 from bitcycle.schedules.spec import complete
@@ -85,9 +85,13 @@ def train(
     spec = str(complete(schedule, bits or kind.bits, kind.cycles if cycles is None else cycles))
     run = RunConfig(schedule=spec, seed=seed, **identity, **{"steps": kind.steps, **given})
     resume = RESUME if out else "Use --out FOLDER to be able to resume."
-    busy = f"another process is training in {place}: wait for it, or choose another folder"
-    lock = locked(place / TRAINING_LOCK, busy) if place else nullcontext()
-    with lock, TrainingBar(run.steps, kind.metric, resume) as bar:
+    with ExitStack() as stack:
+        if place is not None:
+            place.mkdir(parents=True, exist_ok=True)
+            if (lock := try_lock(place / TRAINING_LOCK)) is None:
+                raise ValueError(f"another process is training in {place}: wait for it, or choose another folder")
+            stack.callback(unlock, lock)
+        bar = stack.enter_context(TrainingBar(run.steps, kind.metric, resume))
         result, _ = train_run(run, place, bar.follow, checkpoint_every, device, log or (), execute)
     text = json_text(result)
     print(text if as_json else _line(result))

@@ -36,21 +36,12 @@ def try_lock(path: Path) -> BaseFileLock | None:
 
 
 @contextmanager
-def locked(path: Path, busy: str = "") -> Iterator[None]:
-    """Hold the lock of a file, whose folder is made. If it is taken, wait for it, or raise a ValueError that says so.
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file; wait for it as long as another process holds it."""
+    from filelock import FileLock
 
-    Args:
-        path: The file.
-        busy: The message of the error; without it, wait.
-    """
-    from filelock import FileLock, Timeout
-
-    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
-    try:
-        lock.acquire(blocking=not busy)
-    except Timeout:
-        raise ValueError(busy) from None
+    lock.acquire()
     try:
         yield
     finally:

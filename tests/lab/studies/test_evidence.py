@@ -97,5 +97,5 @@ def test_the_code_trains_as_the_runs_were_trained(tmp_path, of_runs, quantize, s
 def test_runs_that_differ_in_more_than_the_schedule_are_no_evidence(path, overrides):
     runs = [RunConfig("language", "static:8", 400, seed, **(overrides if seed else {})) for seed in range(2)]
     write(path, "mixed", [RunResult(run, "perplexity", False, 100.0, 100.0, 400, 1000, 1.0) for run in runs])
-    with pytest.raises(ValueError, match="the runs of language differ in grid, weights, activations or strength"):
+    with pytest.raises(ValueError, match="the runs of language differ in .* grid, weights, activations or strength"):
         evidence_from(path, "mixed", None)

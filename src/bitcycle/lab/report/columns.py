@@ -12,7 +12,7 @@ from bitcycle.lab.report import labels
 from bitcycle.lab.report.labels import FULL, kind_of
 from bitcycle.lab.report.rendering import Column, csv_text
 from bitcycle.lab.report.section import FailedRun
-from bitcycle.lab.runs.run_config import Condition, operands_used
+from bitcycle.lab.runs.run_config import OF_RECIPE, OPERAND_OVERRIDES, Condition, operands_used
 from bitcycle.lab.statistics.analysis import (
     Analysis,
     Comparison,
@@ -34,7 +34,7 @@ QUALITY_HEADS = (
 SETTING_HEADS = (
     *("title", "task", "metric", "higher_is_better", "label", "schedule", "group", "baseline", *QUALITY_HEADS),
     *("bitops", "relative_cost", "mean_bits", "early_bits", "seconds", "on_front"),
-    *("weights", "activations", "strength", "grid", "evaluate_at", "gradients"),
+    *(*OPERAND_OVERRIDES, *OF_RECIPE, "gradients"),
 )
 DEFICIT_HEADS = (
     *("title", "task", "metric", "higher_is_better", "q_min", "q_max", "normal_steps", "window_steps"),

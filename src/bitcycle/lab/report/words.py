@@ -9,7 +9,7 @@ from bitcycle.lab.format import cost_phrase
 from bitcycle.lab.judging import MIN_SEEDS
 from bitcycle.lab.report.labels import AnyAnalysis
 from bitcycle.lab.report.rendering import ENVIRONMENT
-from bitcycle.lab.statistics.analysis import ENOUGH_SEEDS, Analysis, Claim
+from bitcycle.lab.statistics.analysis import ENOUGH_SEEDS, Analysis, Claim, DeficitAnalysis, DeficitPoint, Estimate
 from bitcycle.lab.statistics.estimates import LEVEL, stats
 
 SEPARATOR = "\N{PARAGRAPH SEPARATOR}"
@@ -57,29 +57,40 @@ def hurdle(comparisons: int, seeds: int) -> float:
     return float(stats().t.isf(LEVEL / 2 / comparisons, seeds - 1))
 
 
-def analysis_text(analysis: Analysis) -> str:
-    """Return the title, the table of settings and the claims as plain text."""
+def analysis_text(analysis: AnyAnalysis) -> str:
+    """Return the title, the tables and the claims as plain text."""
     sign = "higher" if analysis.higher_is_better else "lower"
+    tables = _settings(analysis) if isinstance(analysis, Analysis) else _experiments(analysis)
     return "\n".join(
         [
             f"{analysis.title}: {analysis.metric}, {sign} is better",
-            table(*analysis_table(analysis)),
+            *tables,
             *(f"- {headline(claim, analysis)} ({claim.verdict})" for claim in analysis.claims),
         ]
     )
 
 
-def analysis_table(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and the rows of the table of settings."""
+def _settings(analysis: Analysis) -> list[str]:
     rows = [
         [
-            setting.label,
-            f"{setting.quality.mean:.4f}",
-            f"[{setting.quality.low:.4f}, {setting.quality.high:.4f}]",
-            cost_phrase(setting.relative_cost),
-            str(setting.group or ""),
+            *(setting.label, *_quality(setting.quality), cost_phrase(setting.relative_cost), str(setting.group or "")),
             setting.against.outcome if setting.against else "the baseline" if setting.baseline else "",
         ]
         for setting in analysis.settings
     ]
-    return ["setting", "mean", "95 % interval", "cost", "group", "against the baseline"], rows
+    return [table(["setting", "mean", "95 % interval", "cost", "group", "against the baseline"], rows)]
+
+
+def _experiments(analysis: DeficitAnalysis) -> list[str]:
+    experiments = {"length": analysis.lengths, "begins at": analysis.positions}
+    heads = ["arm", "mean", "95 % interval", "against the control"]
+    return [table([place, *heads], list(map(_deficit, points))) for place, points in experiments.items() if points]
+
+
+def _deficit(point: DeficitPoint) -> list[str]:
+    outcome = point.loss.outcome if point.loss else "the control"
+    return [f"{point.place:,} steps", point.arm, *_quality(point.quality), outcome]
+
+
+def _quality(quality: Estimate) -> list[str]:
+    return [f"{quality.mean:.4f}", f"[{quality.low:.4f}, {quality.high:.4f}]"]

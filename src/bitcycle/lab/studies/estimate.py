@@ -27,30 +27,19 @@ class RunEstimate:
     seconds: float
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """What was measured for all runs of a comparison group."""
-
-    step: Cost
-    seconds_per_step: float
-    seconds_per_evaluation: float
-    evaluations: int
-
-
 def estimate(runs: Iterable[RunConfig]) -> list[RunEstimate]:
     """Return the cost and time of each run, from a few steps of one model for each comparison group."""
     wanted = list(runs)
-    measured: dict[ComparisonGroup, _Measured] = {}
-    estimated: dict[Condition, tuple[int, float]] = {}  # seeds cost the same
+    measured: dict[ComparisonGroup, tuple[Cost, float]] = {}
+    bitops: dict[Condition, int] = {}  # seeds cost the same
     for run in wanted:
         if run.group not in measured:
             measured[run.group] = _measure(run)
-        if run.condition not in estimated:
-            kind = measured[run.group]
-            bitops = kind.step.training(run.schedule, run.steps, run.backward_bits, **run.condition.overrides)
-            seconds = run.steps * kind.seconds_per_step + kind.evaluations * kind.seconds_per_evaluation
-            estimated[run.condition] = int(bitops), seconds
-    return [RunEstimate(run, *estimated[run.condition]) for run in wanted]
+        if run.condition not in bitops:
+            step, _ = measured[run.group]
+            overrides = run.condition.overrides
+            bitops[run.condition] = int(step.training(run.schedule, run.steps, run.backward_bits, **overrides))
+    return [RunEstimate(run, bitops[run.condition], measured[run.group][1]) for run in wanted]
 
 
 def training_cost(run: RunConfig) -> Callable[[Schedule, Bits | str], float]:
@@ -78,7 +67,8 @@ def _prepared(run: RunConfig) -> tuple[Training, Cost]:
     return training, cost(training.model, training.example())
 
 
-def _measure(run: RunConfig) -> _Measured:
+def _measure(run: RunConfig) -> tuple[Cost, float]:
+    """Return the cost of a step, and the seconds of the run."""
     task = task_of(run)
     training, counted = _prepared(run)
     set_bits(training.model, forward=8, backward=8)
@@ -94,4 +84,4 @@ def _measure(run: RunConfig) -> _Measured:
     training.evaluate(Split.VALIDATION)
     evaluation = time.perf_counter() - start
     interval = training.evaluation_interval(task.evaluate_every, run.steps)
-    return _Measured(counted, sorted(times[1:])[TIMED // 2], evaluation, run.steps // interval + 2)
+    return counted, run.steps * sorted(times[1:])[TIMED // 2] + (run.steps // interval + 2) * evaluation

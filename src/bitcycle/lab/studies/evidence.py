@@ -41,10 +41,7 @@ def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[RunRec
         ValueError: If the store has no such study or task, no run is finished, or the runs cannot be compared.
     """
     with Store(path, must_exist=True) as store:
-        names = store.studies()
-        if not names:
-            raise ValueError(f"{path} has no study yet")
-        records = store.records(store.study(study or names[-1]).runs)
+        records = store.records(store.study(study).runs)
     if not records:
         raise ValueError(f"no run of the study in {path} is finished yet")
     tasks = sorted({record.run.task for record in records})
@@ -54,11 +51,10 @@ def evidence_from(path: Path, study: str, task: str | None) -> tuple[list[RunRec
         hint = f"name one of {', '.join(tasks)} with --domain" if task is None else nearest(task, tasks)
         raise ValueError(f"the study has no runs of the task {task!r}; {hint}")
     chosen = [record for record in records if record.run.task == task]
-    if len({record.run.group for record in chosen}) > 1:
-        raise ValueError(f"the runs of {task} differ in model, steps or options, so they cannot be compared")
-    apart = {(record.run.weights, record.run.activations, record.run.strength, record.run.grid) for record in chosen}
-    if len(apart) > 1:  # evidence is about schedules alone
+    # evidence is about schedules alone
+    if len({(each.run.group, *each.run.condition.overrides.values(), each.run.grid) for each in chosen}) > 1:
         raise ValueError(
-            f"the runs of {task} differ in grid, weights, activations or strength, so schedules cannot be compared"
+            f"the runs of {task} differ in model, steps, options, grid, weights, activations or strength, so their "
+            "schedules cannot be compared"
         )
     return [evidence_of(record) for record in chosen], chosen[0].run.steps

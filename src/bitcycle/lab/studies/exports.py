@@ -125,9 +125,7 @@ def json_text(value: Any) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, (RunConfig, Condition, ComparisonGroup)):
-        return value.as_dict()
-    if isinstance(value, RunResult):
+    if isinstance(value, (RunConfig, Condition, ComparisonGroup, RunResult)):
         return _plain(value.as_dict())
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}

@@ -14,11 +14,11 @@ from bitcycle._support.names import nearest
 from bitcycle.lab.runs.fields import as_list
 from bitcycle.lab.runs.run_config import DEFAULTS, KEYWORDS, OPERAND_OVERRIDES
 from bitcycle.lab.runs.user_code import refuse_while_importing
-from bitcycle.lab.statistics import analyse
 from bitcycle.lab.studies.driver import StudyProgress, run_study
 from bitcycle.lab.studies.engines import engine_of
 from bitcycle.lab.studies.plan import check_data
 from bitcycle.lab.studies.plan_file import plan_of
+from bitcycle.lab.studies.reporting import analysed
 from bitcycle.lab.studies.store import Store
 from bitcycle.lab.studies.study_result import StudyResult
 from bitcycle.lab.tasks import TASKS, Task
@@ -106,11 +106,7 @@ def study(
         check_data(plan.runs())
     with Store(store) as opened:
         run_study(plan, opened, chosen, "bitcycle.study(...) in Python", retry_failed, watch)
-        runs = opened.study(plan.name).runs
-        records = opened.records(runs)
-        return StudyResult(
-            plan.name, opened.path, len(runs), len(records), opened.failures(runs), analyse(records, margin), margin
-        )
+        return analysed(opened, plan.name, margin)
 
 
 def _document_fields() -> None:

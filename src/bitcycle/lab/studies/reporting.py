@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bitcycle.lab.report import StudyInfo, write_report
 from bitcycle.lab.statistics import analyse
-from bitcycle.lab.statistics.analysis import Analysis, DeficitAnalysis
 from bitcycle.lab.statistics.deficits import analyse_deficits
 from bitcycle.lab.studies.plan import Purpose
 from bitcycle.lab.studies.store import Store
+from bitcycle.lab.studies.study_result import StudyResult
 
 
-@dataclass(frozen=True)
-class Reported:
-    """The analyses of a study, and the files of its report."""
+def analysed(store: Store, name: str, margin: float | None = None) -> StudyResult:
+    """Return the analyses of a study, as far as it is done; see :func:`analyse` for the margin."""
+    study = store.study(name)
+    records = store.records(study.runs, with_curves=False)
+    compared = (record for record in records if study.members[record.run] is Purpose.COMPARISON)
+    analyses = analyse(compared, margin)
+    deficits = [found for part in study.deficits if (found := analyse_deficits(part, records))]
+    failures = store.failures(study.runs)
+    return StudyResult(name, store.path, len(study.runs), len(records), failures, analyses, deficits, margin)
 
-    analyses: list[Analysis]
-    deficits: list[DeficitAnalysis]
-    files: list[Path]
 
-
-def report(store: Store, name: str, folder: Path, margin: float | None = None) -> Reported:
-    """Write the report of a study, as far as it is done, into a folder.
-
-    Args:
-        store: The store that holds the study.
-        name: Name of the study.
-        folder: Where the files go.
-        margin: Margin of the non-inferiority test, in units of the metric; see :func:`analyse`.
-    """
+def report(store: Store, name: str, folder: Path, margin: float | None = None) -> StudyResult:
+    """Write the report of a study into a folder, and return its analyses; see :func:`analysed`."""
+    result = analysed(store, name, margin)
     study = store.study(name)
     records = store.records(study.runs)
-    plain = [replace(record, curve=[]) for record in records]  # the statistics need no curves
-    compared = (record for record in plain if study.members[record.run] is Purpose.COMPARISON)
-    analyses = analyse(compared, margin)
-    deficits = [found for part in study.deficits if (found := analyse_deficits(part, plain)) is not None]
     info = StudyInfo(
         name=name,
         command=study.command,
-        planned=len(study.runs),
-        done=len(records),
-        failed=[(each.run.schedule, each.run.seed, each.reason) for each in store.failures(study.runs)],
+        planned=result.planned,
+        done=result.done,
+        failed=[(each.run.schedule, each.run.seed, each.reason) for each in result.failures],
         versions=records[-1].versions if records else {},
         seeds=sorted({run.seed for run in study.runs}),
         started=study.begun,
@@ -51,4 +42,5 @@ def report(store: Store, name: str, folder: Path, margin: float | None = None) -
         workers=study.workers,
         plan=study.plan,
     )
-    return Reported(analyses, deficits, write_report(folder, info, analyses, records, deficits))
+    write_report(folder, info, result.analyses, records, result.deficits)
+    return result

@@ -144,13 +144,16 @@ class Store:
         """Return the names of all studies, the latest last."""
         return [row[0] for row in self._rows("studies", self._names("studies", "begun, name"))]
 
-    def study(self, name: str) -> Study:
-        """Return a study by name.
+    def study(self, name: str = "") -> Study:
+        """Return a study by name; by default the latest.
 
         Raises:
-            ValueError: The store has no study of that name, or its row is damaged.
+            ValueError: The store has no study, or none of that name, or its row is damaged.
         """
-        columns = {key: decode(value) for key, value in self._study_columns(name).items() if key != "digest"}
+        if not name and not (names := self.studies()):
+            raise ValueError(f"{self.path} has no study yet")
+        row = self._study_columns(name or names[-1])
+        columns = {key: decode(value) for key, value in row.items() if key != "digest"}
         members = {RunConfig(**values): Purpose(purpose) for values, purpose in columns.pop("members")}
         deficits = tuple(map(_deficit_part, columns.pop("deficits")))
         return Study(members=members, deficits=deficits, **columns)

@@ -10,9 +10,10 @@ from typing import Any
 from markupsafe import Markup
 
 from bitcycle.lab.format import count
+from bitcycle.lab.report.labels import AnyAnalysis
 from bitcycle.lab.report.words import analysis_text
 from bitcycle.lab.runs.result import RunFailure
-from bitcycle.lab.statistics.analysis import Analysis, Setting
+from bitcycle.lab.statistics.analysis import Analysis, DeficitAnalysis, Setting
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class StudyResult:
     """Runs that failed, with their tracebacks."""
     analyses: list[Analysis] = field(repr=False)
     """One analysis for each question: a task with its model, data, options and length of training."""
+    deficits: list[DeficitAnalysis] = field(default_factory=list, repr=False)
+    """One analysis for each deficit experiment."""
     margin: float | None = None
     """The largest acceptable loss of quality, in units of the metric; None: 1 % of the baseline's mean."""
 
@@ -113,7 +116,8 @@ class StudyResult:
         return Path(folder) / "report.html"
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(analysis_text, self.analyses), *self._problems()])
+        analyses: list[AnyAnalysis] = [*self.analyses, *self.deficits]
+        return "\n\n".join([*map(analysis_text, analyses), *self._problems()])
 
     def _repr_html_(self) -> str:
         return Markup("<pre>{}</pre>").format(self)

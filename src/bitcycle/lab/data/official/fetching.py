@@ -76,6 +76,7 @@ def fetch(
         mirror = mirror.replace("{name}", official.name)
         if not re.match(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d+)?(/|$)", mirror):
             raise ValueError(f"mirror must be a URL such as https://host/folder, got {mirror!r}")
+    cache.mkdir(parents=True, exist_ok=True)
     with locked(cache / ".lock"):  # of two processes, the second finds what the first has fetched
         return _fetch(official, cache, mirror, progress)
 

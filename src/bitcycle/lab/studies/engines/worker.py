@@ -48,11 +48,13 @@ def work(
     from bitcycle.lab.runs.training import train
     from bitcycle.lab.tasks.user_tasks import load_code
 
+    folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / TRAINING_LOCK):
         try:
             if code is not None:
                 load_code(code)
-            result, _ = train(run, folder, _at_intervals(report), _checkpoint_interval(run), device)
+            tenth = max(1, run.steps // 10)  # the most that a killed run loses
+            result, _ = train(run, folder, _at_intervals(report), tenth, device)
             return result
         except CheckpointError:
             raise
@@ -60,11 +62,6 @@ def work(
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
             return RunFailure(run, traceback.format_exc())
-
-
-def _checkpoint_interval(run: RunConfig) -> int:
-    """Return the steps between checkpoints; a killed run loses at most a tenth of its steps."""
-    return max(1, run.steps // 10)
 
 
 def _at_intervals(report: Callable[[int], None]) -> Callable[[TrainingProgress], None]:
