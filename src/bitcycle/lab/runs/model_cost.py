@@ -9,9 +9,10 @@ from typing import Any
 from torch import nn
 
 from bitcycle._cost import Cost, cost
+from bitcycle._support.text import short_repr
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.conversion.convert import quantize
-from bitcycle.lab.format import format_error, short_repr
+from bitcycle.lab.format import format_error
 from bitcycle.lab.models.catalogue import build
 from bitcycle.lab.runs.run_config import RunConfig
 from bitcycle.lab.runs.user_code import read_code
