@@ -31,7 +31,8 @@ class InThisProcess:
 def results(path):
     """Return everything of the results that is not time, bit for bit; a failure is an error."""
     with Store(path, must_exist=True) as store:
-        assert [each.reason for each in store.failures()] == []
+        failures = [each.reason for each in store.failures()]
+        assert failures == [], f"false failures: {failures}"
         return {
             (each.run, each.test, each.validation, each.best_step, each.bitops, repr(each.curve))
             for each in store.records()

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -54,7 +55,6 @@ SIMPLE = {"task": "image"}
 def written():
     """The bytes of a checkpoint."""
     import tempfile
-    from pathlib import Path
 
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(Path(folder), SIMPLE, {"x": torch.arange(3000.0), "y": [1, 2.5, "z"]})
@@ -131,6 +131,15 @@ def test_an_error_of_the_disk_keeps_what_was_there(tmp_path, monkeypatch):
         save_checkpoint(tmp_path, SIMPLE, {"step": 2})
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
     assert load_checkpoint(tmp_path, SIMPLE) == {"step": 1}
+
+
+def test_an_error_of_the_disk_at_what_a_kill_left_is_one_of_the_disk(tmp_path, monkeypatch):
+    def failing(path, missing_ok):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "unlink", failing)
+    with pytest.raises(CheckpointError, match="Input/output error"):
+        load_checkpoint(tmp_path, SIMPLE)
 
 
 @pytest.fixture(scope="module")

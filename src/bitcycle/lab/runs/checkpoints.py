@@ -79,7 +79,8 @@ def load_checkpoint(folder: Path, run: dict[str, Any]) -> dict[str, Any] | None:
         ValueError: If the checkpoint has an unknown format, or belongs to another run.
         CheckpointError: If the disk fails.
     """
-    (folder / UNFINISHED).unlink(missing_ok=True)  # of a process that was killed
+    with _as_checkpoint_error(folder / UNFINISHED):
+        (folder / UNFINISHED).unlink(missing_ok=True)  # of a process that was killed
     content = read_checkpoint(folder)
     if content is None:
         return None
