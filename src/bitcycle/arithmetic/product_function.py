@@ -55,6 +55,8 @@ def quantized_product(
     a_bits, b_bits, strength = precision.width(a_spec.role), precision.width(b_spec.role), precision.strength
     if torch.compiler.is_compiling():
         plan = integer_cpu.SIMULATED
+        if b_bits is a_bits and isinstance(b_bits, Tensor):
+            b_bits = b_bits.clone()  # the compiler refuses a tensor that is given twice
     else:
         plan = site.plan = integer_cpu.plan(settings, product, a, b, a_bits, b_bits, strength, a_spec, b_spec)
     call = Call(product, a_spec, b_spec, settings, plan)
