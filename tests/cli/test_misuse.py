@@ -27,7 +27,7 @@ number = 7
 """
 
 MISTAKES = {
-    "advise --save 95": "the most is 81.0 %, by RTH:2-8",
+    "advise --save 95": "the most is 81.2 %, by static:2",
     "advise --save 0": "--save must be a percentage above 0 and below 100, got 0",
     "advise --bits 3 8 --q-max 8": "q_max is given twice",
     "advise --margin 1": "margin applies to records of your own runs only",

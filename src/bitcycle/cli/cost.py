@@ -111,7 +111,8 @@ def cost(
         for total in totals
     ]
     figures = ["effective GMACs", "saving vs static q_max", "saving vs full precision", f"time, {hardware} (ESTIMATE)"]
-    print(f"Products of one training step\n\n{counted}\n")
+    backward = sum(row.input_gradient + row.weight_gradient for row in counted.rows)
+    print(f"Products of one training step\n\n{counted}\n{backward:,} MACs in a backward pass\n")
     print(f"Training for {steps:,} steps, convention {convention!r}\n")
     print(table(["schedule", *figures], rows, right=figures))
     print(f"The time is an ESTIMATE from peak rates. {hardware}: {DEVICES[hardware].source}")
