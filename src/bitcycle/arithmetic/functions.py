@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, is_autocast_enabled
-from bitcycle.arithmetic.export_rounding import current_export_rounding
+from bitcycle.arithmetic.export_rounding import ExportRounding, current_export_rounding
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
 from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
@@ -45,6 +45,8 @@ def multiply(
     exported = current_export_rounding()
     if exported is not None:
         site.slots(training)  # an export of a model in training mode is refused
+        a, a_spec = _with_zeros(exported, site, "a", a, a_spec)
+        b, b_spec = _with_zeros(exported, site, "b", b, b_spec)
         return exported.multiply(site, product, a, b, bias, (a_spec, b_spec))
     precision = site.precision(training)
     if not current_observers():
@@ -114,6 +116,15 @@ class _RoundGradOutput(torch.autograd.Function):
         return rounded_grad_output(grad_output, ctx.control, ctx.settings), None, None
 
 
+def _with_zeros(
+    exported: ExportRounding, site: Site, operand: str, x: Tensor, spec: OperandSpec
+) -> tuple[Tensor, OperandSpec]:
+    """Round an operand of an export here if its zeros stay zero."""
+    if not spec.keeps_zeros:
+        return x, spec
+    return torch.where(x == 0, x, exported.round(site, operand, x, spec)), spec._replace(already_rounded=True)
+
+
 def role_of_operand(x: Tensor, spec: OperandSpec) -> Role:
     """Return what an operand is, as its specification says or else from the tensor."""
     return role_of(x) if spec.role is None else spec.role
@@ -128,5 +139,6 @@ def _report_rounding(
     with torch.no_grad():
         width = precision.width(role_of_operand(x, spec))
         after = blend(x, site.settings.grid.round(x, width, spec.dims, along=along), precision.strength)
+        after = torch.where(x == 0, x, after) if spec.keeps_zeros else after
     for observer in observers:
         observer.rounded(site, operand, x, after)

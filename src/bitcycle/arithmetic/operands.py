@@ -32,11 +32,18 @@ class OperandSpec(NamedTuple):
         dims: The dimensions that share one grid. ``None`` is one grid for the whole tensor.
         already_rounded: The operand is on its grid, and is used as it is.
         role: What the operand is; by default a parameter or a view of one is a weight, and all else an activation.
+        keeps_zeros: Zeros stay zero, also if the grid has no zero.
     """
 
     dims: Dims = None
     already_rounded: bool = False
     role: Role | None = None
+    keeps_zeros: bool = False
+
+    @property
+    def has_own_values(self) -> bool:
+        """Whether some values may not be on the grid of the others, so that they have no codes."""
+        return self.already_rounded or self.keeps_zeros
 
 
 PER_TENSOR = OperandSpec()
@@ -170,7 +177,7 @@ def put_on_grid(
     if not grid.has_codes:
         return Values(blend(x, grid.round(x, bits, spec.dims, noise, along=along, error=error), strength))
     symmetric = grid.symmetric
-    is_whole = isinstance(strength, float) and strength == 1
+    is_whole = isinstance(strength, float) and strength == 1 and not spec.keeps_zeros
     if saves and isinstance(bits, int) and bits <= BYTE_BITS and is_whole and x.numel() >= SMALL:
         offset = 2 ** (bits - 1)
         values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset, symmetric=symmetric)
@@ -180,6 +187,7 @@ def put_on_grid(
         values, _, scale, zero = encode(x, bits, spec.dims, noise, symmetric=symmetric, codes=False)
     if x.numel() == 0:
         return Values(x)
+    values = torch.where(x == 0, x, values) if spec.keeps_zeros else values
     return Values(blend(x, values, strength), scale, zero, bits, symmetric)
 
 

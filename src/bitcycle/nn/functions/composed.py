@@ -43,8 +43,9 @@ def compute_composed(
     roles = [spec.role or Role.ACTIVATION for spec in specs]
     rounded = []
     for i, (x, spec, name) in enumerate(zip(operands, specs, "abcdefghijklmnopqrstuvwxyz", strict=False)):
-        x, spec = masked_operand(call, x, spec, name, *operands[:i], *operands[i + 1 :])
-        rounded.append(x if spec.already_rounded else round_operand(site, x, spec.dims, call.training, name, spec.role))
+        value = x if spec.already_rounded else round_operand(site, x, spec.dims, call.training, name, spec.role)
+        spec = masked_spec(call, x, spec, *operands[:i], *operands[i + 1 :])
+        rounded.append(torch.where(x == 0, x, value) if spec.keeps_zeros else value)
     if not current_observers():
         return round_grad_output(site, function(*rounded))
     with computing(site), _MacCounter() as counter:
@@ -71,17 +72,12 @@ def composed_dims(call: DiscoveredSites, x: Tensor, operands: tuple[Tensor, ...]
     return feature_dims(call.recipe.attention if min(y.dim() for y in operands) > 2 else call.recipe.activations, x)
 
 
-def masked_operand(
-    call: DiscoveredSites, x: Tensor, spec: OperandSpec, name: str, *others: Tensor
-) -> tuple[Tensor, OperandSpec]:
-    """Return an operand and how it is put on its grid. What a mask has set to 0 stays 0, also if the grid has no 0.
+def masked_spec(call: DiscoveredSites, x: Tensor, spec: OperandSpec, *others: Tensor) -> OperandSpec:
+    """Return how an operand is put on its grid. What a mask has set to 0 stays 0, also if the grid has no 0.
 
     Without this, a masked product such as ``(q @ k.mT).tril() @ v`` would see what it must not see.
     """
-    if not keeps_zeros(call, x, *others):
-        return x, spec
-    rounded = round_operand(call.site(), x, spec.dims, call.training, name, spec.role)
-    return torch.where(x == 0, x, rounded), spec._replace(already_rounded=True)
+    return spec._replace(keeps_zeros=True) if keeps_zeros(call, x, *others) else spec
 
 
 def keeps_zeros(call: DiscoveredSites, x: Tensor, *others: Tensor) -> bool:

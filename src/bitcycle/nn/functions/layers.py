@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic import LinearProduct, OperandSpec, Role
-from bitcycle.nn.functions.composed import keeps_zeros, masked_operand
+from bitcycle.nn.functions.composed import keeps_zeros, masked_spec
 from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
 
@@ -22,7 +22,7 @@ def compute_linear(call: DiscoveredSites, input: Tensor, weight: Tensor, bias: T
         return out if bias is None else out + bias
     x_spec = OperandSpec(feature_dims(call.recipe.activations, input), role=Role.ACTIVATION)
     weight_spec = OperandSpec(weight_dims(call.recipe.weights, weight), role=Role.WEIGHT)
-    weight, weight_spec = masked_operand(call, weight, weight_spec, "b", input)
+    weight_spec = masked_spec(call, weight, weight_spec, input)
     return call.multiply(call.local, LinearProduct(), input, weight, bias, a_spec=x_spec, b_spec=weight_spec)
 
 
@@ -61,7 +61,7 @@ def compute_convolution(
     if output_padding:
         on_grid, spec = call.transposed_weight(call.local, weight, groups)
     if not spec.already_rounded:
-        on_grid, spec = masked_operand(call, weight, spec, "b", input)
+        spec = masked_spec(call, weight, spec, input)
     elif keeps_zeros(call, weight, input):
         on_grid = torch.where(weight == 0, weight, on_grid)
     geometry = (stride, padding, dilation, groups, *output_padding)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic import MatmulProduct
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.functions.composed import composed_dims, compute_composed, in_order, masked_operand, operand_specs
+from bitcycle.nn.functions.composed import composed_dims, compute_composed, in_order, masked_spec, operand_specs
 from bitcycle.nn.functions.sites import DiscoveredSites
 from bitcycle.nn.layer import feature_dims, weight_dims
 
@@ -25,7 +25,7 @@ def compute_matmul(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
         specs = operand_specs(operands, [composed_dims(call, x, operands) for x in operands])
         return compute_composed(call, torch.matmul, operands, specs)
     a_spec, b_spec = operand_specs((a, b), _matmul_dims(call, a, b))
-    (a, a_spec), (b, b_spec) = (masked_operand(call, a, a_spec, "a", b), masked_operand(call, b, b_spec, "b", a))
+    a_spec, b_spec = masked_spec(call, a, a_spec, b), masked_spec(call, b, b_spec, a)
     return call.multiply(call.local, MatmulProduct(), a, b, a_spec=a_spec, b_spec=b_spec)
 
 

@@ -56,7 +56,7 @@ def plan(
 ) -> ExecutionPlan:
     """Return which of the three products can be computed in integers."""
     reason = why_simulated(how, a, b)
-    if reason is None and (a_spec.already_rounded or b_spec.already_rounded):
+    if reason is None and (a_spec.has_own_values or b_spec.has_own_values):
         reason = Reason.ROUNDED_BEFORE
     if reason is None and (a.device.type != "cpu" or a.dim() != 4 or product.transposed or product.groups > 1):
         reason = Reason.GEOMETRY

@@ -36,7 +36,7 @@ def plan(
 ) -> ExecutionPlan:
     """Return which of the three products can be computed in integers."""
     reason = why_simulated(how, a, b)
-    if reason is None and (a_spec.already_rounded or b_spec.already_rounded):
+    if reason is None and (a_spec.has_own_values or b_spec.has_own_values):
         reason = Reason.ROUNDED_BEFORE
     if reason is None and how is Execution.FASTEST and a.numel() * len(b) < MIN_MACS:
         reason = Reason.SMALL
