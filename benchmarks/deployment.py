@@ -52,7 +52,7 @@ def cell(rows: list[dict[str, Any]], setting: str, width: str) -> str:
     own = {seed: value for seed, value in own.items() if seed in static}
     if not own:
         return ""
-    found = t_interval(compare(own, static))
+    found = t_interval(compare(own, static, 1))
     gain = "" if setting == STATIC else f" ({found.mean:+.4g} ± {found.high - found.mean:.2g})"
     return f"{fmean(own.values()):.4g}{gain}"
 

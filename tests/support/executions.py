@@ -118,7 +118,7 @@ def assert_close(got, expected, tolerance=1e-5, magnitudes=None):
     """Compare each tensor to a fraction of its largest value. What is not finite must be the same.
 
     ``magnitudes`` are those of the terms, to a millionth of which a sum that cancels is compared. Codes of a constant
-    operand have the smallest scale there is, which leaves up to 1e-35 of what cancels.
+    operand have the smallest scale there is, which leaves up to 1e-33 of what cancels.
     """
     magnitudes = [0.0] * len(expected) if magnitudes is None else magnitudes
     for ours, theirs, magnitude in zip(got, expected, magnitudes, strict=True):
@@ -129,7 +129,7 @@ def assert_close(got, expected, tolerance=1e-5, magnitudes=None):
         if finite.any():
             difference = float((ours[finite].double() - theirs[finite].double()).abs().max())
             largest = float(theirs[finite].abs().max())
-            assert difference <= tolerance * largest + 1e-6 * magnitude + 1e-35, f"{difference:.3g} of {largest:.3g}"
+            assert difference <= tolerance * largest + 1e-6 * magnitude + 1e-33, f"{difference:.3g} of {largest:.3g}"
 
 
 def assert_agree(layer, inputs, recipe, forward, backward, tolerance=1e-5, magnitudes=None):

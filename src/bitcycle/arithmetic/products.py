@@ -242,11 +242,14 @@ class ConvolutionProduct(Product):
 
     def _meeting(self, grad_output: Tensor, a_shape: torch.Size, b_shape: torch.Size) -> list[Meeting]:
         """Return for each spatial dimension which positions of grad_output meet which of ``a`` and of the kernel."""
-        count = _meeting.__wrapped__ if torch.compiler.is_compiling() else _meeting
+        count = _kept_meeting if grad_output.is_cpu and not torch.compiler.is_compiling() else _meeting
         sizes = zip(a_shape[2:], grad_output.shape[2:], b_shape[2:], strict=True)
         geometry = zip(sizes, self.stride, self.padding, self.dilation, strict=True)
-        found = [count(*each, *further, self.transposed) for each, *further in geometry]
-        return [Meeting(*(matrix.to(grad_output) for matrix in each)) for each in found]
+        found = [
+            count(inputs, outputs, kernel, stride, padding, dilation, self.transposed, grad_output.device)
+            for (inputs, outputs, kernel), stride, padding, dilation in geometry
+        ]
+        return [Meeting(*(matrix.to(grad_output.dtype) for matrix in each)) for each in found]
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         # Each output position (input position, if transposed) meets a whole kernel. Padding counts like the rest.
@@ -291,15 +294,24 @@ class Meeting(NamedTuple):
     """With elements of the kernel."""
 
 
-@lru_cache(maxsize=256)
 def _meeting(
-    inputs: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int, transposed: bool
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    stride: int,
+    padding: int,
+    dilation: int,
+    transposed: bool,
+    device: torch.device,
 ) -> Meeting:
     outer, inner = (inputs, outputs) if transposed else (outputs, inputs)
-    place, tap, other = (torch.arange(n, device="cpu") for n in (outer, kernel, inner))
+    place, tap, other = (torch.arange(n, device=device) for n in (outer, kernel, inner))
     meets = (place.view(-1, 1, 1) * stride - padding + tap.view(-1, 1) * dilation == other).float()
     meets = meets.transpose(0, 2) if transposed else meets  # (outputs, kernel, inputs)
     return Meeting(meets.sum(1), meets.sum(2))
+
+
+_kept_meeting = lru_cache(maxsize=256)(_meeting)
 
 
 def _sum_of_channels(x: Tensor, factors: Tensor, groups: int) -> Tensor:

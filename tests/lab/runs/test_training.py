@@ -75,7 +75,7 @@ def test_a_signal_ends_a_training_as_ctrl_c_does(tmp_path, number):
     process.send_signal(number)
     _, message = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "of 100000; run the same command again to resume" in message
+    assert "of 100,000 steps done. Run the same command again to resume." in message
     assert "Traceback" not in message
 
 
