@@ -14,9 +14,9 @@ from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
 from bitcycle.arithmetic.skip import SkipKind, forget_skips, record_skips
 from bitcycle.conversion.modules import (
+    check_restorable,
     convert_module,
     hide_kept_layers,
-    refuse_what_cannot_be_restored,
     restore_layer,
 )
 from bitcycle.conversion.rules import Rules, as_rules, excluded_layers
@@ -88,12 +88,12 @@ def quantize(
     recipe = Recipe() if recipe is None else recipe
     if not isinstance(recipe, Recipe):
         raise ValueError(f"recipe must be a bc.Recipe, got {type(recipe).__name__}; inputs are example_inputs=...")
-    _refuse_what_cannot_be_converted(model)
+    _check_convertible(model)
     execution = resolve(execute)
     load_families()
     keep_rules = as_rules(keep)
     excluded = excluded_layers(model, keep_rules, as_rules(where), policy)
-    _refuse_what_makes_no_sense(model, recipe, excluded)
+    _check_recipe_fits(model, recipe, excluded)
     try:
         for name, module in list(model.named_modules()):
             if owner_of(name, model) is None:
@@ -136,7 +136,7 @@ def restore(model: M) -> M:
     """
     modules = list(model.modules())
     for module in modules:
-        refuse_what_cannot_be_restored(module)
+        check_restorable(module)
     for module in modules:
         restore_layer(module)
         forget_skips(module)
@@ -214,7 +214,7 @@ def set_execution(model: nn.Module, execution: Execution) -> None:
             site.execution = execution
 
 
-def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:
+def _check_recipe_fits(model: nn.Module, recipe: Recipe, excluded: Container[nn.Module]) -> None:
     """Raise an error before anything changes if some layer cannot be quantised by this recipe."""
     for name, module in model.named_modules():
         mixin = None if module in excluded else mixin_for(module)[0]
@@ -224,7 +224,7 @@ def _refuse_what_makes_no_sense(model: nn.Module, recipe: Recipe, excluded: Cont
             raise ValueError(f"{label}: {reason}; keep it in full precision with keep={name!r}")
 
 
-def _refuse_what_cannot_be_converted(model: nn.Module) -> None:
+def _check_convertible(model: nn.Module) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"bc.quantize takes a torch.nn.Module, got {type(model).__name__}")
     for name, module in model.named_modules():

@@ -54,7 +54,7 @@ def restore_layer(module: nn.Module) -> None:
     conversion = conversion_of(module)
     if conversion is None:
         return
-    refuse_what_cannot_be_restored(module)
+    check_restorable(module)
     if type(module) is quantized_class(conversion.mixin, conversion.original):
         conversion.mixin.detach(module)
         module.__class__ = conversion.original
@@ -62,7 +62,7 @@ def restore_layer(module: nn.Module) -> None:
     del vars(module)["bitcycle"]
 
 
-def refuse_what_cannot_be_restored(module: nn.Module) -> None:
+def check_restorable(module: nn.Module) -> None:
     """Raise an error if a converted module is no longer what conversion made of it."""
     conversion = conversion_of(module)
     if conversion is None:

@@ -178,5 +178,5 @@ _WITHOUT_COMPILING = _WithoutCompiling()
 
 
 def _without_compiling() -> AbstractContextManager[Any]:
-    # A compiler that traces this function itself, where a model is compiled in parts, must not be told to stop.
+    # A compiler that traces this function itself, where a model is compiled in parts, must not be asked to stop.
     return nullcontext() if torch.compiler.is_compiling() else _WITHOUT_COMPILING
