@@ -295,7 +295,7 @@ def _memory_order(x: Tensor) -> list[int]:
 
 
 def _split(x: Tensor, dims: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Return the numbers of elements (outer, shared, inner) in memory; None if the shared dimensions are not adjacent."""
+    """Return the numbers of elements (outer, shared, inner) in memory; None if shared dimensions are not adjacent."""
     if not dims:
         return x.numel(), 1, 1
     chosen = {d % x.dim() for d in dims}

@@ -164,7 +164,7 @@ def equal_cost(settings: Iterable[Setting], sign: int) -> EqualCost | None:
 
 
 def equally_expensive(settings: Sequence[Setting]) -> list[Setting]:
-    """Return the largest set of medium schedules that cost the same and are trained in the same way; empty if fewer than three."""
+    """Return the largest set of medium schedules of equal cost and training; empty if there are fewer than three."""
     alike: dict[tuple[Bits | str, ...], list[Setting]] = {}
     for setting in sorted((s for s in settings if s.group == "medium"), key=lambda s: (s.bitops, s.label)):
         alike.setdefault(_training(setting), []).append(setting)
