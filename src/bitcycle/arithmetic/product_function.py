@@ -9,6 +9,7 @@ A backend computes each of the three products, see :mod:`bitcycle.arithmetic.bac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from bitcycle.arithmetic.execution import ExecutionPlan
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Codes, Operand, OperandSpec, Values, put_on_grid, restored
 from bitcycle.arithmetic.precision import Precision, Strength
-from bitcycle.arithmetic.products import Product
+from bitcycle.arithmetic.products import Absorbed, Product
 from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.kernels.rounding import BYTE_BITS, Dims, Width, is_full_precision
 
@@ -169,37 +170,34 @@ class _Backward:
 
     def input_gradient(self, b: Operand) -> Tensor:
         """Return the gradient of operand ``a``."""
-        ctx, product, e, added = self.ctx, self.product, self.rounded, None
-        in_integers = self.plan.input_gradient is None
-        if e is None and self.settings.grid.block is not None:
-            e, b = self._operands_in_blocks(b, of_a=False)
-        elif e is None:
-            scaled = self.grad_output
-            if b.scale is not None and product.absorbs_b(self.call.b_spec.dims, len(ctx.b_shape)):
-                scale, middle = b.scale_and_middle()
-                scaled, added = product.absorb_b(scaled.to(scale.dtype), scale, middle, ctx.a_shape, ctx.b_shape)
-                b = b.unit()
-            e = self._round(scaled.to(self.grad_output.dtype), product.rows(scaled.dim()), in_integers)
-        backend = self._backend(in_integers, e, b)
-        gradient: Tensor = backend.input_gradient(product, e, b, ctx.a_shape, added)
+        ctx, product, in_integers = self.ctx, self.product, self.plan.input_gradient is None
+        absorb = product.absorb_b if product.absorbs_b(self.call.b_spec.dims, len(ctx.b_shape)) else None
+        e, b, added = self._operands(b, absorb, product.rows(self.grad_output.dim()), in_integers, of_a=False)
+        gradient: Tensor = self._backend(in_integers, e, b).input_gradient(product, e, b, ctx.a_shape, added)
         return gradient
 
     def weight_gradient(self, a: Operand) -> Tensor:
         """Return the gradient of operand ``b``."""
-        ctx, product, e, added = self.ctx, self.product, self.rounded, None
-        in_integers = self.plan.weight_gradient is None
-        if e is None and self.settings.grid.block is not None:
-            e, a = self._operands_in_blocks(a, of_a=True)
-        elif e is None:
-            scaled = self.grad_output
-            if a.scale is not None and product.absorbs_a(self.call.a_spec.dims, len(ctx.a_shape)):
-                scale, middle = a.scale_and_middle()
-                scaled, added = product.absorb_a(scaled.to(scale.dtype), scale, middle, ctx.a_shape, ctx.b_shape)
-                a = a.unit()
-            e = self._round(scaled.to(self.grad_output.dtype), product.columns(scaled.dim()), in_integers)
-        backend = self._backend(in_integers, e, a)
-        gradient: Tensor = backend.weight_gradient(product, e, a, ctx.b_shape, added)
+        ctx, product, in_integers = self.ctx, self.product, self.plan.weight_gradient is None
+        absorb = product.absorb_a if product.absorbs_a(self.call.a_spec.dims, len(ctx.a_shape)) else None
+        e, a, added = self._operands(a, absorb, product.columns(self.grad_output.dim()), in_integers, of_a=True)
+        gradient: Tensor = self._backend(in_integers, e, a).weight_gradient(product, e, a, ctx.b_shape, added)
         return gradient
+
+    def _operands(
+        self, other: Operand, absorb: Callable[..., Absorbed] | None, dims: Dims, in_integers: bool, of_a: bool
+    ) -> tuple[Operand, Operand, Tensor | None]:
+        """Return grad_output and the other operand as a gradient product multiplies them, and what is added to it."""
+        if self.rounded is not None:
+            return self.rounded, other, None
+        if self.settings.grid.block is not None:
+            return *self._operands_in_blocks(other, of_a), None
+        scaled, added = self.grad_output, None
+        if absorb is not None and other.scale is not None:
+            scale, middle = other.scale_and_middle()
+            scaled, added = absorb(scaled.to(scale.dtype), scale, middle, self.ctx.a_shape, self.ctx.b_shape)
+            other = other.unit()
+        return self._round(scaled.to(self.grad_output.dtype), dims, in_integers), other, added
 
     def bias_gradient(self) -> Tensor:
         """Return the sum of grad_output: as it is rounded once, or unrounded if each product rounds its own."""

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from bitcycle.arithmetic.backends.integer_cpu import convolution, linear
-from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, why_simulated
 from bitcycle.arithmetic.operands import OperandSpec
 from bitcycle.arithmetic.precision import Strength
 from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
@@ -48,5 +48,10 @@ def plan(
     module = MODULES.get(type(product))
     if module is None:
         return ExecutionPlan.simulated(Reason.KIND)
+    reason = why_simulated(how, a, b)
+    if reason is None and (a_spec.has_own_values or b_spec.has_own_values):
+        reason = Reason.ROUNDED_BEFORE
+    if reason is not None:
+        return ExecutionPlan.simulated(reason)
     found: ExecutionPlan = module.plan(product, a, b, a_spec, b_spec, settings.grad_output, how)
     return found

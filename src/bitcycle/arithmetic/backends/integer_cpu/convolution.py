@@ -21,7 +21,6 @@ from bitcycle.arithmetic.execution import (
     Reason,
     convolutions_are_right,
     convolve_bytes,
-    why_simulated,
 )
 from bitcycle.arithmetic.operands import Codes, Operand, OperandSpec, put_on_grid
 from bitcycle.arithmetic.products import ConvolutionProduct
@@ -55,17 +54,12 @@ def plan(
     how: Execution,
 ) -> ExecutionPlan:
     """Return which of the three products can be computed in integers."""
-    reason = why_simulated(how, a, b)
-    if reason is None and (a_spec.has_own_values or b_spec.has_own_values):
-        reason = Reason.ROUNDED_BEFORE
-    if reason is None and (a.device.type != "cpu" or a.dim() != 4 or product.transposed or product.groups > 1):
-        reason = Reason.GEOMETRY
-    if reason is None and (b[0].numel() > MAX_TERMS or product.has_windows_of_padding(b.shape)):
-        reason = Reason.GEOMETRY
-    if reason is None and not (a_spec.dims in (None, (1, 2, 3)) and b_spec.dims in (None, (1, 2, 3))):
-        reason = Reason.GRANULARITY
-    if reason is not None:
-        return ExecutionPlan.simulated(reason)
+    if a.device.type != "cpu" or a.dim() != 4 or product.transposed or product.groups > 1:
+        return ExecutionPlan.simulated(Reason.GEOMETRY)
+    if b[0].numel() > MAX_TERMS or product.has_windows_of_padding(b.shape):
+        return ExecutionPlan.simulated(Reason.GEOMETRY)
+    if not (a_spec.dims in (None, (1, 2, 3)) and b_spec.dims in (None, (1, 2, 3))):
+        return ExecutionPlan.simulated(Reason.GRANULARITY)
     windows = _windows(product, a.shape, b.shape)
     positions = windows.output[0] * windows.output[1]
     if positions > MAX_TERMS or len(a) > MAX_CODES or is_miscomputed(windows, b.shape[1]):

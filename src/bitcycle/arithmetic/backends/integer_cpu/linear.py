@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.arithmetic.backends import simulated
-from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, why_simulated
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
 from bitcycle.arithmetic.operands import Codes, Operand, OperandSpec, put_on_grid
 from bitcycle.arithmetic.products import LinearProduct
 from bitcycle.arithmetic.recipe import GradOutput
@@ -35,15 +35,10 @@ def plan(
     how: Execution,
 ) -> ExecutionPlan:
     """Return which of the three products can be computed in integers."""
-    reason = why_simulated(how, a, b)
-    if reason is None and (a_spec.has_own_values or b_spec.has_own_values):
-        reason = Reason.ROUNDED_BEFORE
-    if reason is None and how is Execution.FASTEST and a.numel() * len(b) < MIN_MACS:
-        reason = Reason.SMALL
-    if reason is None and not (_is_per_row(a_spec, a) and _is_per_row(b_spec, b)):
-        reason = Reason.GRANULARITY
-    if reason is not None:
-        return ExecutionPlan.simulated(reason)
+    if how is Execution.FASTEST and a.numel() * len(b) < MIN_MACS:
+        return ExecutionPlan.simulated(Reason.SMALL)
+    if not (_is_per_row(a_spec, a) and _is_per_row(b_spec, b)):
+        return ExecutionPlan.simulated(Reason.GRANULARITY)
     twice = grad_output == "row and column"
     is_one = a_spec.dims is None or a.dim() == 1  # one grid for ``a``
     return ExecutionPlan(
