@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,8 @@ class Design:
     """The parts of each study, as tables of a plan."""
     first_seed: Mapping[Role, int]
     tuning_seeds: int
+    study_seeds: Mapping[str, int] = field(default_factory=dict)
+    """The number of judging seeds of studies that do not take those of the domain."""
 
     def domain(self, id: str) -> Domain:
         """Return a domain by its id."""
@@ -158,10 +160,11 @@ class Design:
         kinds = {"*", *domain.kinds}
         return [each for each in self.claims if each.study in domain.studies and kinds.intersection(each.domains)]
 
-    def seeds(self, domain: Domain, role: Role) -> range:
-        """Return the random seeds of a domain."""
+    def seeds(self, domain: Domain, role: Role, study: str) -> range:
+        """Return the random seeds of a study of a domain."""
+        judging = self.study_seeds.get(study, domain.seeds)
         first = self.first_seed[role]
-        return range(first, first + (domain.seeds if role is Role.JUDGING else self.tuning_seeds))
+        return range(first, first + (judging if role is Role.JUDGING else self.tuning_seeds))
 
 
 def read_design(folder: Path = FOLDER) -> Design:
@@ -178,6 +181,7 @@ def read_design(folder: Path = FOLDER) -> Design:
             claims=claims,
             domains=tuple(Domain(**_values(each)) for each in file["domain"]),
             studies={name: tuple(study["part"]) for name, study in file["studies"].items()},
+            study_seeds={name: study["seeds"] for name, study in file["studies"].items() if "seeds" in study},
             first_seed={role: file["seeds"][role.value] for role in Role},
             tuning_seeds=file["seeds"]["number_for_tuning"],
         )

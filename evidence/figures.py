@@ -119,7 +119,7 @@ def complete_study(design: Design, domain: Domain, study: str, figures: AllFigur
     Figures are known by setting and seed, so nothing is loaded or solved for it.
     """
     found = figures.get((domain.id, study))
-    planned = set(product(settings_of(design, domain, study), design.seeds(domain, Role.JUDGING)))
+    planned = set(product(settings_of(design, domain, study), design.seeds(domain, Role.JUDGING, study)))
     return found if found and planned <= {(figure.setting, figure.seed) for figure in found.figures} else None
 
 
@@ -193,7 +193,7 @@ def all_figures(folder: Path, design: Design, role: Role) -> dict[tuple[str, str
     found: dict[tuple[str, str], StudyFigures] = {}
     for domain in design.domains:
         for name in domain.studies:
-            study, seeds = read(path_of(folder, domain, name, role)), design.seeds(domain, role)
+            study, seeds = read(path_of(folder, domain, name, role)), design.seeds(domain, role, name)
             if study is not None:
                 of_seeds = tuple(figure for figure in study.figures if figure.seed in seeds)
                 found[domain.id, name] = replace(study, figures=of_seeds)

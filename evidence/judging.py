@@ -18,7 +18,7 @@ import numpy as np
 
 from bitcycle.lab.judging import Effect, Judgement, non_inferiority
 from bitcycle.lab.statistics.estimates import stats
-from evidence.design import Claim, Design, Domain, Measure, Rule
+from evidence.design import Claim, Design, Domain, Measure, Role, Rule
 from evidence.figures import AllFigures
 
 GAP = "schedules"
@@ -214,7 +214,7 @@ def _effect(
     by_seed = effects[measure]
     if not by_seed:
         return None, OpenReason.NO_FIGURES
-    if len(by_seed) < domain.seeds or gap.seeds < design.gap_domain(domain).seeds:
+    if len(by_seed) < len(design.seeds(domain, Role.JUDGING, claim.study)) or gap.seeds < design.gap_domain(domain).seeds:
         return None, OpenReason.INCOMPLETE  # a look at some of them could decide when to stop
     if not all(map(math.isfinite, [gap.mean, *(value for each in effects.values() for value in each.values())])):
         return None, OpenReason.DIVERGED

@@ -51,7 +51,7 @@ def planned_study(design: Design, domain: Domain, study: str, role: Role) -> Pla
     Raises:
         ValueError: The data or the model of the domain is not there.
     """
-    common = {**_with_paths(domain), "seeds": list(design.seeds(domain, role))}
+    common = {**_with_paths(domain), "seeds": list(design.seeds(domain, role, study))}
     parts: list[StudyPart | DeficitPart] = []
     runs: list[PlannedRun] = []
     for suffix, table in _tables(design, domain, study):

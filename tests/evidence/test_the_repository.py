@@ -56,7 +56,7 @@ def domain_with(kind):
 def test_controls_cost_the_same_as_their_schedule(domain):
     runs = read(path_of(FOLDER, domain, "schedules", Role.JUDGING)).figures
     costs = {(run.setting, run.seed): run.bitops for run in runs}
-    seeds = DESIGN.seeds(domain, Role.JUDGING)
+    seeds = DESIGN.seeds(domain, Role.JUDGING, "schedules")
     for schedule in ("CT", "RTH"):
         controls = {run.setting for run in runs if run.setting.startswith(f"match({schedule}, ")}
         assert len(controls) == 4
@@ -70,9 +70,11 @@ def test_claims_and_domains_fit_together():
     assert len({each.id for each in DESIGN.domains}) == len(DESIGN.domains)
     for domain in DESIGN.domains:
         assert DESIGN.claims_about(domain)
-        tuning, judging = (set(DESIGN.seeds(domain, role)) for role in Role)
-        assert not tuning & judging
-        assert len(judging) >= (10 if "embedded" in domain.kinds else 5)
+        for study in domain.studies:
+            tuning, judging = (set(DESIGN.seeds(domain, role, study)) for role in Role)
+            assert not tuning & judging
+            least = 8 if study == "recipes" else 10 if "embedded" in domain.kinds else 5
+            assert len(judging) >= least
     for each in DESIGN.claims:
         assert any(each in DESIGN.claims_about(domain) for domain in DESIGN.domains), each.id
         assert sum(each.weights.values()) == pytest.approx(0)
@@ -164,9 +166,11 @@ def test_figures_come_from_the_runs_of_the_design():
     """Every file belongs to a study, and has seeds for judging alone; pilots have seeds for tuning alone."""
     paths = set(FOLDER.glob("*/*.csv"))
     for domain, role in product(DESIGN.domains, Role):
-        for path in paths & {path_of(FOLDER, domain, study, role) for study in domain.studies}:
-            assert {figure.seed for figure in read(path).figures} <= set(DESIGN.seeds(domain, role)), path
-            paths.remove(path)
+        for study in domain.studies:
+            path = path_of(FOLDER, domain, study, role)
+            if path in paths:
+                assert {figure.seed for figure in read(path).figures} <= set(DESIGN.seeds(domain, role, study)), path
+                paths.remove(path)
     assert not paths
 
 
