@@ -214,7 +214,8 @@ def _effect(
     by_seed = effects[measure]
     if not by_seed:
         return None, OpenReason.NO_FIGURES
-    if len(by_seed) < len(design.seeds(domain, Role.JUDGING, claim.study)) or gap.seeds < design.gap_domain(domain).seeds:
+    seeds = len(design.seeds(domain, Role.JUDGING, claim.study))
+    if len(by_seed) < seeds or gap.seeds < design.gap_domain(domain).seeds:
         return None, OpenReason.INCOMPLETE  # a look at some of them could decide when to stop
     if not all(map(math.isfinite, [gap.mean, *(value for each in effects.values() for value in each.values())])):
         return None, OpenReason.DIVERGED
