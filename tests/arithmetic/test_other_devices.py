@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bitcycle.arithmetic.backends.integer_cpu.linear import multiply_codes
+from bitcycle.kernels.integer_sums import multiply_codes
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bitcycle.kernels import native
 from bitcycle.kernels.float_rounding import E4M3, Scaling, round_to_format
 from bitcycle.kernels.images import Windows, encode_images, to_channels_last, to_contiguous
-from bitcycle.kernels.integer_sums import Grid, column_sums, combine, row_sums
+from bitcycle.kernels.integer_sums import MAX_TERMS, Grid, column_sums, combine, multiply
 from bitcycle.kernels.noise import noise_of
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, round_to_grid
 from tests.kernels.layouts import DEFAULTS, LAYOUTS, default, in_layout
@@ -182,6 +182,45 @@ def test_codes_without_values(x_dims, bits, key, offset, count):
         assert_same_grid(got.zero, expected.zero)
 
 
+@st.composite
+def tensors_with_factors(draw):
+    """A matrix or batch of matrices, or images: in bfloat16 or with factors, which dimensions share a grid."""
+    shape = draw(st.sampled_from([(5, 67), (3, 40, 7), (2, 3, 9, 1100), (3, 17, 5, 4), (2, 1100, 3, 2)]))
+    x = draw(tensors(shapes=st.just(shape)))
+    x = x.bfloat16() if draw(st.booleans()) else x
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
+    if draw(st.booleans()) and len(shape) == 4:
+        factors = draw(st.sampled_from([(shape[0], 1, 1, 1), (1, shape[1], 1, 1)]))
+    else:
+        factors = draw(st.sampled_from([(*shape[:-1], 1), (shape[-1],), (*shape[:-2], 1, shape[-1])]))
+    drawn = None if x.dtype is torch.bfloat16 and draw(st.booleans()) else torch.randn(factors, generator=generator)
+    dims = draw(st.sampled_from([None, (-1,), (-2,), tuple(range(len(shape) - 1)), (1, 2, 3), (0, 2, 3)]))
+    return x, drawn, None if dims and len(dims) > len(shape) - 1 else dims
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(tensors_with_factors(), st.integers(1, 8), st.none() | keys, st.booleans(), threads)
+def test_codes_in_bfloat16_and_with_factors(arguments, bits, key, symmetric, count):
+    """Elements are widened and multiplied in single precision, one by one, before they are rounded."""
+    x, factors, dims = arguments
+    symmetric = symmetric and bits > 1
+    of_images = x.dim() == 4 and dims in OF_IMAGES and (factors is None or factors.shape[2:] == (1, 1))
+    wide = x.float() if factors is None else x.float() * factors
+    for function in (encode_in_bytes, encode_images) if of_images else (encode_in_bytes,):
+
+        def compute(f=function):
+            return f(x, bits, dims, key, symmetric=symmetric, factors=factors)
+
+        got, expected = both(compute, count, parallel=1)
+        plain = function(wide, bits, dims, key, symmetric=symmetric)
+        for other in (expected, plain):
+            assert (got is None) is (other is None)
+            if got is not None:
+                assert_same(got.codes, other.codes)
+                assert_same_grid(got.scale, other.scale)
+                assert_same_grid(got.zero, other.zero)
+
+
 @given(st.data(), shapes, st.integers(0, 255), threads)
 def test_decode_of_any_codes(data, shape, offset, count):
     """Codes and grids that no encoding returned, in layouts that may differ from one another."""
@@ -224,9 +263,9 @@ def test_no_kernel_depends_on_the_defaults_of_torch(value, kernels):
                 encoded = encode(laid_out, 5, dims)
                 results += [*encoded, decode(encoded.codes, encoded.scale, encoded.zero, torch.float32)]
         matrix = codes.view(6, 20)
-        sums = matrix.int()
+        sums, by_row = matrix.int(), matrix.sum(1, dtype=torch.int32)
         for pixels in (0, 3):
-            results.append(combine(sums.clone(), grid, grid, row_sums(matrix), column_sums(matrix), one, pixels=pixels))
+            results.append(combine(sums.clone(), grid, grid, by_row, column_sums(matrix), one, pixels=pixels))
         pixel_sums = codes.sum(1, dtype=torch.int32)
         return [*results, windows.unfold(in_layout(codes, "channels last")), windows.sums(pixel_sums)]
 
@@ -344,24 +383,77 @@ sizes = st.integers(0, 40) | st.sampled_from([16, 32, 64, 65, 127, 128, 300])
 
 
 @given(sizes, sizes, st.sampled_from([torch.int8, torch.uint8]), st.booleans(), threads, st.integers(0, 2**20))
-def test_sums_of_rows_and_columns(rows, columns, dtype, transposed, count, seed):
+def test_sums_of_columns(rows, columns, dtype, transposed, count, seed):
     low = 0 if dtype is torch.uint8 else -128
     generator = torch.Generator().manual_seed(seed)
     codes = torch.randint(low, low + 256, (rows, columns), generator=generator).to(dtype)
     codes = codes.t() if transposed else codes
-    for function, axis in ((row_sums, 1), (column_sums, 0)):
-        got, expected = both(lambda f=function: f(codes), count, parallel=1)
-        assert_same(got, expected)
-        assert (got.numpy() == codes.numpy().astype(np.int64).sum(axis)).all()
+    got, expected = both(lambda: column_sums(codes), count, parallel=1)
+    assert_same(got, expected)
+    assert (got.numpy() == codes.numpy().astype(np.int64).sum(0)).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
 def test_long_sums_of_the_largest_codes(dtype):
-    codes = torch.full((2, 200_001), -128 if dtype is torch.int8 else 255, dtype=dtype)
-    for matrix in (codes, codes.t().contiguous()):
-        for function in (row_sums, column_sums):
-            got, expected = both(lambda f=function, m=matrix: f(m), 2)
-            assert_same(got, expected)
+    codes = torch.full((200_001, 2), -128 if dtype is torch.int8 else 255, dtype=dtype)
+    assert_same(*both(lambda: column_sums(codes), 2))
+
+
+@st.composite
+def products(draw):
+    """The arguments of ``multiply``: batches of matrices in any layout, with one grid or one per row."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
+    batch = draw(st.sampled_from([(), (1,), (3,), (2, 3)]))
+    rows, columns, terms = (draw(st.integers(1, 70) | st.sampled_from([128, 191])) for _ in range(3))
+
+    def codes(lines):
+        x = torch.randint(-128, 128, (*batch, lines, terms), generator=generator, dtype=torch.int8)
+        order = draw(st.permutations(range(len(batch)))) if batch else []
+        last = [len(batch), len(batch) + 1]
+        return in_layout(x, "permuted", [*order, *(reversed(last) if draw(st.booleans()) else last)])
+
+    def floats(lines):
+        return torch.randn(*batch, lines, generator=generator)
+
+    def grid(lines):
+        offset = draw(st.sampled_from([0, 1, 8, 128]))
+        scale, zero = (torch.randn(1), torch.randn(1)) if draw(st.booleans()) else (floats(lines), floats(lines))
+        return Grid(scale.abs().reshape(-1), zero.reshape(-1), offset)
+
+    return {
+        "p": codes(rows),
+        "q": codes(columns),
+        "p_grid": grid(rows),
+        "q_grid": grid(columns),
+        "bias": floats(columns) if draw(st.booleans()) else None,
+        "row_bias": floats(rows) if draw(st.booleans()) else None,
+        "dtype": draw(st.sampled_from([torch.float32, torch.bfloat16])),
+    }
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(products(), threads)
+def test_products_of_codes(arguments, count):
+    got, expected = both(lambda: multiply(**arguments), count, parallel=1)
+    assert_same(got, expected, layout=True)
+    p, q = arguments["p"].double(), arguments["q"].double()
+    values = []
+    for codes, grid in ((p, arguments["p_grid"]), (q, arguments["q_grid"])):
+        by_line = [x if x.numel() == 1 else x.view(*p.shape[:-2], -1, 1) for x in (grid.scale, grid.zero)]
+        values.append((codes + grid.offset) * by_line[0].double() + by_line[1].double())
+    exact = values[0] @ values[1].mT
+    bias, row_bias = arguments["bias"], arguments["row_bias"]
+    exact += 0 if bias is None else bias.double().unsqueeze(-2)
+    exact += 0 if row_bias is None else row_bias.double().unsqueeze(-1)
+    error = (got.double() - exact).abs().max() / exact.abs().max()
+    assert error < (2e-5 if got.dtype is torch.float32 else 4e-3)
+
+
+def test_sums_of_the_most_terms_stay_within_32_bits():
+    p = torch.full((1, MAX_TERMS), -128, dtype=torch.int8)
+    grid = Grid(torch.ones(1), torch.zeros(1), 0)
+    for got in both(lambda: multiply(p, p, grid, grid)):
+        assert got.item() == MAX_TERMS * 2.0**14
 
 
 @st.composite
@@ -560,7 +652,9 @@ def test_the_choice_of_kernels(monkeypatch):
         native.choose_kernels()
 
 
-@pytest.mark.parametrize("name", [name for name in dir(native._extension) if not name.startswith("_")])
+@pytest.mark.parametrize(
+    "name", [name for name in dir(native._extension) if name.islower() and not name.startswith("_")]
+)
 def test_wrong_arguments_of_the_extension_are_refused(name):
     function = getattr(native._extension, name)
     with pytest.raises(TypeError, match="expected .* integers, got 0") as refusal:

@@ -158,6 +158,7 @@ def put_on_grid(
     saves: bool = False,
     along: Blocks = LAST,
     error: bool = False,
+    factors: Tensor | None = None,
 ) -> Operand:
     """Round a tensor to its grid.
 
@@ -171,6 +172,7 @@ def put_on_grid(
         saves: Whether a backward pass needs the operand: it is saved as codes where there are any, if it is not small.
         along: The dimensions that blocks run along.
         error: Whether it is an error (grad_output), which can have another format.
+        factors: What the tensor is first multiplied by, on grids of integers.
     """
     if spec.already_rounded or is_full_precision(bits):
         return Values(x)
@@ -180,11 +182,11 @@ def put_on_grid(
     is_whole = isinstance(strength, float) and strength == 1 and not spec.keeps_zeros
     if saves and isinstance(bits, int) and bits <= BYTE_BITS and is_whole and x.numel() >= SMALL:
         offset = 2 ** (bits - 1)
-        values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset, symmetric=symmetric)
+        values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset, symmetric=symmetric, factors=factors)
         if stored.dtype is torch.int8:
             return Codes(stored, scale, zero, bits, symmetric, offset, x.dtype, known=values)
     else:
-        values, _, scale, zero = encode(x, bits, spec.dims, noise, symmetric=symmetric, codes=False)
+        values, _, scale, zero = encode(x, bits, spec.dims, noise, symmetric=symmetric, codes=False, factors=factors)
     if x.numel() == 0:
         return Values(x)
     values = torch.where(x == 0, x, values) if spec.keeps_zeros else values

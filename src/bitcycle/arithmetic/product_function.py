@@ -10,6 +10,7 @@ A backend computes each of the three products, see :mod:`bitcycle.arithmetic.bac
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,15 @@ from torch import Tensor
 from bitcycle.arithmetic.backends import integer_cpu, simulated
 from bitcycle.arithmetic.block_rounding import Original, operands_of_gradient
 from bitcycle.arithmetic.control import BACKWARD, read
-from bitcycle.arithmetic.execution import ExecutionPlan
+from bitcycle.arithmetic.execution import ExecutionPlan, is_autocast_enabled
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Codes, Operand, OperandSpec, Values, put_on_grid, restored
 from bitcycle.arithmetic.precision import Precision, Strength
 from bitcycle.arithmetic.products import Absorbed, Product
 from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.kernels.rounding import BYTE_BITS, Dims, Width, is_full_precision
+
+AS_IS = nullcontext()
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +105,16 @@ class _Product(torch.autograd.Function):
         saved = ctx.saved_tensors
         a = None if ctx.a_form is None else restored(saved[:3], ctx.a_form)
         b = None if ctx.b_form is None else restored(saved[3:], ctx.b_form)
-        backward = _Backward(ctx, grad_output)
-        grad_a = None if b is None else backward.input_gradient(b).to(ctx.a_dtype)
-        if grad_a is None:
-            backward.skip_noise()
-        grad_b = None if a is None else backward.weight_gradient(a).to(ctx.b_dtype)
-        if grad_b is None:
-            backward.skip_noise()
-        grad_bias = backward.bias_gradient() if ctx.needs_input_grad[2] else None
+        # Autocast in a backward pass would also cast sums that are computed in single precision on purpose.
+        with torch.autocast(grad_output.device.type, enabled=False) if is_autocast_enabled(grad_output) else AS_IS:
+            backward = _Backward(ctx, grad_output)
+            grad_a = None if b is None else backward.input_gradient(b).to(ctx.a_dtype)
+            if grad_a is None:
+                backward.skip_noise()
+            grad_b = None if a is None else backward.weight_gradient(a).to(ctx.b_dtype)
+            if grad_b is None:
+                backward.skip_noise()
+            grad_bias = backward.bias_gradient() if ctx.needs_input_grad[2] else None
         return grad_a, grad_b, grad_bias, None, None, None, None, None
 
 
@@ -192,12 +197,12 @@ class _Backward:
             return self.rounded, other, None
         if self.settings.grid.block is not None:
             return *self._operands_in_blocks(other, of_a), None
-        scaled, added = self.grad_output, None
+        factors, added = None, None
         if absorb is not None and other.scale is not None:
             scale, middle = other.scale_and_middle()
-            scaled, added = absorb(scaled.to(scale.dtype), scale, middle, self.ctx.a_shape, self.ctx.b_shape)
+            factors, added = absorb(self.grad_output.to(scale.dtype), scale, middle, self.ctx.a_shape, self.ctx.b_shape)
             other = other.unit()
-        return self._round(scaled.to(self.grad_output.dtype), dims, in_integers), other, added
+        return self._round(self.grad_output, dims, in_integers, factors), other, added
 
     def bias_gradient(self) -> Tensor:
         """Return the sum of grad_output: as it is rounded once, or unrounded if each product rounds its own."""
@@ -206,15 +211,17 @@ class _Backward:
         )
         return gradient
 
-    def _round(self, grad_output: Tensor, dims: Dims, in_integers: bool) -> Operand:
-        """Put grad_output on its grid with the next noise of the site."""
+    def _round(self, grad_output: Tensor, dims: Dims, in_integers: bool, factors: Tensor | None = None) -> Operand:
+        """Put grad_output, times some factors, on its grid with the next noise of the site."""
         settings, bits = self.settings, self.bits
         noise = next_noise(grad_output, self.ctx.control, settings.stochastic, bits)
         if in_integers and isinstance(bits, int) and 0 < bits <= BYTE_BITS:
             module = integer_cpu.MODULES[type(self.product)]
-            encoded: Operand = module.encode(grad_output, bits, dims, settings.grid, noise)
+            encoded: Operand = module.encode(grad_output, bits, dims, settings.grid, noise, factors)
             return encoded
-        return put_on_grid(grad_output, bits, OperandSpec(dims), settings.grid, noise=noise, error=True)
+        return put_on_grid(
+            grad_output, bits, OperandSpec(dims), settings.grid, noise=noise, error=True, factors=factors
+        )
 
     def _backend(self, in_integers: bool, e: Operand, other: Operand) -> Any:
         """Return the backend of a gradient product."""

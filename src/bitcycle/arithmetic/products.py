@@ -50,9 +50,9 @@ class Counted(Protocol):
 
 
 class Absorbed(NamedTuple):
-    """A grad_output with the scales of an operand in it, and what the middles of its grids add to the gradient."""
+    """The scales of an operand as factors of grad_output, and what the middles of its grids add to the gradient."""
 
-    grad_output: Tensor
+    factors: Tensor
     added: Tensor
 
 
@@ -99,13 +99,13 @@ class Product(Counted):
     def absorb_b(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
-        """Multiply grad_output by the scales of ``b``, for the input gradient."""
+        """Return the factors of grad_output that are the scales of ``b``, for the input gradient."""
         raise NotImplementedError
 
     def absorb_a(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
-        """Multiply grad_output by the scales of ``a``, for the weight gradient."""
+        """Return the factors of grad_output that are the scales of ``a``, for the weight gradient."""
         raise NotImplementedError
 
     def summed(self, a_dim: int) -> Summed:
@@ -158,12 +158,12 @@ class LinearProduct(Product):
     def absorb_b(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
-        return Absorbed(grad_output * scale.flatten(), grad_output.matmul(middle))
+        return Absorbed(scale.flatten(), grad_output.matmul(middle))
 
     def absorb_a(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
-        return Absorbed(grad_output * scale, _rows(grad_output).t().mm(_rows(middle)))
+        return Absorbed(scale, _rows(grad_output).t().mm(_rows(middle)))
 
     def summed(self, a_dim: int) -> Summed:
         features, rows = Blocks((-1,)), Blocks(tuple(range(a_dim - 1)))
@@ -222,12 +222,12 @@ class ConvolutionProduct(Product):
     def absorb_b(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
-        by_channel = (-1, *(1 for _ in self.stride))
+        by_channel = (1, -1, *(1 for _ in self.stride))
         of_groups = _sum_of_channels(grad_output, middle.flatten(), self.groups)
         added = _along(of_groups, [each.inputs for each in self._meeting(grad_output, a_shape, b_shape)])
         if self.groups > 1:
             added = added.repeat_interleave(a_shape[1] // self.groups, 1)
-        return Absorbed(grad_output * scale.view(by_channel), added)
+        return Absorbed(scale.view(by_channel), added)
 
     def absorb_a(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
@@ -238,7 +238,7 @@ class ConvolutionProduct(Product):
             added = added.transpose(0, 1)
         elif self.groups > 1:
             added = added.squeeze(0).unflatten(0, (self.groups, -1)).repeat_interleave(a_shape[1] // self.groups, 0)
-        return Absorbed(grad_output * scale, added)
+        return Absorbed(scale, added)
 
     def _meeting(self, grad_output: Tensor, a_shape: torch.Size, b_shape: torch.Size) -> list[Meeting]:
         """Return for each spatial dimension which positions of grad_output meet which of ``a`` and of the kernel."""
@@ -384,7 +384,7 @@ class MatmulProduct(Product):
     ) -> Absorbed:
         scale, middle = (scale.mT, middle) if self.transpose_b else (scale, middle.mT)
         added = grad_output.matmul(middle)
-        return Absorbed(grad_output * scale, added.sum_to_size(*a_shape[:-1], 1))
+        return Absorbed(scale, added.sum_to_size(*a_shape[:-1], 1))
 
     def absorb_a(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
@@ -394,7 +394,7 @@ class MatmulProduct(Product):
             added = added.mT.sum_to_size(*b_shape[:-1], 1)
         else:
             added = added.sum_to_size(*b_shape[:-2], 1, b_shape[-1])
-        return Absorbed(grad_output * scale, added)
+        return Absorbed(scale, added)
 
     def summed(self, a_dim: int) -> Summed:
         last, before = Blocks((-1,)), Blocks((-2,))

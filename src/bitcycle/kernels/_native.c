@@ -72,6 +72,15 @@ INLINE float unordered(int32_t i)
     return x;
 }
 
+/* A number of bfloat16 in single precision. */
+INLINE float widened(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float out;
+    memcpy(&out, &bits, 4);
+    return out;
+}
+
 CLONED static void range_run(const float *restrict x, int64_t n, int32_t *low, int32_t *high)
 {
     int32_t lo = *low, hi = *high;
@@ -220,30 +229,20 @@ CLONED static void add_rows(const uint8_t *restrict codes, int64_t rows, int64_t
             totals[i] += codes[row * columns + i];
 }
 
-/* The sums of the rows and of the columns of a matrix of codes. Either may be NULL. */
-static void sum_codes(const int8_t *codes, int64_t rows, int64_t columns, int is_unsigned, int32_t *by_row,
-                      int32_t *by_column, int threads)
+/* The sums of the columns of a matrix of codes. */
+static void sum_columns(const int8_t *codes, int64_t rows, int64_t columns, int is_unsigned, int32_t *out, int threads)
 {
-    if (by_row) {
-        int64_t height = (rows + threads - 1) / threads;
+    int64_t width = columns / threads + 1;
+    memset(out, 0, (size_t)columns * 4);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (int64_t first = 0; first < rows; first += height)
-            sum_rows(codes + first * columns, rows - first < height ? rows - first : height, columns,
-                     is_unsigned ? INT8_MIN : 0, by_row + first);
-    }
-    if (by_column) {
-        memset(by_column, 0, (size_t)columns * 4);
-        int64_t width = (columns + threads - 1) / threads;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (int64_t first = 0; first < columns; first += width) {
-            int64_t n = columns - first < width ? columns - first : width;
-            for (int64_t row = 0; row < rows; row++) {
-                const int8_t *line = codes + row * columns + first;
-                if (is_unsigned)
-                    add_unsigned_run((const uint8_t *)line, n, by_column + first);
-                else
-                    add_run(line, n, by_column + first);
-            }
+    for (int64_t first = 0; first < columns; first += width) {
+        int64_t n = columns - first < width ? columns - first : width;
+        for (int64_t row = 0; row < rows; row++) {
+            const int8_t *line = codes + row * columns + first;
+            if (is_unsigned)
+                add_unsigned_run((const uint8_t *)line, n, out + first);
+            else
+                add_run(line, n, out + first);
         }
     }
 }
@@ -323,7 +322,11 @@ enum layout {
 enum grids { ONE, PER_IMAGE, PER_CHANNEL }; /* of images, in all layouts but FLAT */
 
 typedef struct {
-    const float *x;
+    const void *x; /* in single precision or in bfloat16 */
+    int is_bfloat16;
+    const float *factors; /* what the elements are multiplied by before they are rounded, or NULL */
+    int64_t period; /* of rows in memory that share a row of factors; 0: one factor for each row. Of images: for each
+                     * channel, or 0 for each image */
     int64_t outer, shared, inner;
     enum layout layout;
     float lowest, levels; /* the smallest and the largest code; the smallest is 0 unless the grid is symmetric */
@@ -338,11 +341,77 @@ typedef struct {
     enum grids grids;
 } encoding;
 
+#define STAGE 1024 /* elements that are converted and multiplied at a time */
+
+#define STAGE_RUN(name, type, element)                                                                                \
+    CLONED static void name(const type *restrict x, int64_t n, const float *restrict factors, float factor,           \
+                            float *restrict out)                                                                      \
+    {                                                                                                                 \
+        if (factors)                                                                                                  \
+            for (int64_t i = 0; i < n; i++)                                                                           \
+                out[i] = element * factors[i];                                                                        \
+        else                                                                                                          \
+            for (int64_t i = 0; i < n; i++)                                                                           \
+                out[i] = element * factor;                                                                            \
+    }
+STAGE_RUN(stage_floats, float, x[i])
+STAGE_RUN(stage_bfloat16, uint16_t, widened(x[i]))
+
+/* A run of elements within a row of memory, as they are rounded: those of the tensor itself if nothing is done to them. */
+static const float *run_of(const encoding *e, int64_t at, int64_t n, float *buffer)
+{
+    if (!e->is_bfloat16 && !e->factors)
+        return (const float *)e->x + at;
+    const float *factors = NULL;
+    float factor = 1.0f;
+    if (e->factors && e->layout == FLAT) {
+        int64_t length = e->inner > 1 ? e->inner : e->shared, row = at / length;
+        if (e->period)
+            factors = e->factors + row / e->period * length + at % length;
+        else
+            factor = e->factors[row];
+    } else if (e->factors && e->period && e->layout == LAST) {
+        factors = e->factors; /* repeated for all pixels of a stage */
+    } else if (e->factors) {
+        int64_t run = at / e->inner; /* (image, channel); of the layout LAST only the image counts */
+        factor = e->factors[e->period ? run % e->shared : run / e->shared];
+    }
+    if (e->is_bfloat16)
+        stage_bfloat16((const uint16_t *)e->x + at, n, factors, factor, buffer);
+    else
+        stage_floats((const float *)e->x + at, n, factors, factor, buffer);
+    return buffer;
+}
+
+/* Elements from one run that can be staged together: with the channels last, those of whole pixels. */
+static int64_t stage_of(const encoding *e, int64_t n)
+{
+    if (!e->is_bfloat16 && !e->factors)
+        return n;
+    return e->layout == LAST ? STAGE / e->shared * e->shared : STAGE;
+}
+
 /* Round a run of memory from element `at` on. */
 static void round_run(const encoding *e, rounder round, int64_t at, int64_t n, const float *scale, const float *zero)
 {
-    round(e->x + at, n, 1, scale, zero, e->lowest, e->levels, (uint32_t)at, 1, e->key1, e->key2,
-          e->values ? e->values + at : NULL, e->codes ? e->codes + at : NULL, e->offset);
+    float buffer[STAGE];
+    int64_t stage = stage_of(e, n);
+    for (int64_t end = at + n; at < end; at += stage) {
+        n = end - at < stage ? end - at : stage;
+        round(run_of(e, at, n, buffer), n, 1, scale, zero, e->lowest, e->levels, (uint32_t)at, 1, e->key1, e->key2,
+              e->values ? e->values + at : NULL, e->codes ? e->codes + at : NULL, e->offset);
+    }
+}
+
+/* Extend a range by that of a run of memory. */
+static void range_of_run(const encoding *e, int64_t at, int64_t n, int32_t *low, int32_t *high)
+{
+    float buffer[STAGE];
+    int64_t stage = stage_of(e, n);
+    for (int64_t end = at + n; at < end; at += stage) {
+        n = end - at < stage ? end - at : stage;
+        range_run(run_of(e, at, n, buffer), n, low, high);
+    }
 }
 
 /* Pixels of an image that are handled together: as many as a small buffer holds, in whole tiles. */
@@ -369,9 +438,14 @@ static void round_images(const encoding *e)
             int64_t grid = e->grids == PER_IMAGE ? image : 0;
             int32_t *sums = e->sums ? e->sums + image * pixels + first : NULL;
             if (e->layout == LAST) {
-                round(e->x + at, channels, n, e->scale + grid, e->zero + grid, e->lowest, e->levels, (uint32_t)index,
-                      (uint32_t)pixels, e->key1, e->key2, e->values ? e->values + at : NULL,
-                      e->codes ? e->codes + at : NULL, e->offset);
+                float staged[STAGE];
+                int64_t together = stage_of(e, n * channels) / channels; /* pixels */
+                for (int64_t i = 0; i < n; i += together) {
+                    int64_t some = n - i < together ? n - i : together, from = at + i * channels;
+                    round(run_of(e, from, some * channels, staged), channels, some, e->scale + grid, e->zero + grid,
+                          e->lowest, e->levels, (uint32_t)(index + i), (uint32_t)pixels, e->key1, e->key2,
+                          e->values ? e->values + from : NULL, e->codes ? e->codes + from : NULL, e->offset);
+                }
                 if (sums)
                     sum_rows(e->codes + at, n, channels, INT8_MIN, sums);
                 continue;
@@ -381,9 +455,11 @@ static void round_images(const encoding *e)
                     round_run(e, round, index, n, e->scale + grid, e->zero + grid);
                 continue;
             }
-            for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel)
-                round(e->x + index, n, 1, e->scale + grid, e->zero + grid, e->lowest, e->levels, (uint32_t)index, 1,
-                      e->key1, e->key2, NULL, buffer + channel * n, e->offset);
+            for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel) {
+                float staged[STAGE]; /* a strip has fewer elements of a channel */
+                round(run_of(e, index, n, staged), n, 1, e->scale + grid, e->zero + grid, e->lowest, e->levels,
+                      (uint32_t)index, 1, e->key1, e->key2, NULL, buffer + channel * n, e->offset);
+            }
             transpose_bytes(buffer, channels, n, n, e->codes + at, channels);
             if (sums)
                 add_rows((const uint8_t *)buffer, channels, n, sums);
@@ -393,18 +469,21 @@ static void round_images(const encoding *e)
 
 static void pass_through(const encoding *e, int64_t at, int64_t n)
 {
-    if (e->values)
-        memcpy(e->values + at, e->x + at, (size_t)n * 4);
+    for (int64_t end = at + n; e->values && at < end; at += STAGE) {
+        float buffer[STAGE];
+        n = end - at < STAGE ? end - at : STAGE;
+        memcpy(e->values + at, run_of(e, at, n, buffer), (size_t)n * 4);
+    }
 }
 
 /* The range of a run of memory, in blocks over the threads. */
-static void range_of(const encoding *e, const float *x, int64_t n, int32_t *lowest, int32_t *highest)
+static void range_of(const encoding *e, int64_t n, int32_t *lowest, int32_t *highest)
 {
     int64_t blocks = (n + BLOCK - 1) / BLOCK;
     int32_t low = INT32_MAX, high = INT32_MIN;
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(min : low) reduction(max : high)
     for (int64_t b = 0; b < blocks; b++)
-        range_run(x + b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, &low, &high);
+        range_of_run(e, b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, &low, &high);
     *lowest = low;
     *highest = high;
 }
@@ -414,7 +493,7 @@ static int64_t encode_whole(const encoding *e)
 {
     int64_t n = e->outer * e->shared * e->inner, blocks = (n + BLOCK - 1) / BLOCK;
     int32_t low, high;
-    range_of(e, e->x, n, &low, &high);
+    range_of(e, n, &low, &high);
     if (!grid_of(low, high, e->levels, e->lowest < 0, e->scale, e->zero)) {
         pass_through(e, 0, n);
         return 1;
@@ -439,13 +518,19 @@ static void range_channels(const encoding *e, int64_t first, int64_t last, int32
         high[channel] = INT32_MIN;
     }
     for (int64_t image = first; image < last; image++) {
-        const float *x = e->x + image * channels * pixels;
+        int64_t at = image * channels * pixels;
+        float buffer[STAGE];
+        int64_t stage = stage_of(e, channels * pixels), end = at + channels * pixels;
         if (e->layout == LAST)
-            for (int64_t pixel = 0; pixel < pixels; pixel++)
-                range_columns(x + pixel * channels, channels, low, high);
+            for (int64_t n; at < end; at += n) {
+                n = end - at < stage ? end - at : stage;
+                const float *x = run_of(e, at, n, buffer);
+                for (int64_t i = 0; i < n; i += channels)
+                    range_columns(x + i, channels, low, high);
+            }
         else
-            for (int64_t channel = 0; channel < channels; channel++)
-                range_run(x + channel * pixels, pixels, low + channel, high + channel);
+            for (int64_t channel = 0; channel < channels; channel++, at += pixels)
+                range_of_run(e, at, pixels, low + channel, high + channel);
     }
 }
 
@@ -467,7 +552,8 @@ static int64_t encode_images(const encoding *e, int32_t *ranges)
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(+ : without)
         for (int64_t image = 0; image < e->outer; image++) {
             int32_t low = INT32_MAX, high = INT32_MIN;
-            range_run(e->x + image * of_image, of_image, &low, &high);
+            for (int64_t run = 0; run < (e->layout == LAST ? 1 : channels); run++)
+                range_of_run(e, image * of_image + run * e->inner, e->layout == LAST ? of_image : e->inner, &low, &high);
             without += !grid_of(low, high, e->levels, e->lowest < 0, e->scale + image, e->zero + image);
         }
     } else {
@@ -504,7 +590,7 @@ static int64_t encode_rows(const encoding *e)
     for (int64_t row = 0; row < e->outer; row++) {
         int32_t low = INT32_MAX, high = INT32_MIN;
         int64_t at = row * e->shared;
-        range_run(e->x + at, e->shared, &low, &high);
+        range_of_run(e, at, e->shared, &low, &high);
         if (grid_of(low, high, e->levels, e->lowest < 0, e->scale + row, e->zero + row)) {
             round_run(e, round, at, e->shared, e->scale + row, e->zero + row);
         } else {
@@ -532,12 +618,13 @@ static int64_t encode_columns(const encoding *e)
         float *scale = e->scale + block * e->inner + first, *zero = e->zero + block * e->inner + first;
         int32_t low[TILE], high[TILE];
         char has_grid[TILE];
+        float staged[TILE];
         for (int64_t i = 0; i < width; i++) {
             low[i] = INT32_MAX;
             high[i] = INT32_MIN;
         }
         for (int64_t j = 0; j < e->shared; j++)
-            range_columns(e->x + at + j * e->inner, width, low, high);
+            range_columns(run_of(e, at + j * e->inner, width, staged), width, low, high);
         for (int64_t i = 0; i < width; i++) {
             has_grid[i] = (char)grid_of(low[i], high[i], e->levels, e->lowest < 0, scale + i, zero + i);
             missing += !has_grid[i];
@@ -547,17 +634,18 @@ static int64_t encode_columns(const encoding *e)
             continue; /* the caller has no use for the codes then */
         for (int64_t j = 0; j < e->shared; j++) {
             int64_t line = at + j * e->inner;
+            const float *x = run_of(e, line, width, staged);
             if (!missing) {
-                round(e->x + line, width, 1, scale, zero, e->lowest, e->levels, (uint32_t)line, 1, e->key1, e->key2,
+                round(x, width, 1, scale, zero, e->lowest, e->levels, (uint32_t)line, 1, e->key1, e->key2,
                       e->values ? e->values + line : NULL, e->codes ? e->codes + line : NULL, e->offset);
                 continue;
             }
             for (int64_t i = 0; i < width; i++)
                 if (has_grid[i])
-                    round_one(e->x + line + i, 1, 1, scale + i, zero + i, e->lowest, e->levels, (uint32_t)(line + i), 1,
+                    round_one(x + i, 1, 1, scale + i, zero + i, e->lowest, e->levels, (uint32_t)(line + i), 1,
                               e->key1, e->key2, e->values + line + i, NULL, 0);
                 else
-                    e->values[line + i] = e->x[line + i];
+                    e->values[line + i] = x[i];
         }
     }
     return without;
@@ -691,6 +779,236 @@ static void combine_images(const combination *c, combiner combine, int64_t pixel
         }
     }
 }
+
+/* -------------------------------------------------------------------------------------- products of codes */
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+
+#define PANEL 64   /* columns that are multiplied together: four vectors of sums */
+#define HEIGHT 6   /* rows that are multiplied together: with four vectors each, they fill the registers */
+#define CHUNK 96  /* rows of a task */
+
+/* A batch of matrices of signed codes, each with so many lines. The codes of a line, which a product sums over, lie apart
+ * by `term`, lines by `line`; one of both is 1. */
+typedef struct {
+    const int8_t *codes;
+    int64_t lines, line, term, batch[2];
+    const float *scale, *zero;
+    int64_t grids; /* of each matrix: 1 or one for each line; 0 if one belongs to all matrices */
+    float offset;
+} matrices;
+
+typedef struct {
+    matrices a, b;
+    int64_t batch[2], terms;
+    const float *bias, *row_bias; /* NULL means none */
+    int64_t bias_step;            /* from the biases of a matrix to those of the next one */
+    void *out;
+    int to_bfloat16, threads;
+    int8_t *packed_a, *packed_b;
+    int32_t *sums_a, *sums_b; /* of the codes of each line */
+} multiplication;
+
+INLINE const int8_t *matrix_of(const matrices *m, const multiplication *w, int64_t number)
+{
+    return m->codes + number / w->batch[1] * m->batch[0] + number % w->batch[1] * m->batch[1];
+}
+
+INLINE int64_t panels_of(int64_t lines) { return (lines + PANEL - 1) / PANEL; }
+
+/* Codes are multiplied in groups of four terms: a panel is (groups, lines, 4), filled with zeros. */
+INLINE int64_t groups_of(const multiplication *w) { return (w->terms + 3) / 4; }
+
+/* Lay out the lines of a panel, and sum their codes. */
+VNNI static void pack_panel(const int8_t *codes, const matrices *m, int64_t lines, int64_t terms, int8_t *panel,
+                            int32_t *sums)
+{
+    int64_t groups = (terms + 3) / 4, whole = terms / 4;
+    int32_t *words = (int32_t *)panel;
+    if (lines < PANEL || whole < groups)
+        memset(panel, 0, (size_t)(groups * PANEL * 4));
+    if (m->term == 1 && m->line % 4 == 0) {
+        transpose_words((const int32_t *)codes, lines, whole, m->line / 4, words, PANEL);
+    } else if (m->term == 1) {
+        for (int64_t i = 0; i < lines; i++)
+            for (int64_t g = 0; g < whole; g++)
+                memcpy(words + g * PANEL + i, codes + i * m->line + 4 * g, 4);
+    } else {
+        for (int64_t g = 0; g < whole; g++) {
+            const uint8_t *t0 = (const uint8_t *)codes + 4 * g * m->term, *t1 = t0 + m->term, *t2 = t1 + m->term,
+                          *t3 = t2 + m->term;
+            uint32_t *to = (uint32_t *)words + g * PANEL;
+            for (int64_t i = 0; i < lines; i++)
+                to[i] = t0[i] | (uint32_t)t1[i] << 8 | (uint32_t)t2[i] << 16 | (uint32_t)t3[i] << 24;
+        }
+    }
+    for (int64_t t = 4 * whole; t < terms; t++)
+        for (int64_t i = 0; i < lines; i++)
+            panel[whole * PANEL * 4 + 4 * i + t % 4] = codes[i * m->line + t * m->term];
+    const __m512i ones = _mm512_set1_epi8(1);
+    for (int64_t first = 0; first < PANEL; first += 16) {
+        __m512i total = _mm512_setzero_si512();
+        for (int64_t g = 0; g < groups; g++)
+            total = _mm512_dpbusd_epi32(total, ones, _mm512_loadu_si512(words + g * PANEL + first));
+        _mm512_storeu_si512(sums + first, total);
+    }
+}
+
+/* The products of a few rows with a panel. The instruction multiplies unsigned by signed bytes: the codes of a row are
+ * taken 128 larger, and `start` has -128 times the sums of the columns. */
+#define PRODUCTS(rows)                                                                                                \
+    VNNI static void products_##rows(const int8_t *a, int64_t line, int64_t step, const int8_t *panel, int64_t groups,\
+                                     const int32_t *start, int32_t *out)                                              \
+    {                                                                                                                 \
+        const __m512i flip = _mm512_set1_epi8(INT8_MIN);                                                              \
+        __m512i sums[rows][4];                                                                                        \
+        _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)                                                        \
+            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) sums[r][v] = _mm512_loadu_si512(start + 16 * v);      \
+        for (int64_t g = 0; g < groups; g++, panel += 4 * PANEL, a += step) {                                         \
+            __m512i b[4];                                                                                             \
+            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) b[v] = _mm512_loadu_si512(panel + 64 * v);            \
+            _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)                                                    \
+            {                                                                                                         \
+                int32_t four;                                                                                         \
+                memcpy(&four, a + r * line, 4);                                                                       \
+                const __m512i x = _mm512_xor_si512(_mm512_set1_epi32(four), flip);                                    \
+                _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++)                                                   \
+                    sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], x, b[v]);                                            \
+            }                                                                                                         \
+        }                                                                                                             \
+        _Pragma("GCC unroll 6") for (int r = 0; r < rows; r++)                                                        \
+            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++)                                                       \
+                _mm512_storeu_si512(out + r * PANEL + 16 * v, sums[r][v]);                                            \
+    }
+PRODUCTS(1)
+PRODUCTS(2)
+PRODUCTS(3)
+PRODUCTS(4)
+PRODUCTS(5)
+PRODUCTS(6)
+
+/* Round to bfloat16, half to even, as torch does. */
+INLINE uint16_t to_bfloat16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return x != x ? 0x7FC0 : (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+/* Some rows of a matrix times a panel: out = s_p s_q S + s_p r z_q + z_p u + row_bias + bias, see integer_sums.py. */
+VNNI static void multiply_chunk(const multiplication *w, int64_t number, int64_t panel, int64_t first, int64_t last)
+{
+    static void (*const products[HEIGHT])(const int8_t *, int64_t, int64_t, const int8_t *, int64_t, const int32_t *,
+                                          int32_t *) = {products_1, products_2, products_3,
+                                                        products_4, products_5, products_6};
+    const matrices *a = &w->a, *b = &w->b;
+    int64_t groups = groups_of(w), column = panel * PANEL, place = number * panels_of(b->lines) + panel;
+    int64_t width = b->lines - column < PANEL ? b->lines - column : PANEL;
+    int64_t b_grids = b->grids > 1 ? b->lines : b->grids, a_grids = a->grids > 1 ? a->lines : a->grids;
+    float q_scale[PANEL] = {0}, q_zero[PANEL] = {0}, u[PANEL] = {0}, bias[PANEL] = {0};
+    int32_t start[PANEL] = {0}, sums[HEIGHT * PANEL];
+    for (int64_t i = 0; i < width; i++) {
+        int64_t grid = number * b_grids + (b->grids > 1 ? column + i : 0);
+        int32_t total = w->sums_b[place * PANEL + i];
+        start[i] = (int32_t)(-128u * (uint32_t)total);
+        q_scale[i] = b->scale[grid];
+        q_zero[i] = b->zero[grid] + q_scale[i] * b->offset;
+        u[i] = (float)((double)q_scale[i] * (double)total + (double)q_zero[i] * (double)w->terms);
+        bias[i] = w->bias ? w->bias[number * w->bias_step + column + i] : 0.0f;
+    }
+    const int8_t *matrix = matrix_of(a, w, number);
+    for (int64_t row = first; row < last;) {
+        /* Rows that are packed lie in panels, of which none is crossed. */
+        int64_t in_panel = w->packed_a ? PANEL - row % PANEL : HEIGHT;
+        int64_t rows = last - row < HEIGHT ? last - row : HEIGHT;
+        rows = rows < in_panel ? rows : in_panel;
+        int64_t a_place = (number * panels_of(a->lines) + row / PANEL) * groups * PANEL * 4 + row % PANEL * 4;
+        products[rows - 1](w->packed_a ? w->packed_a + a_place : matrix + row * a->line, w->packed_a ? 4 : a->line,
+                           w->packed_a ? 4 * PANEL : 4, w->packed_b + place * groups * PANEL * 4, groups, start, sums);
+        for (int64_t r = 0; r < rows; r++, row++) {
+            int64_t grid = number * a_grids + (a->grids > 1 ? row : 0), at = (number * a->lines + row) * b->lines + column;
+            float p_scale = a->scale[grid], p_zero = a->zero[grid] + p_scale * a->offset;
+            float p_term = p_scale * (float)w->sums_a[number * panels_of(a->lines) * PANEL + row];
+            float row_bias = w->row_bias ? w->row_bias[number * a->lines + row] : 0.0f, values[PANEL];
+            for (int64_t i = 0; i < PANEL; i++) {
+                float value = (float)sums[r * PANEL + i] * q_scale[i] * p_scale;
+                value = value + q_zero[i] * p_term;
+                value = value + u[i] * p_zero;
+                value = value + row_bias;
+                values[i] = value + bias[i];
+            }
+            if (!w->to_bfloat16)
+                memcpy((float *)w->out + at, values, (size_t)width * 4);
+            else
+                for (int64_t i = 0; i < width; i++)
+                    ((uint16_t *)w->out)[at + i] = to_bfloat16(values[i]);
+        }
+    }
+}
+
+static void pack_all(const multiplication *w, const matrices *m, int8_t *packed, int32_t *sums)
+{
+    int64_t panels = panels_of(m->lines), batch = w->batch[0] * w->batch[1];
+#pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
+    for (int64_t task = 0; task < batch * panels; task++) {
+        int64_t first = task % panels * PANEL, lines = m->lines - first < PANEL ? m->lines - first : PANEL;
+        const int8_t *codes = matrix_of(m, w, task / panels) + first * m->line;
+        if (packed)
+            pack_panel(codes, m, lines, w->terms, packed + task * groups_of(w) * PANEL * 4, sums + task * PANEL);
+        else
+            for (int64_t i = 0; i < lines; i++)
+                sum_rows(codes + i * m->line, 1, w->terms, 0, sums + task * PANEL + i);
+    }
+}
+
+static void multiply_all(multiplication *w)
+{
+    int64_t batch = w->batch[0] * w->batch[1], panels = panels_of(w->b.lines);
+    int64_t chunks = (w->a.lines + CHUNK - 1) / CHUNK;
+    pack_all(w, &w->a, w->packed_a, w->sums_a);
+    pack_all(w, &w->b, w->packed_b, w->sums_b);
+#pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
+    for (int64_t task = 0; task < batch * panels * chunks; task++) {
+        int64_t number = task / (panels * chunks), first = task / panels % chunks * CHUNK;
+        multiply_chunk(w, number, task % panels, first,
+                       w->a.lines - first < CHUNK ? w->a.lines : first + CHUNK);
+    }
+}
+
+/* Return whether this processor has the instruction. */
+static int has_vnni(void) { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"); }
+
+static int64_t bytes_of_panels(const multiplication *w, const matrices *m)
+{
+    return w->batch[0] * w->batch[1] * panels_of(m->lines) * groups_of(w) * PANEL * 4;
+}
+
+/* Return false if there is not enough memory. */
+static int multiply(multiplication *w)
+{
+    int64_t batch = w->batch[0] * w->batch[1], of_b = bytes_of_panels(w, &w->b);
+    int is_packed = w->a.term != 1 || w->terms % 4 != 0;
+    int64_t of_a = is_packed ? bytes_of_panels(w, &w->a) : 0;
+    int64_t a_sums = batch * panels_of(w->a.lines) * PANEL, b_sums = batch * panels_of(w->b.lines) * PANEL;
+    int8_t *memory = malloc((size_t)(of_a + of_b + 4 * (a_sums + b_sums)));
+    if (!memory)
+        return 0;
+    w->packed_b = memory;
+    w->packed_a = is_packed ? memory + of_b : NULL;
+    w->sums_a = (int32_t *)(memory + of_b + of_a);
+    w->sums_b = w->sums_a + a_sums;
+    multiply_all(w);
+    free(memory);
+    return 1;
+}
+#else
+typedef struct {
+    int unused;
+} multiplication;
+static int has_vnni(void) { return 0; }
+#endif
 
 /* ------------------------------------------------------------------------------------------ convolutions */
 
@@ -1035,21 +1353,27 @@ static int integers(PyObject *const *arguments, Py_ssize_t given, Py_ssize_t exp
 
 static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[18], without;
+    int64_t a[21], without;
     int32_t *ranges = NULL;
-    if (!integers(arguments, given, 18, a))
+    if (!integers(arguments, given, 21, a))
         return NULL;
-    encoding e = {ADDRESS(const float, a[0]), a[1], a[2], a[3], (enum layout)a[4], (float)a[5], (float)a[6],
+    encoding e = {ADDRESS(const void, a[0]), a[18] != 0, ADDRESS(const float, a[19]), a[20], a[1], a[2], a[3], (enum layout)a[4], (float)a[5], (float)a[6],
                   a[7] != 0, (uint32_t)a[8], (uint32_t)a[9], ADDRESS(float, a[10]), ADDRESS(float, a[11]),
                   ADDRESS(float, a[12]), ADDRESS(int8_t, a[13]), (int32_t)a[14], (int)a[15],
                   ADDRESS(int32_t, a[16]), NULL, (enum grids)a[17]};
     if (e.layout != FLAT) {
         size_t strips = e.layout == TO_LAST ? (size_t)(e.threads * strip_of(e.shared) * e.shared) : 0;
         size_t channels = e.grids == PER_CHANNEL ? (size_t)(2 * e.threads * e.shared) : 0;
-        ranges = malloc(4 * channels + strips + 1);
+        ranges = malloc(4 * (channels + STAGE) + strips);
         if (!ranges)
             return PyErr_NoMemory();
-        e.buffers = (int8_t *)(ranges + channels);
+        e.buffers = (int8_t *)(ranges + channels + STAGE);
+        if (e.layout == LAST && e.factors && e.period) {
+            float *repeated = (float *)(ranges + channels);
+            for (int64_t i = 0; i < STAGE / e.shared * e.shared; i++)
+                repeated[i] = e.factors[i % e.shared];
+            e.factors = repeated;
+        }
     }
     Py_BEGIN_ALLOW_THREADS
     if (e.grids != ONE)
@@ -1118,14 +1442,13 @@ static PyObject *py_draw(PyObject *self, PyObject *const *arguments, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
-static PyObject *py_sum_codes(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+static PyObject *py_sum_columns(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[7];
-    if (!integers(arguments, given, 7, a))
+    int64_t a[6];
+    if (!integers(arguments, given, 6, a))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    sum_codes(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3] != 0, ADDRESS(int32_t, a[4]), ADDRESS(int32_t, a[5]),
-              (int)a[6]);
+    sum_columns(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3] != 0, ADDRESS(int32_t, a[4]), (int)a[5]);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -1172,6 +1495,30 @@ static PyObject *py_combine(PyObject *self, PyObject *const *arguments, Py_ssize
     }
     Py_END_ALLOW_THREADS
     free(u);
+    Py_RETURN_NONE;
+}
+
+/* The arguments are those of native.multiply, see there. */
+static PyObject *py_multiply(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    int64_t a[29];
+    int done;
+    if (!integers(arguments, given, 29, a))
+        return NULL;
+    multiplication w = {.batch = {a[0], a[1]}, .terms = a[2], .threads = (int)a[3], .out = ADDRESS(void, a[4]),
+                        .to_bfloat16 = a[5] != 0, .bias = ADDRESS(const float, a[6]), .bias_step = a[7],
+                        .row_bias = ADDRESS(const float, a[8])};
+    const int64_t *of = a + 9;
+    for (matrices *m = &w.a; of < a + 29; m = &w.b, of += 10)
+        *m = (matrices){ADDRESS(const int8_t, of[0]), of[1], of[2], of[3], {of[4], of[5]},
+                        ADDRESS(const float, of[6]), ADDRESS(const float, of[7]), of[8], (float)of[9]};
+    Py_BEGIN_ALLOW_THREADS
+    done = multiply(&w);
+    Py_END_ALLOW_THREADS
+    if (!done)
+        return PyErr_NoMemory();
+#endif
     Py_RETURN_NONE;
 }
 
@@ -1236,8 +1583,9 @@ static PyMethodDef functions[] = {
     FUNCTION(decode, "Recover values from codes."),
     FUNCTION(round_float, "Round to a floating-point format with a scale for each block."),
     FUNCTION(draw, "Draw 16-bit noise."),
-    FUNCTION(sum_codes, "Sum codes by row and by column."),
+    FUNCTION(sum_columns, "Sum the columns of a matrix of codes."),
     FUNCTION(combine, "Turn integer sums into floating-point products."),
+    FUNCTION(multiply, "Multiply batches of matrices of codes."),
     FUNCTION(transpose, "Transpose each matrix of a batch."),
     FUNCTION(mask, "Mark positive elements by bits, or keep those that are marked."),
     FUNCTION(unfold, "Lay out the windows of a convolution as rows."),
@@ -1250,5 +1598,9 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_native", "Native ke
 
 PyMODINIT_FUNC PyInit__native(void)
 {
-    return PyModule_Create(&module);
+    PyObject *created = PyModule_Create(&module);
+    /* Whether this processor has the instructions that `multiply` needs. */
+    if (created && PyModule_AddIntConstant(created, "HAS_VNNI", has_vnni()) < 0)
+        Py_CLEAR(created);
+    return created;
 }

@@ -64,7 +64,13 @@ class ImageCodes(NamedTuple):
 
 
 def encode_images(
-    x: Tensor, bits: int, dims: Dims = None, noise: Noise = None, *, symmetric: bool = False
+    x: Tensor,
+    bits: int,
+    dims: Dims = None,
+    noise: Noise = None,
+    *,
+    symmetric: bool = False,
+    factors: Tensor | None = None,
 ) -> ImageCodes | None:
     """Round images to codes of one byte with the channels last in memory; None if some have no grid.
 
@@ -76,14 +82,16 @@ def encode_images(
         dims: The dimensions that share a grid: all of them, all but the images, or all but the channels.
         noise: For stochastic rounding.
         symmetric: Whether the grid is symmetric.
+        factors: What images are first multiplied by: a number for each image, or for each channel.
     """
-    if not isinstance(noise, Tensor) and native.supports(x):
-        rounded = native.encode(x, bits, dims, noise, 0, False, True, symmetric, channels_last=True)
+    x = x.float() if x.dtype is torch.float16 else x
+    if not isinstance(noise, Tensor) and native.supports(x, native.FLOATS):
+        rounded = native.encode(x, bits, dims, noise, 0, False, True, symmetric, channels_last=True, factors=factors)
         if rounded is not None:
             if rounded.without_grid:
                 return None
             return ImageCodes(rounded.codes, rounded.scale, rounded.zero, rounded.pixel_sums)
-    encoded = encode_in_bytes(x, bits, dims, noise, offset=0, symmetric=symmetric)
+    encoded = encode_in_bytes(x, bits, dims, noise, offset=0, symmetric=symmetric, factors=factors)
     if encoded is None:
         return None
     codes = to_channels_last(encoded.codes)

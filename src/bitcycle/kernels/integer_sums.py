@@ -17,9 +17,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bitcycle.kernels import native
+
+MAX_TERMS = 2**17 - 1
+"""A sum of this many products of two signed bytes stays within 32 bits."""
 
 
 class Grid(NamedTuple):
@@ -38,27 +42,75 @@ class Grid(NamedTuple):
         return self.zero + self.scale * self.offset
 
 
-def row_sums(codes: Tensor) -> Tensor:
-    """Return the sum of each row of a matrix of signed or unsigned codes, in 32 bits."""
-    return _sums(codes, by_row=True)
-
-
 def column_sums(codes: Tensor) -> Tensor:
     """Return the sum of each column of a matrix of signed or unsigned codes, in 32 bits."""
-    return _sums(codes, by_row=False)
-
-
-def _sums(codes: Tensor, by_row: bool) -> Tensor:
-    rows, columns = codes.shape
-    run = native.kernel("sum_codes", (codes, native.BYTES))
+    run = native.kernel("sum_columns", (codes, native.BYTES))
     if run is None:
-        return codes.sum(1 if by_row else 0, dtype=torch.int32)
-    out = codes.new_empty(rows if by_row else columns, dtype=torch.int32)
-    at = out.data_ptr()
+        return codes.sum(0, dtype=torch.int32)
+    rows, columns = codes.shape
+    out = codes.new_empty(columns, dtype=torch.int32)
     is_unsigned = codes.dtype is torch.uint8
-    to_rows, to_columns = (at, 0) if by_row else (0, at)
-    run(codes.data_ptr(), rows, columns, is_unsigned, to_rows, to_columns, native.threads(codes.numel()))
+    run(codes.data_ptr(), rows, columns, is_unsigned, out.data_ptr(), native.threads(codes.numel()))
     return out
+
+
+def multiply(
+    p: Tensor,
+    q: Tensor,
+    p_grid: Grid,
+    q_grid: Grid,
+    bias: Tensor | None = None,
+    row_bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Return ``p q^T`` over the last two dimensions, of matrices of signed codes on their grids.
+
+    Args:
+        p: The codes (..., rows, terms). The rows or the terms are next to one another in memory.
+        q: The codes (..., columns, terms).
+        p_grid: One grid, or one for each row of each matrix.
+        q_grid: One grid, or one for each column of each matrix.
+        bias: Added to each row of the result, in single precision (..., columns).
+        row_bias: Added to each column of the result, in single precision, (..., rows).
+        dtype: The type of the result.
+    """
+    out = native.multiply(p, q, p_grid, q_grid, bias, row_bias, dtype)
+    return _multiply(p, q, p_grid, q_grid, bias, row_bias).to(dtype) if out is None else out
+
+
+def _multiply(p: Tensor, q: Tensor, p_grid: Grid, q_grid: Grid, bias: Tensor | None, row_bias: Tensor | None) -> Tensor:
+    """Compute :func:`multiply` by torch operations, which the kernel follows one by one."""
+    if p.dim() > 2:
+        matrices = p.shape[:-2].numel()
+        grids = []
+        for scale, zero, offset in (p_grid, q_grid):
+            parts = zip(_parts(scale, matrices), _parts(zero, matrices), strict=True)
+            grids.append([Grid(*part, offset) for part in parts])
+        biases = ([None] * matrices if x is None else _parts(x, matrices) for x in (bias, row_bias))
+        each = zip(p.flatten(0, -3), q.flatten(0, -3), *grids, *biases, strict=True)
+        return torch.stack([_multiply(*parts) for parts in each]).view(*p.shape[:-1], q.shape[-2])
+    sums = multiply_codes(p, q.t())
+    terms = torch.full((1,), p.shape[1], dtype=torch.int32, device=p.device)
+    by_row, by_column = (x.sum(1, dtype=torch.int32) for x in (p, q))
+    return combine(sums, p_grid, q_grid, by_row, by_column, terms, bias, row_bias)
+
+
+def _parts(x: Tensor, matrices: int) -> list[Tensor]:
+    """Return what belongs to each matrix of a batch: its own numbers, or those that belong to all."""
+    return [x] * matrices if x.numel() == 1 else list(x.reshape(matrices, -1))
+
+
+def multiply_codes(p: Tensor, q: Tensor) -> Tensor:
+    """Multiply two matrices of signed bytes, or of unsigned by signed ones, with sums in 32 bits."""
+    # With a single row or column torch takes the strides of a transposed matrix for those of its rows.
+    p, q = (x.reshape(-1).view(x.shape) if 1 in x.shape else x for x in (p, q))
+    if p.device.type != "cuda":
+        return torch._int_mm(p, q)
+    # CUDA needs more than 16 rows, and sizes that are multiples of 8.
+    (rows, terms), columns = p.shape, q.shape[1]
+    more_rows, more_terms, more_columns = max(17 - rows, 0), -terms % 8, -columns % 8
+    padded = torch._int_mm(F.pad(p, (0, more_terms, 0, more_rows)), F.pad(q, (0, more_columns, 0, more_terms)))
+    return padded[:rows, :columns].contiguous()
 
 
 def combine(
@@ -89,9 +141,7 @@ def combine(
         pixels: If given, rows are pixels of images of this size, and the result is (images, columns, pixels).
     """
     kinds = torch.zeros(1, dtype=torch.int32, device=sums.device) if kinds is None else kinds
-    floats = [(x, native.FLOAT32) for x in (p.scale, p.zero, q.scale, q.zero, bias, row_bias)]
-    integers = [(x, native.INT32) for x in (by_row, by_column, terms, kinds)]
-    run = native.kernel("combine", (sums, native.WORDS), *floats, *integers)
+    run = native.kernel("combine", (sums, native.WORDS), (bias, native.FLOAT32), (row_bias, native.FLOAT32))
     if run is None:
         return _combine(sums, p, q, by_row, by_column, terms, bias, row_bias, kinds, pixels)
     rows, columns = sums.shape

@@ -26,12 +26,17 @@ BYTES = (torch.int8, torch.uint8)
 INT32 = (torch.int32,)
 FLOAT32 = (torch.float32,)
 WORDS = INT32 + FLOAT32
+FLOATS = (torch.float32, torch.bfloat16)
+"""The types whose codes are computed; values are only computed in single precision."""
+STAGE = 1024
+"""The most channels of images that are in bfloat16 or have factors."""
 
 _FLAT, _LAST, _TO_LAST, _FIRST = range(4)  # the layouts of `encode` in the C file
 _ONE, _PER_IMAGE, _PER_CHANNEL = range(3)  # the grids of images there
 _OF_IMAGES = {(1, 2, 3): _PER_IMAGE, (0, 2, 3): _PER_CHANNEL}  # by the dimensions that share a grid
 _PLAIN = (Tensor, torch.nn.Parameter)
 _library: Any = None
+_multiplies = False
 
 
 def choose_kernels(name: str | None = None) -> str:
@@ -44,13 +49,14 @@ def choose_kernels(name: str | None = None) -> str:
     Raises:
         ValueError: There is no such choice, or the native kernels are not installed.
     """
-    global _library
+    global _library, _multiplies
     wanted = os.environ.get(VARIABLE) or None if name is None else name
     if wanted is not None and wanted not in CHOICES:
         raise ValueError(f"{VARIABLE} must be {' or '.join(CHOICES)}, got {wanted!r}")
     if wanted == "native" and _extension is None:
         raise ValueError("the native kernels are not installed: install bitcycle again where there is a C compiler")
     _library = None if wanted == "reference" else _extension
+    _multiplies = _library is not None and _library.HAS_VNNI == 1
     return current_kernels()
 
 
@@ -77,12 +83,10 @@ class Rounded(NamedTuple):
     """The sums of the codes of each pixel, as unsigned bytes, of codes that were asked for with the channels last."""
 
 
-def supports(x: Tensor) -> bool:
+def supports(x: Tensor, dtypes: tuple[torch.dtype, ...] = FLOAT32) -> bool:
     """Return whether a tensor is one for the native kernels."""
     # A compiler refuses some of what is asked of the tensor in a backward pass, so it comes last.
-    return (
-        _library is not None and not torch.compiler.is_compiling() and x.dtype is torch.float32 and _has_plain_memory(x)
-    )
+    return _library is not None and not torch.compiler.is_compiling() and x.dtype in dtypes and _has_plain_memory(x)
 
 
 def encode(
@@ -95,13 +99,18 @@ def encode(
     codes: bool,
     symmetric: bool = False,
     channels_last: bool = False,
+    factors: Tensor | None = None,
 ) -> Rounded | None:
     """Round a tensor to its grid; None if its layout is not one for the kernels.
 
     The codes of images can be asked for with the channels last, with one grid, one per image or one per channel, if
-    their values are not.
+    their values are not. Elements are first multiplied by their factors: one for each row of memory, a row of factors
+    for all rows or for each matrix of a batch, or one for each image or channel of images.
     """
     layout, grids = _FLAT, _ONE
+    is_bfloat16 = x.dtype is torch.bfloat16
+    if factors is not None and not channels_last:
+        x = x.contiguous()
     if dims is None or channels_last:
         if not x.is_contiguous():
             if (noise is not None or channels_last) and x.is_contiguous(memory_format=torch.channels_last):
@@ -119,7 +128,9 @@ def encode(
                 return None
             grids = _OF_IMAGES[dims]
             shape = (outer, 1, 1, 1) if grids == _PER_IMAGE else (1, shared, 1, 1)
-        scale, zero = x.new_empty(shape), x.new_empty(shape)
+        scale, zero = (x.new_empty(shape, dtype=torch.float32) for _ in range(2))
+        if channels_last and shared > STAGE and (is_bfloat16 or factors is not None):
+            return None
     elif not dims or x.dim() == 0:
         return None
     else:
@@ -135,10 +146,22 @@ def encode(
         outer, shared, inner = split
         shape = tuple(1 if d in chosen else size for d, size in enumerate(x.shape))
         if x.is_contiguous():
-            scale, zero = x.new_empty(shape), x.new_empty(shape)
+            scale, zero = (x.new_empty(shape, dtype=torch.float32) for _ in range(2))
         else:
             strides = _strides_in_order_of(x, shape)
-            scale, zero = x.new_empty_strided(shape, strides), x.new_empty_strided(shape, strides)
+            scale, zero = (x.new_empty_strided(shape, strides, dtype=torch.float32) for _ in range(2))
+    period = 0
+    if factors is not None:
+        if layout is not _FLAT or channels_last:
+            period = int(factors.shape[1] > 1)
+        else:
+            if dims is None or (inner if inner > 1 else shared) != x.shape[-1] or layout is not _FLAT:
+                return None
+            if factors.shape[-1] == 1:
+                factors = factors.expand(*x.shape[:-1], 1)
+            else:
+                period = x.numel() // factors.numel()
+        factors = factors.contiguous()
     rounded = torch.empty_like(x) if values else None
     stored = None
     if codes:
@@ -153,6 +176,7 @@ def encode(
         scale.data_ptr(), zero.data_ptr(),
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
         offset - origin, threads(x.numel()), 0 if sums is None else sums.data_ptr(), grids,
+        is_bfloat16, 0 if factors is None else factors.data_ptr(), period,
     )  # fmt: skip
     return Rounded(rounded, stored, scale, zero, without, sums)
 
@@ -247,11 +271,38 @@ def kernel(name: str, *tensors: tuple[Tensor | None, tuple[torch.dtype, ...]]) -
     """Return a kernel by its name if all tensors are contiguous ones on the CPU, of the types with them, else None."""
     if _library is None or torch.compiler.is_compiling():
         return None
-    for x, dtypes in tensors:
-        if x is not None and not (x.dtype in dtypes and _has_plain_memory(x) and x.is_contiguous()):
-            return None
+    if not all(_is_array(x, dtypes) for x, dtypes in tensors):
+        return None
     function: Callable[..., Any] = getattr(_library, name)
     return function
+
+
+def _is_array(x: Tensor | None, dtypes: tuple[torch.dtype, ...] = FLOAT32) -> bool:
+    return x is None or (x.dtype in dtypes and _has_plain_memory(x) and x.is_contiguous())
+
+
+def multiply(
+    p: Tensor, q: Tensor, p_grid: Any, q_grid: Any, bias: Tensor | None, row_bias: Tensor | None, dtype: torch.dtype
+) -> Tensor | None:
+    """Multiply as :func:`bitcycle.kernels.integer_sums.multiply`; None if the matrices are not for the kernel."""
+    if not _multiplies or dtype not in FLOATS or p.dim() > 4:
+        return None
+    if not (_has_plain_memory(p) and _has_plain_memory(q) and _is_array(bias) and _is_array(row_bias)):
+        return None
+    batch, columns, terms = (1, 1, *p.shape[:-2])[-2:], q.shape[-2], p.shape[-1]
+    out = p.new_empty(*p.shape[:-1], columns, dtype=dtype)
+    p, q = (x if 1 in x.stride()[-2:] else x.contiguous() for x in (p, q))
+    numbers: list[int] = []
+    for x, grid in ((p, p_grid), (q, q_grid)):
+        *steps, line, term = x.stride()
+        scale = grid.scale
+        numbers += (x.data_ptr(), x.shape[-2], line, term, *(0, 0, *steps)[-2:])
+        numbers += (scale.data_ptr(), grid.zero.data_ptr(), 0 if scale.numel() == 1 else 2, grid.offset)
+    _library.multiply(
+        *batch, terms, threads(out.numel() * terms >> 5), out.data_ptr(), dtype is torch.bfloat16,
+        0 if bias is None else bias.data_ptr(), columns, 0 if row_bias is None else row_bias.data_ptr(), *numbers,
+    )  # fmt: skip
+    return out
 
 
 def threads(count: int) -> int:

@@ -91,20 +91,26 @@ def encode(
     *,
     symmetric: bool = False,
     codes: bool = True,
+    factors: Tensor | None = None,
 ) -> Encoded:
     """Round ``x`` and return the values with their codes: one byte per element for up to 8 bits.
 
+    It is first multiplied by its factors, if given: a tensor in single precision that is 1 along some dimensions.
     Values are in the place of codes without ``codes``, in a compiled graph, and on the CPU where some values have no
     grid. Other devices would have to synchronise to find out, and :func:`decode` returns non-finite numbers there.
     """
     if _is_unchanged(x, bits):
         return Encoded(x, x, x, x)
     if isinstance(bits, int) and not isinstance(noise, Tensor) and native.supports(x):
-        rounded = native.encode(x, bits, dims, noise, offset, True, codes and bits <= BYTE_BITS, symmetric)
+        in_bytes = codes and bits <= BYTE_BITS
+        rounded = native.encode(x, bits, dims, noise, offset, True, in_bytes, symmetric, factors=factors)
         if rounded is not None:
             stored = rounded.values if rounded.codes is None or rounded.without_grid else rounded.codes
             return Encoded(rounded.values, stored, rounded.scale, rounded.zero)
-    return _round(x, bits, dims, noise, codes, offset, symmetric)
+    if factors is None:
+        return _round(x, bits, dims, noise, codes, offset, symmetric)
+    encoded = _round(x * factors, bits, dims, noise, codes, offset, symmetric)
+    return encoded._replace(values=encoded.values.to(x.dtype))
 
 
 def encode_in_bytes(
@@ -115,17 +121,19 @@ def encode_in_bytes(
     offset: int = OFFSET,
     *,
     symmetric: bool = False,
+    factors: Tensor | None = None,
 ) -> Encoded | None:
     """Round ``x`` to codes of one byte, without their values; None if some values have no grid.
 
     The ``values`` of the result are its codes. Only for the CPU and for widths of 1 to 8 bits.
     """
-    if not isinstance(noise, Tensor) and native.supports(x) and x.numel() > 0:
-        rounded = native.encode(x, bits, dims, noise, offset, False, True, symmetric)
+    x = x.float() if x.dtype is torch.float16 else x
+    if not isinstance(noise, Tensor) and native.supports(x, native.FLOATS) and x.numel() > 0:
+        rounded = native.encode(x, bits, dims, noise, offset, False, True, symmetric, factors=factors)
         if rounded is not None:
             codes = rounded.codes
             return None if rounded.without_grid else Encoded(codes, codes, rounded.scale, rounded.zero)
-    encoded = encode(x, bits, dims, noise, offset, symmetric=symmetric)
+    encoded = encode(x, bits, dims, noise, offset, symmetric=symmetric, factors=factors)
     return encoded._replace(values=encoded.codes) if encoded.codes.dtype is torch.int8 else None
 
 

@@ -12,6 +12,7 @@ import bitcycle as bc
 from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
 from bitcycle.arithmetic.backends.integer_cpu import linear as integer_linear
 from bitcycle.arithmetic.execution import ExecutionPlan, Reason
+from bitcycle.kernels.integer_sums import multiply_codes
 from tests.kernels.layouts import in_layout
 from tests.support.executions import (
     NEEDS_INTEGERS,
@@ -83,12 +84,6 @@ def test_sums_that_leave_32_bits_are_split(monkeypatch):
     assert assert_agree(wide, (randn(2, 2, 4, 4),), TENSOR, 8, 8)[""] == ExecutionPlan.simulated(Reason.GEOMETRY)
 
 
-def test_no_sum_of_the_most_terms_leaves_32_bits():
-    assert integer_linear.MAX_TERMS * 128 * 128 < 2**31
-    p = torch.full((1, integer_linear.MAX_TERMS), -128, dtype=torch.int8)
-    assert int(integer_linear.multiply_codes(p, p.t())) == integer_linear.MAX_TERMS * 2**14
-
-
 def test_products_of_codes_of_any_size():
     """Also with one row, column or term, for which torch misreads the strides of a transposed matrix."""
     generator = torch.Generator().manual_seed(0)
@@ -98,4 +93,4 @@ def test_products_of_codes_of_any_size():
         expected = (p.double() @ q.double()).int()
         for first in (p, p.t().contiguous().t()):
             for second in (q, q.t().contiguous().t()):
-                assert torch.equal(integer_linear.multiply_codes(first, second), expected)
+                assert torch.equal(multiply_codes(first, second), expected)

@@ -9,15 +9,19 @@ from typing import Any
 
 from torch import Tensor
 
-from bitcycle.arithmetic.backends.integer_cpu import convolution, linear
+from bitcycle.arithmetic.backends.integer_cpu import convolution, linear, matmul
 from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, why_simulated
 from bitcycle.arithmetic.operands import OperandSpec
 from bitcycle.arithmetic.precision import Strength
-from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, Product
+from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, MatmulProduct, Product
 from bitcycle.arithmetic.site import Settings
 from bitcycle.kernels.rounding import BYTE_BITS, Width
 
-MODULES: dict[type[Product], Any] = {LinearProduct: linear, ConvolutionProduct: convolution}
+MODULES: dict[type[Product], Any] = {
+    LinearProduct: linear,
+    ConvolutionProduct: convolution,
+    MatmulProduct: matmul,
+}
 
 SIMULATED = ExecutionPlan.simulated(Reason.NOT_ASKED)
 

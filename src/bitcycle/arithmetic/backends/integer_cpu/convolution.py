@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.backends.integer_cpu import linear
-from bitcycle.arithmetic.backends.integer_cpu.linear import multiply_codes
 from bitcycle.arithmetic.execution import (
     Execution,
     ExecutionPlan,
@@ -27,7 +26,7 @@ from bitcycle.arithmetic.products import ConvolutionProduct
 from bitcycle.arithmetic.recipe import GradOutput
 from bitcycle.grids import GridFamily
 from bitcycle.kernels.images import Windows, encode_images, has_channels_last
-from bitcycle.kernels.integer_sums import Grid, column_sums, combine
+from bitcycle.kernels.integer_sums import Grid, column_sums, combine, multiply_codes
 from bitcycle.kernels.rounding import BYTE_BITS, Dims, Noise
 
 MAX_TERMS = (2**31 - 1) // (255 * 128)
@@ -76,11 +75,13 @@ def plan(
     return ExecutionPlan(None, input_gradient, weight_gradient)
 
 
-def encode(x: Tensor, bits: int, dims: Dims, grid: GridFamily, noise: Noise = None) -> Operand:
+def encode(
+    x: Tensor, bits: int, dims: Dims, grid: GridFamily, noise: Noise = None, factors: Tensor | None = None
+) -> Operand:
     """Return the codes of images with the channels last, or their values if some have no grid."""
-    images = encode_images(x.float(), bits, dims, noise, symmetric=grid.symmetric)
+    images = encode_images(x, bits, dims, noise, symmetric=grid.symmetric, factors=factors)
     if images is None:
-        return put_on_grid(x, bits, OperandSpec(dims), grid, noise=noise)
+        return put_on_grid(x, bits, OperandSpec(dims), grid, noise=noise, factors=factors)
     codes, scale, zero, sums = images
     return Codes(
         codes, scale, zero, bits, grid.symmetric, 0, x.dtype, pixel_sums=sums, channels_last=has_channels_last(x)
