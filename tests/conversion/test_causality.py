@@ -219,6 +219,25 @@ def test_stays_causal_and_batch_independent(name, bits):
     assert report.is_batch_independent, report
 
 
+WITH_CACHE = list(TRANSFORMERS)[: list(TRANSFORMERS).index("Mamba")]  # of keys and values; not of states
+
+
+@pytest.mark.parametrize("name", WITH_CACHE)
+@pytest.mark.parametrize("bits", [4, 8])
+def test_generation_with_a_cache_gives_the_same_logits(name, bits):
+    """The last token sees no masked position. In double precision no sum is rounded to another code."""
+    model, words, _ = converted(name, bits)
+    model.double().eval()
+    with torch.no_grad():
+        whole = model(words, use_cache=False).logits
+        cache, by_token = None, []
+        for token in words.split(1, 1):
+            out = model(token, past_key_values=cache, use_cache=True)
+            cache = out.past_key_values
+            by_token.append(out.logits)
+    torch.testing.assert_close(torch.cat(by_token, 1), whole, rtol=0, atol=1e-5)
+
+
 @every_model
 def test_one_grid_for_the_tensor_is_reported(name):
     model, words, batch_first = converted(name, 4, activations="tensor")

@@ -169,11 +169,11 @@ def test_encode_and_decode(x_dims, bits, key, offset, count):
 
 
 @settings(max_examples=2 * settings.default.max_examples)
-@given(tensors_with_dims(), st.integers(1, 8), st.none() | keys, st.integers(0, 255), threads)
-def test_codes_without_values(x_dims, bits, key, offset, count):
+@given(tensors_with_dims(), st.integers(1, 8), st.none() | keys, st.integers(0, 255), st.booleans(), threads)
+def test_codes_without_values(x_dims, bits, key, offset, with_zero, count):
     x, dims = x_dims
     assume(x.numel() > 0)
-    got, expected = both(lambda: encode_in_bytes(x, bits, dims, key, offset), count, parallel=1)
+    got, expected = both(lambda: encode_in_bytes(x, bits, dims, key, offset, with_zero=with_zero), count, parallel=1)
     assert (got is None) is (expected is None)
     if got is not None:
         assert_same(got.codes, expected.codes)

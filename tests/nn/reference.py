@@ -5,12 +5,13 @@ import numpy as np
 import torch
 
 
-def grid(x, bits, axes=None):
+def grid(x, bits, axes=None, with_zero=False):
     """Affine min-max rounding, half to even: scale = (max - min) / (2^bits - 1), zero point = min."""
     if bits is None or x.numel() == 0:
         return x
     a = x.detach().numpy()
     low, high = a.min(axis=axes, keepdims=True), a.max(axis=axes, keepdims=True)
+    low, high = (np.minimum(low, 0), np.maximum(high, 0)) if with_zero else (low, high)
     scale = (high - low) / (2**bits - 1)
     scale = np.where(scale == 0, 1.0, scale)
     return torch.from_numpy(np.rint((a - low) / scale) * scale + low).to(x.dtype)

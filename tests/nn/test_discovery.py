@@ -108,7 +108,7 @@ def test_keep_by_module_by_site_and_by_class(keep, kept):
 
 
 def test_kept_layers_inside_such_a_module_stay_float():
-    converted = bc.quantize(model().attn, keep=("qkv", "out"))
+    converted = bc.quantize(model().attn, bc.Recipe.paper(), keep=("qkv", "out"))
     bc.set_bits(converted, forward=3)
     reference = model().attn
     q, k, v = reference.qkv(X).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
@@ -251,7 +251,8 @@ def test_a_site_is_discovered_while_the_others_are_in_full_precision(how):
             y = x @ x.mT
             return y @ x if self.training else y
 
-    model = bc.quantize(Branches().eval(), keep=":matmul" if how == "kept" else None, example_inputs=X)
+    keep = ":matmul" if how == "kept" else None
+    model = bc.quantize(Branches().eval(), bc.Recipe.paper(), keep=keep, example_inputs=X)
     bc.set_bits(model, forward=2, backward=8)
     if how == "set":
         bc.set_bits(model, forward=None, backward=None, where=":matmul")

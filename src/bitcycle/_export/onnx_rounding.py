@@ -205,7 +205,7 @@ class OnnxRounding:
                 self._deviate(site, "the input has one grid for all samples, for the integer kernel")
             return self._mark(partial(on_fixed_grid, grid=FixedGrid.of(found, bits, is_symmetric(site))), [x], x)
         listed = tuple(range(x.dim())) if dims is None else dims  # ONNX needs them listed
-        return round_to_grid(x, bits, listed, symmetric=is_symmetric(site))
+        return round_to_grid(x, bits, listed, symmetric=is_symmetric(site), with_zero=spec.with_zero)
 
     def _mark(self, write: Callable[..., Any], inputs: list[Tensor], like: Tensor) -> Tensor:
         """Return a tensor of the trace that ``write`` makes of inputs in the file."""

@@ -15,14 +15,14 @@ from bitcycle.arithmetic.export_rounding import ExportRounding, current_export_r
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import computing, current_observers, report_product
 from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
-from bitcycle.arithmetic.precision import Precision, Role, Strength, blend, role_of
+from bitcycle.arithmetic.precision import Precision, Role, Strength, role_of
 from bitcycle.arithmetic.product_function import quantized_product
 from bitcycle.arithmetic.products import Product
 from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.grids import GridFamily
 from bitcycle.grids.family import LAST
 from bitcycle.kernels.float_rounding import Blocks
-from bitcycle.kernels.rounding import Dims, Width
+from bitcycle.kernels.rounding import Width
 
 
 def multiply(
@@ -59,18 +59,16 @@ def multiply(
     return report_product(site, product, a, b, out, roles)
 
 
-def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: str, role: Role | None = None) -> Tensor:
+def round_operand(site: Site, x: Tensor, spec: OperandSpec, training: bool, operand: str) -> Tensor:
     """Round an operand to the site's bits, with a straight-through gradient. Observers see it by its name.
 
     Args:
         site: The site.
         x: The operand.
-        dims: The dimensions that share one grid. ``None`` is one grid for the whole tensor.
+        spec: How it is put on its grid.
         training: Whether the bits are those of training.
         operand: The name of the operand for observers.
-        role: What the operand is; by default a parameter or a view of one is a weight, and all else an activation.
     """
-    spec = OperandSpec(dims, role=role)
     precision = site.precision(training)
     exported = current_export_rounding()
     if exported is not None:
@@ -80,7 +78,7 @@ def round_operand(site: Site, x: Tensor, dims: Dims, training: bool, operand: st
         site.plan = ExecutionPlan.simulated(Reason.WHOLE if asked else Reason.NOT_ASKED)
     _report_rounding(site, operand, x, spec, precision)
     out = _RoundOperand.apply(
-        x, precision.width(role_of_operand(x, spec)), precision.strength, dims, site.settings.grid
+        x, precision.width(role_of_operand(x, spec)), precision.strength, spec, site.settings.grid
     )
     assert isinstance(out, Tensor)
     return out
@@ -95,8 +93,8 @@ def round_grad_output(site: Site, output: Tensor) -> Tensor:
 
 class _RoundOperand(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, bits: Width, strength: Strength, dims: Dims, grid: GridFamily) -> Tensor:
-        values = put_on_grid(x, bits, OperandSpec(dims), grid, strength=strength).values()
+    def forward(ctx: Any, x: Tensor, bits: Width, strength: Strength, spec: OperandSpec, grid: GridFamily) -> Tensor:
+        values = put_on_grid(x, bits, spec, grid, strength=strength).values()
         return values.view_as(values) if values is x else values
 
     @staticmethod
@@ -137,8 +135,7 @@ def _report_rounding(
     if spec.already_rounded or not observers:
         return
     with torch.no_grad():
-        width = precision.width(role_of_operand(x, spec))
-        after = blend(x, site.settings.grid.round(x, width, spec.dims, along=along), precision.strength)
-        after = torch.where(x == 0, x, after) if spec.keeps_zeros else after
+        width, grid = precision.width(role_of_operand(x, spec)), site.settings.grid
+        after = put_on_grid(x, width, spec, grid, strength=precision.strength, along=along).values()
     for observer in observers:
         observer.rounded(site, operand, x, after)

@@ -33,12 +33,14 @@ class OperandSpec(NamedTuple):
         already_rounded: The operand is on its grid, and is used as it is.
         role: What the operand is; by default a parameter or a view of one is a weight, and all else an activation.
         keeps_zeros: Zeros stay zero, also if the grid has no zero.
+        with_zero: An affine grid spans the range of the operand and of 0.
     """
 
     dims: Dims = None
     already_rounded: bool = False
     role: Role | None = None
     keeps_zeros: bool = False
+    with_zero: bool = False
 
     @property
     def has_own_values(self) -> bool:
@@ -178,15 +180,19 @@ def put_on_grid(
         return Values(x)
     if not grid.has_codes:
         return Values(blend(x, grid.round(x, bits, spec.dims, noise, along=along, error=error), strength))
-    symmetric = grid.symmetric
+    symmetric, dims, with_zero = grid.symmetric, spec.dims, spec.with_zero
     is_whole = isinstance(strength, float) and strength == 1 and not spec.keeps_zeros
     if saves and isinstance(bits, int) and bits <= BYTE_BITS and is_whole and x.numel() >= SMALL:
         offset = 2 ** (bits - 1)
-        values, stored, scale, zero = encode(x, bits, spec.dims, noise, offset, symmetric=symmetric, factors=factors)
+        values, stored, scale, zero = encode(
+            x, bits, dims, noise, offset, symmetric=symmetric, with_zero=with_zero, factors=factors
+        )
         if stored.dtype is torch.int8:
             return Codes(stored, scale, zero, bits, symmetric, offset, x.dtype, known=values)
     else:
-        values, _, scale, zero = encode(x, bits, spec.dims, noise, symmetric=symmetric, codes=False, factors=factors)
+        values, _, scale, zero = encode(
+            x, bits, dims, noise, symmetric=symmetric, with_zero=with_zero, codes=False, factors=factors
+        )
     if x.numel() == 0:
         return Values(x)
     values = torch.where(x == 0, x, values) if spec.keeps_zeros else values

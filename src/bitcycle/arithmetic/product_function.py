@@ -135,8 +135,8 @@ def _forward(
         assert isinstance(a_bits, int)
         assert isinstance(b_bits, int)
         module = integer_cpu.MODULES[type(product)]
-        on_grid_a = module.encode(a, a_bits, a_spec.dims, grid)
-        on_grid_b = module.encode_weight(b, b_bits, b_spec.dims, grid)
+        on_grid_a = module.encode(a, a_bits, a_spec, grid)
+        on_grid_b = module.encode_weight(b, b_bits, b_spec, grid)
         in_codes = isinstance(on_grid_a, Codes) and isinstance(on_grid_b, Codes)
         # A bias of another type is left to torch, which refuses it.
         backend = module if in_codes and (bias is None or bias.dtype is a.dtype) else simulated
@@ -213,15 +213,13 @@ class _Backward:
 
     def _round(self, grad_output: Tensor, dims: Dims, in_integers: bool, factors: Tensor | None = None) -> Operand:
         """Put grad_output, times some factors, on its grid with the next noise of the site."""
-        settings, bits = self.settings, self.bits
-        noise = next_noise(grad_output, self.ctx.control, settings.stochastic, bits)
+        bits, spec, grid = self.bits, OperandSpec(dims), self.settings.grid
+        noise = next_noise(grad_output, self.ctx.control, self.settings.stochastic, bits)
         if in_integers and isinstance(bits, int) and 0 < bits <= BYTE_BITS:
             module = integer_cpu.MODULES[type(self.product)]
-            encoded: Operand = module.encode(grad_output, bits, dims, settings.grid, noise, factors)
+            encoded: Operand = module.encode(grad_output, bits, spec, grid, noise, factors)
             return encoded
-        return put_on_grid(
-            grad_output, bits, OperandSpec(dims), settings.grid, noise=noise, error=True, factors=factors
-        )
+        return put_on_grid(grad_output, bits, spec, grid, noise=noise, error=True, factors=factors)
 
     def _backend(self, in_integers: bool, e: Operand, other: Operand) -> Any:
         """Return the backend of a gradient product."""

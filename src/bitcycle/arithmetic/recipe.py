@@ -26,6 +26,9 @@ class Recipe:
         activations: Granularity of activations. With ``"row"``, no prediction depends on the rest of its batch, nor on
             later tokens.
         attention: Granularity of the operands of attention products.
+        attention_zero: Include 0 in the affine grids of these operands. A row of attention weights then has the same
+            grid whether later positions are masked or not there yet: generation with a key-value cache gives the logits
+            of generation without one.
         node_features: Granularity of the node features of graphs.
         gradients: How the grad_output of a site is rounded to the backward bits: ``"stochastic"`` (unbiased) or
             ``"nearest"``.
@@ -66,6 +69,7 @@ class Recipe:
     weights: Granularity = "channel"
     activations: Granularity = "row"
     attention: Granularity = "row"
+    attention_zero: bool = True
     node_features: Granularity = "row"
     gradients: Literal["stochastic", "nearest"] = "stochastic"
     grad_output: GradOutput = "row and column"
@@ -98,12 +102,12 @@ class Recipe:
     def paper(cls, **changes: Any) -> Recipe:
         """Return the recipe of the paper: one grid for the activations and one for the grad_output of a product.
 
-        Node features of graphs and the operands of attention have a grid per row.
+        Node features of graphs and the operands of attention have a grid per row, which need not include 0.
 
         Args:
             changes: Fields with another value, as for the constructor.
         """
-        return cls(**{"activations": "tensor", "grad_output": "tensor", **changes})
+        return cls(**{"activations": "tensor", "attention_zero": False, "grad_output": "tensor", **changes})
 
     @property
     def family(self) -> GridFamily:

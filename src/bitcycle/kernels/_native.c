@@ -102,17 +102,22 @@ CLONED static void range_columns(const float *restrict x, int64_t n, int32_t *re
     }
 }
 
+enum span { RANGE, SYMMETRIC, WITH_ZERO }; /* what a grid spans, see rounding.py */
+
 /* The grid of a range. Returns whether there is one: not for a range that is infinite, not a number, or tiny. */
-static int grid_of(int32_t low, int32_t high, float levels, int symmetric, float *scale, float *zero)
+static int grid_of(int32_t low, int32_t high, float levels, enum span span, float *scale, float *zero)
 {
     float lo = unordered(low), hi = unordered(high);
     if (lo != lo || hi != hi) {
         *scale = *zero = NAN;
         return 0;
     }
-    if (symmetric) {
+    if (span == SYMMETRIC) {
         hi = -lo > hi ? -lo : hi;
         lo = 0.0f;
+    } else if (span == WITH_ZERO) {
+        lo = lo < 0.0f ? lo : 0.0f;
+        hi = hi > 0.0f ? hi : 0.0f;
     }
     *scale = lo == hi ? (isfinite(lo) ? NO_STEP : NAN) : (hi - lo) / levels;
     *zero = lo + 0.0f; /* no negative zero */
@@ -329,6 +334,7 @@ typedef struct {
                      * channel, or 0 for each image */
     int64_t outer, shared, inner;
     enum layout layout;
+    enum span span;
     float lowest, levels; /* the smallest and the largest code; the smallest is 0 unless the grid is symmetric */
     int noisy;
     uint32_t key1, key2;
@@ -494,7 +500,7 @@ static int64_t encode_whole(const encoding *e)
     int64_t n = e->outer * e->shared * e->inner, blocks = (n + BLOCK - 1) / BLOCK;
     int32_t low, high;
     range_of(e, n, &low, &high);
-    if (!grid_of(low, high, e->levels, e->lowest < 0, e->scale, e->zero)) {
+    if (!grid_of(low, high, e->levels, e->span, e->scale, e->zero)) {
         pass_through(e, 0, n);
         return 1;
     }
@@ -554,7 +560,7 @@ static int64_t encode_images(const encoding *e, int32_t *ranges)
             int32_t low = INT32_MAX, high = INT32_MIN;
             for (int64_t run = 0; run < (e->layout == LAST ? 1 : channels); run++)
                 range_of_run(e, image * of_image + run * e->inner, e->layout == LAST ? of_image : e->inner, &low, &high);
-            without += !grid_of(low, high, e->levels, e->lowest < 0, e->scale + image, e->zero + image);
+            without += !grid_of(low, high, e->levels, e->span, e->scale + image, e->zero + image);
         }
     } else {
         int64_t share = (e->outer + e->threads - 1) / e->threads;
@@ -571,7 +577,7 @@ static int64_t encode_images(const encoding *e, int32_t *ranges)
                 low = l < low ? l : low;
                 high = h > high ? h : high;
             }
-            without += !grid_of(low, high, e->levels, e->lowest < 0, e->scale + channel, e->zero + channel);
+            without += !grid_of(low, high, e->levels, e->span, e->scale + channel, e->zero + channel);
         }
     }
     if (!without || e->layout == FIRST)
@@ -591,7 +597,7 @@ static int64_t encode_rows(const encoding *e)
         int32_t low = INT32_MAX, high = INT32_MIN;
         int64_t at = row * e->shared;
         range_of_run(e, at, e->shared, &low, &high);
-        if (grid_of(low, high, e->levels, e->lowest < 0, e->scale + row, e->zero + row)) {
+        if (grid_of(low, high, e->levels, e->span, e->scale + row, e->zero + row)) {
             round_run(e, round, at, e->shared, e->scale + row, e->zero + row);
         } else {
             pass_through(e, at, e->shared);
@@ -626,7 +632,7 @@ static int64_t encode_columns(const encoding *e)
         for (int64_t j = 0; j < e->shared; j++)
             range_columns(run_of(e, at + j * e->inner, width, staged), width, low, high);
         for (int64_t i = 0; i < width; i++) {
-            has_grid[i] = (char)grid_of(low[i], high[i], e->levels, e->lowest < 0, scale + i, zero + i);
+            has_grid[i] = (char)grid_of(low[i], high[i], e->levels, e->span, scale + i, zero + i);
             missing += !has_grid[i];
         }
         without += missing;
@@ -1353,14 +1359,17 @@ static int integers(PyObject *const *arguments, Py_ssize_t given, Py_ssize_t exp
 
 static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[21], without;
+    int64_t a[22], without;
     int32_t *ranges = NULL;
-    if (!integers(arguments, given, 21, a))
+    if (!integers(arguments, given, 22, a))
         return NULL;
-    encoding e = {ADDRESS(const void, a[0]), a[18] != 0, ADDRESS(const float, a[19]), a[20], a[1], a[2], a[3], (enum layout)a[4], (float)a[5], (float)a[6],
-                  a[7] != 0, (uint32_t)a[8], (uint32_t)a[9], ADDRESS(float, a[10]), ADDRESS(float, a[11]),
-                  ADDRESS(float, a[12]), ADDRESS(int8_t, a[13]), (int32_t)a[14], (int)a[15],
-                  ADDRESS(int32_t, a[16]), NULL, (enum grids)a[17]};
+    encoding e = {.x = ADDRESS(const void, a[0]), .outer = a[1], .shared = a[2], .inner = a[3],
+                  .layout = (enum layout)a[4], .lowest = (float)a[5], .levels = (float)a[6], .noisy = a[7] != 0,
+                  .key1 = (uint32_t)a[8], .key2 = (uint32_t)a[9], .scale = ADDRESS(float, a[10]),
+                  .zero = ADDRESS(float, a[11]), .values = ADDRESS(float, a[12]), .codes = ADDRESS(int8_t, a[13]),
+                  .offset = (int32_t)a[14], .threads = (int)a[15], .sums = ADDRESS(int32_t, a[16]),
+                  .grids = (enum grids)a[17], .is_bfloat16 = a[18] != 0, .factors = ADDRESS(const float, a[19]),
+                  .period = a[20], .span = (enum span)a[21]};
     if (e.layout != FLAT) {
         size_t strips = e.layout == TO_LAST ? (size_t)(e.threads * strip_of(e.shared) * e.shared) : 0;
         size_t channels = e.grids == PER_CHANNEL ? (size_t)(2 * e.threads * e.shared) : 0;

@@ -34,6 +34,7 @@ STAGE = 1024
 _FLAT, _LAST, _TO_LAST, _FIRST = range(4)  # the layouts of `encode` in the C file
 _ONE, _PER_IMAGE, _PER_CHANNEL = range(3)  # the grids of images there
 _OF_IMAGES = {(1, 2, 3): _PER_IMAGE, (0, 2, 3): _PER_CHANNEL}  # by the dimensions that share a grid
+_RANGE, _SYMMETRIC, _WITH_ZERO = range(3)  # what a grid spans there
 _PLAIN = (Tensor, torch.nn.Parameter)
 _library: Any = None
 _multiplies = False
@@ -100,6 +101,7 @@ def encode(
     symmetric: bool = False,
     channels_last: bool = False,
     factors: Tensor | None = None,
+    with_zero: bool = False,
 ) -> Rounded | None:
     """Round a tensor to its grid; None if its layout is not one for the kernels.
 
@@ -177,6 +179,7 @@ def encode(
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
         offset - origin, threads(x.numel()), 0 if sums is None else sums.data_ptr(), grids,
         is_bfloat16, 0 if factors is None else factors.data_ptr(), period,
+        _SYMMETRIC if symmetric else _WITH_ZERO if with_zero else _RANGE,
     )  # fmt: skip
     return Rounded(rounded, stored, scale, zero, without, sums)
 

@@ -9,7 +9,8 @@ A symmetric grid of ``bits`` bits, from 2 on, has zero among its values:
     scale = max|x| / (2^(bits - 1) - 1)       code = round(x / scale) + 2^(bits - 1)
                                               value = (code - 2^(bits - 1)) * scale
 
-Both are ``value = (code - origin) * scale + zero``: the origin of the first is 0, the zero of the second is 0.
+Both are ``value = (code - origin) * scale + zero``: the origin of the first is 0, the zero of the second is 0. An
+affine grid ``with_zero`` spans the range of its tensor and of 0: the grid of numbers that are not negative starts at 0.
 
 Rounding to nearest rounds half to even. Stochastic rounding computes ``round(t + u)`` with ``u`` uniform in
 (-1/2, 1/2), which is unbiased. The noise is given as 16-bit integers ``n`` with ``u = (n + 1/2) / 2^16``, or as the key
@@ -71,7 +72,15 @@ def origin_of(bits: int, symmetric: bool) -> int:
     return 1 << bits - 1 if symmetric else 0
 
 
-def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None, *, symmetric: bool = False) -> Tensor:
+def round_to_grid(
+    x: Tensor,
+    bits: Width,
+    dims: Dims = None,
+    noise: Noise = None,
+    *,
+    symmetric: bool = False,
+    with_zero: bool = False,
+) -> Tensor:
     """Round ``x`` to its grid: to nearest, or stochastically if noise is given.
 
     >>> round_to_grid(torch.tensor([0.0, 0.2, 0.7, 3.0]), bits=2)
@@ -79,7 +88,7 @@ def round_to_grid(x: Tensor, bits: Width, dims: Dims = None, noise: Noise = None
     >>> round_to_grid(torch.tensor([0.0, 0.2, 2.7, 3.0]), bits=2, symmetric=True)
     tensor([0., 0., 3., 3.])
     """
-    return encode(x, bits, dims, noise, symmetric=symmetric, codes=False).values
+    return encode(x, bits, dims, noise, symmetric=symmetric, with_zero=with_zero, codes=False).values
 
 
 def encode(
@@ -90,6 +99,7 @@ def encode(
     offset: int = OFFSET,
     *,
     symmetric: bool = False,
+    with_zero: bool = False,
     codes: bool = True,
     factors: Tensor | None = None,
 ) -> Encoded:
@@ -103,13 +113,15 @@ def encode(
         return Encoded(x, x, x, x)
     if isinstance(bits, int) and not isinstance(noise, Tensor) and native.supports(x):
         in_bytes = codes and bits <= BYTE_BITS
-        rounded = native.encode(x, bits, dims, noise, offset, True, in_bytes, symmetric, factors=factors)
+        rounded = native.encode(
+            x, bits, dims, noise, offset, True, in_bytes, symmetric, factors=factors, with_zero=with_zero
+        )
         if rounded is not None:
             stored = rounded.values if rounded.codes is None or rounded.without_grid else rounded.codes
             return Encoded(rounded.values, stored, rounded.scale, rounded.zero)
     if factors is None:
-        return _round(x, bits, dims, noise, codes, offset, symmetric)
-    encoded = _round(x * factors, bits, dims, noise, codes, offset, symmetric)
+        return _round(x, bits, dims, noise, codes, offset, symmetric, with_zero)
+    encoded = _round(x * factors, bits, dims, noise, codes, offset, symmetric, with_zero)
     return encoded._replace(values=encoded.values.to(x.dtype))
 
 
@@ -121,6 +133,7 @@ def encode_in_bytes(
     offset: int = OFFSET,
     *,
     symmetric: bool = False,
+    with_zero: bool = False,
     factors: Tensor | None = None,
 ) -> Encoded | None:
     """Round ``x`` to codes of one byte, without their values; None if some values have no grid.
@@ -129,16 +142,27 @@ def encode_in_bytes(
     """
     x = x.float() if x.dtype is torch.float16 else x
     if not isinstance(noise, Tensor) and native.supports(x, native.FLOATS) and x.numel() > 0:
-        rounded = native.encode(x, bits, dims, noise, offset, False, True, symmetric, factors=factors)
+        rounded = native.encode(
+            x, bits, dims, noise, offset, False, True, symmetric, factors=factors, with_zero=with_zero
+        )
         if rounded is not None:
             codes = rounded.codes
             return None if rounded.without_grid else Encoded(codes, codes, rounded.scale, rounded.zero)
-    encoded = encode(x, bits, dims, noise, offset, symmetric=symmetric, factors=factors)
+    encoded = encode(x, bits, dims, noise, offset, symmetric=symmetric, with_zero=with_zero, factors=factors)
     return encoded._replace(values=encoded.codes) if encoded.codes.dtype is torch.int8 else None
 
 
-def _round(x: Tensor, bits: Width, dims: Dims, noise: Noise, in_codes: bool, offset: int, symmetric: bool) -> Encoded:
-    scale, zero = _grid(x, bits, dims, symmetric)
+def _round(
+    x: Tensor,
+    bits: Width,
+    dims: Dims,
+    noise: Noise,
+    in_codes: bool,
+    offset: int,
+    symmetric: bool,
+    with_zero: bool,
+) -> Encoded:
+    scale, zero = _grid(x, bits, dims, symmetric, with_zero)
     codes = _codes(x, scale, zero, bits, drawn_noise(x, noise), symmetric)
     all_on_grid = _all_have_a_grid(scale, bits)
     in_bytes = in_codes and isinstance(bits, int) and bits <= BYTE_BITS and (all_on_grid or scale.device.type != "cpu")
@@ -184,7 +208,7 @@ def _is_unchanged(x: Tensor, bits: Width) -> bool:
     return is_full_precision(bits) or x.numel() == 0
 
 
-def _grid(x: Tensor, bits: Width, dims: Dims, symmetric: bool) -> tuple[Tensor, Tensor]:
+def _grid(x: Tensor, bits: Width, dims: Dims, symmetric: bool, with_zero: bool) -> tuple[Tensor, Tensor]:
     if dims is None:
         low, high = torch.aminmax(x)
     elif len(dims) == 1:
@@ -194,6 +218,8 @@ def _grid(x: Tensor, bits: Width, dims: Dims, symmetric: bool) -> tuple[Tensor, 
     low, high = low.to(_grid_dtype(x.dtype)), high.to(_grid_dtype(x.dtype))
     if symmetric:
         low, high = torch.zeros_like(low), torch.maximum(-low, high)
+    elif with_zero:
+        low, high = low.clamp(max=0), high.clamp(min=0)
     levels = _levels(bits, symmetric, low.dtype)
     difference = high - low  # not a number in a tensor of infinities, which has no grid
     return torch.where(difference == 0, NO_STEP, difference / levels), low + 0.0  # no negative zero

@@ -68,8 +68,11 @@ class AttentionLayer(QuantizedLayer):
 
     def attention_product(self, site: str, product: MatmulProduct, a: Tensor, b: Tensor) -> Tensor:
         """Compute one of the two products at its site."""
-        granularity = self.bitcycle.recipe.attention
-        a_spec, b_spec = (OperandSpec(feature_dims(granularity, x), role=Role.ACTIVATION) for x in (a, b))
+        recipe = self.bitcycle.recipe
+        a_spec, b_spec = (
+            OperandSpec(feature_dims(recipe.attention, x), role=Role.ACTIVATION, with_zero=recipe.attention_zero)
+            for x in (a, b)
+        )
         return self.multiply(site, product, a, b, a_spec=a_spec, b_spec=b_spec)
 
 

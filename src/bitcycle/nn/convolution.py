@@ -54,7 +54,7 @@ class ConvolutionLayer(QuantizedLayer):
             totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
             if any(total % 2 for total in totals):  # an odd total has one more element at the end
                 if not own.settings.grid.has_zero:  # zeros stay zero
-                    x = round_operand(own, x, x_spec.dims, self.training, "a", Role.ACTIVATION)
+                    x = round_operand(own, x, x_spec, self.training, "a")
                     x_spec = x_spec._replace(already_rounded=True)
                 x = F.pad(x, [side for total in reversed(totals) for side in (0, total % 2)])
             padding = tuple(total // 2 for total in totals)
@@ -67,9 +67,10 @@ class ConvolutionLayer(QuantizedLayer):
         """Return the weight of a transposed convolution and how it is put on its grid, with groups already rounded."""
         own = self.bitcycle.site(site)
         on_grid, dims = transposed_weight_on_grid(own, weight, groups)
+        spec = OperandSpec(dims, role=Role.WEIGHT)
         if on_grid is weight:
-            return weight, OperandSpec(dims, role=Role.WEIGHT)
-        rounded = round_operand(own, on_grid, dims, self.training, "b", Role.WEIGHT).flatten(0, 1)
+            return weight, spec
+        rounded = round_operand(own, on_grid, spec, self.training, "b").flatten(0, 1)
         return rounded, OperandSpec(already_rounded=True, role=Role.WEIGHT)
 
     def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Role, round_grad_output, round_operand
+from bitcycle.arithmetic import OperandSpec, Role, round_grad_output, round_operand
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.kernels.rounding import Dims
@@ -29,7 +29,9 @@ class QuantizedEmbedding(QuantizedLayer):
     def quantized_forward(self, input: Tensor) -> Tensor:
         site = self.bitcycle.sites[""]
         vectors = super(QuantizedLayer, self).forward(input)  # type: ignore[misc]
-        return round_grad_output(site, round_operand(site, vectors, (-1,), self.training, "a", Role.WEIGHT))
+        return round_grad_output(
+            site, round_operand(site, vectors, OperandSpec((-1,), role=Role.WEIGHT), self.training, "a")
+        )
 
     def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
         yield "", self.weight, (-1,)  # type: ignore[attr-defined]

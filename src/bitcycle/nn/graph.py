@@ -17,6 +17,7 @@ from torch_geometric.nn.dense import Linear as GraphLinear
 
 from bitcycle.arithmetic import (
     AggregationProduct,
+    OperandSpec,
     Role,
     computing,
     report_product,
@@ -114,4 +115,4 @@ def _round(module: ConvertedModule, features: Any) -> Any:
         return features
     site = module.bitcycle.sites["aggregate"]
     dims = feature_dims(site.recipe.node_features, features)
-    return round_operand(site, features, dims, module.training, "a", Role.ACTIVATION)
+    return round_operand(site, features, OperandSpec(dims, role=Role.ACTIVATION), module.training, "a")

@@ -252,7 +252,7 @@ class QuantizedLayer(ConvertedModule):
         own = self.bitcycle.site(site)
         if bias is None or not own.recipe.bias:
             return bias
-        return round_operand(own, bias, None, self.training, "bias", Role.WEIGHT)
+        return round_operand(own, bias, OperandSpec(role=Role.WEIGHT), self.training, "bias")
 
     def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
         """Yield the weights that the layer rounds: the site, a parameter or a view of one, and what shares a grid.

@@ -213,7 +213,8 @@ class QuantizedRecurrent(LinearLayer):
         local = f"weight_hh{name}"
         site, weight = self.bitcycle.sites[local], getattr(self, local)
         bias = self.round_bias(local, getattr(self, f"bias_hh{name}") if self.bias else None)
-        weight = round_operand(site, weight, weight_dims(site.recipe.weights, weight), self.training, "b", Role.WEIGHT)
+        weight_spec = OperandSpec(weight_dims(site.recipe.weights, weight), role=Role.WEIGHT)
+        weight = round_operand(site, weight, weight_spec, self.training, "b")
         spec = OperandSpec(feature_dims(site.recipe.activations, initial[0]))
         gates = gates.flip(0) if reverse else gates
         with hide_products():
@@ -242,7 +243,7 @@ class QuantizedRecurrent(LinearLayer):
         weight = getattr(self, site)
         weight_spec = OperandSpec(weight_dims(own.recipe.weights, weight), role=Role.WEIGHT)
         if own.settings.grid.block is None:
-            weight = round_operand(own, weight, weight_spec.dims, self.training, "b", Role.WEIGHT)
+            weight = round_operand(own, weight, weight_spec, self.training, "b")
             weight_spec = OperandSpec(already_rounded=True, role=Role.WEIGHT)
         bias = self.round_bias(site, bias)
 

@@ -61,12 +61,14 @@ UNABSORBED = {("context", "b")}
 """Operands whose scales do not vary along the sum of a gradient product."""
 
 
-def parts(x, dims, bits):
+def parts(name, x, dims, bits):
     """The scales, the middles and the unit values of an operand in double precision."""
     low, high = x.amin(dims, keepdim=True), x.amax(dims, keepdim=True)
+    with_zero = name in ("scores", "context")
+    low, high = (low.clamp(max=0), high.clamp(min=0)) if with_zero else (low, high)
     scale = (high - low) / (2**bits - 1)
     middle = low + scale * 2.0 ** (bits - 1)
-    return scale, middle, (grid(x, bits, dims) - middle) / scale
+    return scale, middle, (grid(x, bits, dims, with_zero) - middle) / scale
 
 
 def along(name, scale, of_b, grad_output):
@@ -92,7 +94,7 @@ def by_formula(name, layer, inputs, bits, backward, grad_output):
         return layer(a, b) if len(inputs) == 2 else torch.func.functional_call(layer, {"weight": b}, (a,))
 
     (a_scale, a_middle, a_unit), (b_scale, b_middle, b_unit) = (
-        parts(x, dims, bits) for x, dims in zip(operands, (a_dims, b_dims), strict=True)
+        parts(name, x, dims, bits) for x, dims in zip(operands, (a_dims, b_dims), strict=True)
     )
     a, b = a_unit * a_scale + a_middle, b_unit * b_scale + b_middle
     if (name, "b") in UNABSORBED:

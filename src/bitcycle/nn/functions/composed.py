@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -43,7 +43,7 @@ def compute_composed(
     roles = [spec.role or Role.ACTIVATION for spec in specs]
     rounded = []
     for i, (x, spec, name) in enumerate(zip(operands, specs, "abcdefghijklmnopqrstuvwxyz", strict=False)):
-        value = x if spec.already_rounded else round_operand(site, x, spec.dims, call.training, name, spec.role)
+        value = x if spec.already_rounded else round_operand(site, x, spec, call.training, name)
         spec = masked_spec(call, x, spec, *operands[:i], *operands[i + 1 :])
         rounded.append(torch.where(x == 0, x, value) if spec.keeps_zeros else value)
     if not current_observers():
@@ -60,9 +60,15 @@ def compute_composed(
     return round_grad_output(site, report_product(site, product, operands[first], operands[second], out, roles_of_two))
 
 
-def operand_specs(operands: Iterable[Tensor], dims: Iterable[Dims]) -> tuple[OperandSpec, ...]:
-    """Return how operands are put on their grids. A parameter or a view of one is a weight."""
-    return tuple(OperandSpec(shared, role=role_of(x)) for x, shared in zip(operands, dims, strict=True))
+def operand_specs(call: DiscoveredSites, operands: Sequence[Tensor], dims: Iterable[Dims]) -> tuple[OperandSpec, ...]:
+    """Return how operands are put on their grids. A parameter or a view of one is a weight.
+
+    Batches of matrices without a weight are taken for the operands of an attention product.
+    """
+    roles = [role_of(x) for x in operands]
+    of_attention = Role.WEIGHT not in roles and min(x.dim() for x in operands) > 2
+    with_zero = of_attention and call.recipe.attention_zero
+    return tuple(OperandSpec(shared, role=role, with_zero=with_zero) for role, shared in zip(roles, dims, strict=True))
 
 
 def composed_dims(call: DiscoveredSites, x: Tensor, operands: tuple[Tensor, ...]) -> Dims:

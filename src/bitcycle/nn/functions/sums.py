@@ -27,7 +27,7 @@ def compute_einsum(call: DiscoveredSites, equation: Any, *operands: Any) -> Any:
         before, _, after = term.rpartition("...")  # indices after an ellipsis count from the end
         positions = [*enumerate(before), *((d - len(after), index) for d, index in enumerate(after))]
         summed.append(tuple(d for d, index in positions if index not in output))
-    specs = operand_specs(flat, _summing_dims(call, flat, summed))
+    specs = operand_specs(call, flat, _summing_dims(call, flat, summed))
     return compute_composed(call, lambda *rounded: torch.einsum(equation, *rounded), flat, specs)
 
 
@@ -37,7 +37,7 @@ def compute_tensordot(call: DiscoveredSites, a: Tensor, b: Tensor, dims: Any = 2
         return NotImplemented
     given = (range(-dims, 0), range(dims)) if isinstance(dims, int) else dims
     summed = [(d,) if isinstance(d, int) else tuple(d) for d in given]
-    specs = operand_specs((a, b), _summing_dims(call, (a, b), summed))
+    specs = operand_specs(call, (a, b), _summing_dims(call, (a, b), summed))
     return compute_composed(call, lambda a, b: torch.tensordot(a, b, dims), (a, b), specs)
 
 
@@ -47,7 +47,7 @@ def compute_vector_products(call: DiscoveredSites, *args: Any, **kwargs: Any) ->
     dim = others.get("dim", -1)
     dim -= max(x.dim() for x in operands) if dim >= 0 else 0  # from the end, as operands are broadcast
     summed = [(dim,) if -dim <= x.dim() else () for x in operands]
-    specs = operand_specs(operands, _summing_dims(call, operands, summed))
+    specs = operand_specs(call, operands, _summing_dims(call, operands, summed))
     return compute_composed(call, lambda x, y: call.func(x, y, dim=dim), operands, specs)
 
 
@@ -88,5 +88,5 @@ def compute_bilinear(
 
 
 def _on_grids(call: DiscoveredSites, function: Function, operands: tuple[Tensor, ...]) -> Any:
-    specs = operand_specs(operands, [composed_dims(call, x, operands) for x in operands])
+    specs = operand_specs(call, operands, [composed_dims(call, x, operands) for x in operands])
     return compute_composed(call, function, operands, specs)

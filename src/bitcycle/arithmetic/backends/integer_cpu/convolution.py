@@ -27,7 +27,7 @@ from bitcycle.arithmetic.recipe import GradOutput
 from bitcycle.grids import GridFamily
 from bitcycle.kernels.images import Windows, encode_images, has_channels_last
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine, multiply_codes
-from bitcycle.kernels.rounding import BYTE_BITS, Dims, Noise
+from bitcycle.kernels.rounding import BYTE_BITS, Noise
 
 MAX_TERMS = (2**31 - 1) // (255 * 128)
 """A sum of this many products of an unsigned and a signed byte stays within 32 bits."""
@@ -76,21 +76,21 @@ def plan(
 
 
 def encode(
-    x: Tensor, bits: int, dims: Dims, grid: GridFamily, noise: Noise = None, factors: Tensor | None = None
+    x: Tensor, bits: int, spec: OperandSpec, grid: GridFamily, noise: Noise = None, factors: Tensor | None = None
 ) -> Operand:
     """Return the codes of images with the channels last, or their values if some have no grid."""
-    images = encode_images(x, bits, dims, noise, symmetric=grid.symmetric, factors=factors)
+    images = encode_images(x, bits, spec.dims, noise, symmetric=grid.symmetric, factors=factors)
     if images is None:
-        return put_on_grid(x, bits, OperandSpec(dims), grid, noise=noise, factors=factors)
+        return put_on_grid(x, bits, spec, grid, noise=noise, factors=factors)
     codes, scale, zero, sums = images
     return Codes(
         codes, scale, zero, bits, grid.symmetric, 0, x.dtype, pixel_sums=sums, channels_last=has_channels_last(x)
     )
 
 
-def encode_weight(x: Tensor, bits: int, dims: Dims, grid: GridFamily) -> Operand:
+def encode_weight(x: Tensor, bits: int, spec: OperandSpec, grid: GridFamily) -> Operand:
     """Return the codes of a kernel, or its values if some have no grid."""
-    operand = linear.encode(x, bits, dims, grid)
+    operand = linear.encode(x, bits, spec, grid)
     if isinstance(operand, Codes):
         operand.channels_last = has_channels_last(x)
     return operand

@@ -16,7 +16,7 @@ from bitcycle.arithmetic.products import LinearProduct
 from bitcycle.arithmetic.recipe import GradOutput
 from bitcycle.grids import GridFamily
 from bitcycle.kernels.integer_sums import MAX_TERMS, multiply
-from bitcycle.kernels.rounding import Dims, Noise, encode_in_bytes
+from bitcycle.kernels.rounding import Noise, encode_in_bytes
 
 MIN_MACS = 2**18
 """Products with fewer multiply-accumulates are not faster in integers."""
@@ -51,13 +51,15 @@ def is_per_row(spec: OperandSpec, x: Tensor) -> bool:
 
 
 def encode(
-    x: Tensor, bits: int, dims: Dims, grid: GridFamily, noise: Noise = None, factors: Tensor | None = None
+    x: Tensor, bits: int, spec: OperandSpec, grid: GridFamily, noise: Noise = None, factors: Tensor | None = None
 ) -> Operand:
     """Return the codes of a matrix, around 0 in signed bytes, or its values if some have no grid."""
     offset = 2 ** (bits - 1)
-    encoded = encode_in_bytes(x, bits, dims, noise, offset, symmetric=grid.symmetric, factors=factors)
+    encoded = encode_in_bytes(
+        x, bits, spec.dims, noise, offset, symmetric=grid.symmetric, with_zero=spec.with_zero, factors=factors
+    )
     if encoded is None:
-        return put_on_grid(x, bits, OperandSpec(dims), grid, noise=noise, factors=factors)
+        return put_on_grid(x, bits, spec, grid, noise=noise, factors=factors)
     return Codes(encoded.codes, encoded.scale, encoded.zero, bits, grid.symmetric, offset, x.dtype)
 
 
