@@ -44,9 +44,9 @@ EVALUATION_BITS = ("max", "current")
 """The widths of validation and testing."""
 RECIPES: dict[str, dict[str, str]] = {
     "task": {},
-    "default": {"activations": "row", "grad_output": "row and column"},
-    "row": {"activations": "row", "grad_output": "row"},
-    "paper": {"activations": "tensor", "grad_output": "tensor"},
+    "default": {"activations": "row", "attention_zero": True, "grad_output": "row and column"},
+    "row": {"activations": "row", "attention_zero": True, "grad_output": "row"},
+    "paper": {"activations": "tensor", "attention_zero": False, "grad_output": "tensor"},
 }
 """What each choice of a recipe changes in the recipe of a task."""
 
