@@ -42,7 +42,7 @@ class WeightChoice(StrEnum):
 
 EVALUATION_BITS = ("max", "current")
 """The widths of validation and testing."""
-RECIPES: dict[str, dict[str, str]] = {
+RECIPES: dict[str, dict[str, str | bool]] = {
     "task": {},
     "default": {"activations": "row", "attention_zero": True, "grad_output": "row and column"},
     "row": {"activations": "row", "attention_zero": True, "grad_output": "row"},
