@@ -12,7 +12,7 @@ import torch
 from benchmarks.common import all_cores, cpu_model, markdown_table
 from benchmarks.speed.measure import Row, Settings, Spread
 from benchmarks.speed.models import MODELS
-from benchmarks.speed.variants import FULL_PRECISION, NOT_INSTALLED, OWN, PEERS, version_of
+from benchmarks.speed.variants import FULL_PRECISION, HALF_PRECISION, NOT_INSTALLED, OWN, PEERS, version_of
 from bitcycle._support.text import table
 from bitcycle.arithmetic.execution import resolve
 from bitcycle.kernels import native
@@ -101,7 +101,7 @@ def _machine(machine: Row) -> str:
 def _compared(title: str, rows: Sequence[Row]) -> Iterator[Table]:
     """Yield a table of bitcycle's variants, and one of the other libraries, with a row for each model."""
     found = {(row["model"], row["variant"]): row for row in rows}
-    for names, heading in ((tuple(OWN), title), (tuple(PEERS), f"{title}: other libraries")):
+    for names, heading in (((HALF_PRECISION, *OWN), title), (tuple(PEERS), f"{title}: other libraries")):
         columns = (FULL_PRECISION, *names)
         cells: list[list[str]] = []
         notes: dict[str, None] = {}

@@ -23,15 +23,16 @@ from bitcycle.conversion.convert import quantize
 from bitcycle.lab.format import format_error
 from bitcycle.scheduler import PrecisionScheduler
 
-FULL_PRECISION = "FP32"
+FULL_PRECISION, HALF_PRECISION = "FP32", "bfloat16 autocast"
 NOT_INSTALLED = "not installed"
 OWN: Mapping[str, tuple[Recipe, str]] = {
-    "simulated, default": (Recipe(), "simulated"),
-    "auto, default": (Recipe(), "auto"),
-    "simulated, paper": (Recipe.paper(), "simulated"),
+    "auto": (Recipe(), "auto"),
+    "auto, bfloat16 autocast": (Recipe(), "auto"),
+    "simulated": (Recipe(), "simulated"),
     "auto, paper": (Recipe.paper(), "auto"),
+    "simulated, paper": (Recipe.paper(), "simulated"),
 }
-"""Conversions by bitcycle: the recipe, and how it is executed."""
+"""Conversions by bitcycle: the recipe, by default the default one, and how it is executed."""
 MEASURED_WITH_PEERS = ("resnet-20", "transformer-256", "transformer-512")
 _NEVER = 10**8  # total steps of a schedule that does not end
 
@@ -53,7 +54,7 @@ class Peer(NamedTuple):
 
 def variants_of(model: str) -> tuple[str, ...]:
     """Return the names of what is compared on a model, full precision first."""
-    return (FULL_PRECISION, *OWN, *(PEERS if model in MEASURED_WITH_PEERS else ()))
+    return (FULL_PRECISION, HALF_PRECISION, *OWN, *(PEERS if model in MEASURED_WITH_PEERS else ()))
 
 
 def training_step(model: str, variant: str, forward: int, backward: int, quick: bool = False) -> Callable[[], None]:
@@ -66,7 +67,11 @@ def training_step(model: str, variant: str, forward: int, backward: int, quick: 
         workload = make(model, quick, of_linear_layers=variant in PEERS)
     except MissingExtraError as error:
         raise NotAvailableError(str(error)) from None
-    if variant == FULL_PRECISION:
+    if variant.endswith(HALF_PRECISION):
+        if model == "gcn-sparse":
+            raise NotAvailableError("torch has no sparse products in bfloat16")
+        workload = workload._replace(loss=_under_autocast(workload.loss))
+    if variant in (FULL_PRECISION, HALF_PRECISION):
         return _step(workload)
     if variant in PEERS:
         return _step_of_peer(workload, PEERS[variant], forward)
@@ -86,6 +91,10 @@ def _step(workload: Workload, after: Callable[[], None] = lambda: None) -> Calla
         after()
 
     return step
+
+
+def _under_autocast(loss: Callable[[nn.Module], torch.Tensor]) -> Callable[[nn.Module], torch.Tensor]:
+    return torch.autocast("cpu", torch.bfloat16)(loss)
 
 
 def version_of(peer: Peer) -> str | None:

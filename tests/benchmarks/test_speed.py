@@ -9,7 +9,15 @@ import torch_geometric  # noqa: F401  a model needs it; loading it takes seconds
 from benchmarks.speed.measure import Settings, Spread, time_in_turns, time_kernels, time_steps
 from benchmarks.speed.models import MODELS, make
 from benchmarks.speed.tables import Result, tables, this_machine
-from benchmarks.speed.variants import FULL_PRECISION, OWN, PEERS, NotAvailableError, training_step, variants_of
+from benchmarks.speed.variants import (
+    FULL_PRECISION,
+    HALF_PRECISION,
+    OWN,
+    PEERS,
+    NotAvailableError,
+    training_step,
+    variants_of,
+)
 from bitcycle.kernels import native
 
 
@@ -21,7 +29,9 @@ def test_a_model_is_always_the_same_one(model):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(("model", "variant"), [*zip(MODELS, cycle([FULL_PRECISION, *OWN]), strict=False)])
+@pytest.mark.parametrize(
+    ("model", "variant"), [*zip(MODELS, cycle([FULL_PRECISION, HALF_PRECISION, *OWN]), strict=False)]
+)
 def test_a_step_trains(model, variant, monkeypatch):
     made = []
     monkeypatch.setattr("benchmarks.speed.variants.make", lambda *a, **k: made.append(make(*a, **k)) or made[-1])
@@ -116,7 +126,7 @@ def test_a_table_for_each_number_of_threads():
 
 def test_what_was_not_measured_is_told():
     made = result()
-    notes = {"torchao int8": "not installed", "brevitas": "fails", "auto, default": "needs a library"}
+    notes = {"torchao int8": "not installed", "brevitas": "fails", "auto": "needs a library"}
     for each in made.steps:
         if each["variant"] in notes:
             each |= {"seconds": None, "ratio": None, "note": notes[each["variant"]]}
