@@ -159,20 +159,6 @@ def integers_are_fast() -> bool:
     return min(seconds[True]) < 0.7 * min(seconds[False])  # other work on the machine makes some of them slow
 
 
-def why_simulated(execution: Execution, *operands: Tensor) -> Reason | None:
-    """Return why operands are not multiplied in integers, whatever the product; None if they can be."""
-    if execution is Execution.SIMULATED:
-        return Reason.NOT_ASKED
-    for x in operands:
-        if x.dtype is torch.float64:
-            return Reason.DTYPE
-        if x.numel() == 0:
-            return Reason.EMPTY
-        if execution is Execution.FASTEST and not x.is_cpu:
-            return Reason.DEVICE
-    return None
-
-
 def is_autocast_enabled(x: Tensor) -> bool:
     """Return whether autocast applies to products of a tensor; it does not on devices that do not know it."""
     device = x.device.type

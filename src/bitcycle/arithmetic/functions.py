@@ -37,8 +37,8 @@ def multiply(
     training: bool,
 ) -> Tensor:
     """Compute a site's product of ``a`` and ``b`` at its current bits, with a quantised backward."""
-    roles = role_of_operand(a, a_spec), role_of_operand(b, b_spec)
-    a_spec, b_spec = a_spec._replace(role=roles[0]), b_spec._replace(role=roles[1])
+    a_spec = a_spec if a_spec.role else a_spec._replace(role=role_of(a))
+    b_spec = b_spec if b_spec.role else b_spec._replace(role=role_of(b))
     if a.dtype is not torch.float64 and is_autocast_enabled(a):  # operands are rounded from the values of autocast
         dtype = torch.get_autocast_dtype(a.device.type)
         a, b, bias = a.to(dtype), b.to(dtype), None if bias is None else bias.to(dtype)
@@ -56,7 +56,9 @@ def multiply(
         _report_rounding(site, "a", a, a_spec, precision, along[0])
         _report_rounding(site, "b", b, b_spec, precision, along[1])
         out = quantized_product(site, product, a, b, bias, precision, a_spec, b_spec)
-    return report_product(site, product, a, b, out, roles)
+    assert a_spec.role is not None
+    assert b_spec.role is not None
+    return report_product(site, product, a, b, out, (a_spec.role, b_spec.role))
 
 
 def round_operand(site: Site, x: Tensor, spec: OperandSpec, training: bool, operand: str) -> Tensor:

@@ -23,16 +23,16 @@ def rounded_grad_output(grad_output: Tensor, control: Tensor, settings: Settings
 
 def next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Width) -> Noise:
     """Return the noise of the next draw of a site: a key, or a tensor in a compiled graph."""
-    if not stochastic or is_full_precision(bits):
+    if not stochastic or (isinstance(bits, int) and bits == 0):
         return None
     return _draw_op(grad_output, control) if torch.compiler.is_compiling() else _next_key(control)
 
 
 def _next_key(control: Tensor) -> NoiseKey:
     numbers = control.numpy()
-    draw = int(numbers[DRAWS])
+    key, step, draw = numbers[[KEY, STEP, DRAWS]].tolist()
     numbers[DRAWS] = draw + 1
-    return noise_key(int(numbers[KEY]), int(numbers[STEP]), draw, *rank_key())
+    return noise_key(key, step, draw, *rank_key())
 
 
 @torch.library.custom_op("bitcycle::draw_noise", mutates_args=("control",))

@@ -157,8 +157,8 @@ def _weight_gradient(
         and PRODUCT.absorbs_a(spec.dims, 3)
         and not is_full_precision(read(ctx.control, BACKWARD))
     ):
-        factors, added = PRODUCT.absorb_a(grad_gates, *operand.scale_and_middle(), states.shape, weight_shape)
+        operand, scale, middle = operand.split()
+        factors, added = PRODUCT.absorb_a(grad_gates, scale, middle, states.shape, weight_shape)
         scaled = grad_gates * factors
-        operand = operand.unit()
     gradient = PRODUCT.weight_gradient(_rounded(ctx, scaled, (1,)), operand.values(), weight_shape)
     return gradient if added is None else gradient + added

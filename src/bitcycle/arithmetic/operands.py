@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -65,18 +65,21 @@ class Values:
         """Return the values."""
         return self.tensor
 
-    def scale_and_middle(self) -> tuple[Tensor, Tensor]:
-        """Return the scales and the values of the middle codes, ``2^(bits - 1)``; 1 and 0 where there is no grid."""
+    def split(self) -> tuple[Values, Tensor, Tensor]:
+        """Return ``unit``, ``scale`` and ``middle`` with values ``scale * unit + middle``; ``middle`` has one code.
+
+        The scale is 1 and the middle is 0 where there is no grid.
+        """
         assert self.scale is not None
         assert self.zero is not None
+        middle = self.zero
+        if not self.symmetric:
+            bits = self.bits
+            half = 2.0 ** (bits - 1) if isinstance(bits, int) else torch.exp2(bits.to(middle.dtype) - 1)
+            middle = middle + self.scale * half
         usable = has_a_grid(self.scale, self.bits)
-        middle = _middle(self.scale, self.zero, self.bits, self.symmetric)
-        return torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
-
-    def unit(self) -> Values:
-        """Return the values on the same grid with scale 1, around the middle code."""
-        scale, middle = self.scale_and_middle()
-        return Values(self.tensor.to(scale.dtype).sub(middle).div_(scale).to(self.tensor.dtype))
+        scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
+        return Values(self.tensor.to(scale.dtype).sub(middle).div_(scale).to(self.tensor.dtype)), scale, middle
 
     def saved(self) -> tuple[Tensors, Form]:
         """Return the tensors that autograd saves, and what else :func:`restored` needs."""
@@ -91,8 +94,8 @@ class Codes:
     scale: Tensor
     zero: Tensor
     bits: int
-    symmetric: bool
-    """Whether the value of the middle code is 0, and so is ``zero``."""
+    origin: int
+    """The code whose value is ``zero``: 0, or the middle code, whose value then is 0."""
     offset: int
     dtype: torch.dtype
     known: Tensor | None = None
@@ -101,11 +104,6 @@ class Codes:
     """The sums of the codes of each pixel, for images whose codes are stored with the channels last."""
     channels_last: bool = False
     """Whether the images or the kernel had the channels last in memory, as results of their products then have."""
-
-    @property
-    def origin(self) -> int:
-        """The code whose value is ``zero``."""
-        return origin_of(self.bits, self.symmetric)
 
     def values(self) -> Tensor:
         """Return the values."""
@@ -117,19 +115,19 @@ class Codes:
         """Return the grids of the stored codes, one after the other."""
         return Grid(self.scale.reshape(-1), self.zero.reshape(-1), self.offset - self.origin)
 
-    def scale_and_middle(self) -> tuple[Tensor, Tensor]:
-        """Return the scales and the values of the middle codes, ``2^(bits - 1)``."""
-        return self.scale, _middle(self.scale, self.zero, self.bits, self.symmetric)
-
-    def unit(self) -> Codes:
-        """Return the same codes on one grid with scale 1, whose middle code has the value 0."""
-        one = torch.ones((), dtype=self.scale.dtype, device=self.scale.device)
-        zero = torch.zeros_like(one) if self.symmetric else -(2.0 ** (self.bits - 1)) * one
-        return replace(self, scale=one, zero=zero, known=None)
+    def split(self) -> tuple[Codes, Tensor, Tensor]:
+        """Return ``unit``, ``scale`` and ``middle`` as :meth:`Values.split` does, with the codes of ``unit``."""
+        half = 0.0 if self.origin else 2.0 ** (self.bits - 1)
+        one, zero = (self.scale.new_full((), number) for number in (1.0, -half))
+        unit = Codes(
+            self.stored, one, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
+            self.channels_last,
+        )  # fmt: skip
+        return unit, self.scale, torch.add(self.zero, self.scale, alpha=half) if half else self.zero
 
     def saved(self) -> tuple[Tensors, Form]:
         """Return the tensors that autograd saves, and what else :func:`restored` needs."""
-        form = (Codes, self.bits, self.symmetric, self.offset, self.dtype)
+        form = (Codes, self.bits, self.origin, self.offset, self.dtype)
         return (self.stored, self.scale, self.zero), form
 
 
@@ -188,7 +186,7 @@ def put_on_grid(
             x, bits, dims, noise, offset, symmetric=symmetric, with_zero=with_zero, factors=factors
         )
         if stored.dtype is torch.int8:
-            return Codes(stored, scale, zero, bits, symmetric, offset, x.dtype, known=values)
+            return Codes(stored, scale, zero, bits, origin_of(bits, symmetric), offset, x.dtype, known=values)
     else:
         values, _, scale, zero = encode(
             x, bits, dims, noise, symmetric=symmetric, with_zero=with_zero, codes=False, factors=factors
@@ -197,8 +195,3 @@ def put_on_grid(
         return Values(x)
     values = torch.where(x == 0, x, values) if spec.keeps_zeros else values
     return Values(blend(x, values, strength), scale, zero, bits, symmetric)
-
-
-def _middle(scale: Tensor, zero: Tensor, bits: Width, symmetric: bool) -> Tensor:
-    half = 2.0 ** (bits - 1) if isinstance(bits, int) else torch.exp2(bits.to(scale.dtype) - 1)
-    return zero if symmetric else zero + scale * half

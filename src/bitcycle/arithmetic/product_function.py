@@ -157,6 +157,7 @@ class _Backward:
     def __init__(self, ctx: Any, grad_output: Tensor) -> None:
         self.ctx, self.call, self.grad_output = ctx, ctx.call, grad_output
         self.product, self.settings, self.plan = ctx.call.product, ctx.call.settings, ctx.call.plan
+        self.module: Any = integer_cpu.MODULES.get(type(self.product))
         self.bits = read(ctx.control, BACKWARD)
         self.rounded: Operand | None = None
         """What serves both gradient products, if grad_output is rounded once."""
@@ -178,7 +179,8 @@ class _Backward:
         ctx, product, in_integers = self.ctx, self.product, self.plan.input_gradient is None
         absorb = product.absorb_b if product.absorbs_b(self.call.b_spec.dims, len(ctx.b_shape)) else None
         e, b, added = self._operands(b, absorb, product.rows(self.grad_output.dim()), in_integers, of_a=False)
-        gradient: Tensor = self._backend(in_integers, e, b).input_gradient(product, e, b, ctx.a_shape, added)
+        backend = self.module if isinstance(e, Codes) and isinstance(b, Codes) and in_integers else simulated
+        gradient: Tensor = backend.input_gradient(product, e, b, ctx.a_shape, added)
         return gradient
 
     def weight_gradient(self, a: Operand) -> Tensor:
@@ -186,7 +188,8 @@ class _Backward:
         ctx, product, in_integers = self.ctx, self.product, self.plan.weight_gradient is None
         absorb = product.absorb_a if product.absorbs_a(self.call.a_spec.dims, len(ctx.a_shape)) else None
         e, a, added = self._operands(a, absorb, product.columns(self.grad_output.dim()), in_integers, of_a=True)
-        gradient: Tensor = self._backend(in_integers, e, a).weight_gradient(product, e, a, ctx.b_shape, added)
+        backend = self.module if isinstance(e, Codes) and isinstance(a, Codes) and in_integers else simulated
+        gradient: Tensor = backend.weight_gradient(product, e, a, ctx.b_shape, added)
         return gradient
 
     def _operands(
@@ -199,9 +202,8 @@ class _Backward:
             return *self._operands_in_blocks(other, of_a), None
         factors, added = None, None
         if absorb is not None and other.scale is not None:
-            scale, middle = other.scale_and_middle()
+            other, scale, middle = other.split()
             factors, added = absorb(self.grad_output.to(scale.dtype), scale, middle, self.ctx.a_shape, self.ctx.b_shape)
-            other = other.unit()
         return self._round(self.grad_output, dims, in_integers, factors), other, added
 
     def bias_gradient(self) -> Tensor:
@@ -216,16 +218,9 @@ class _Backward:
         bits, spec, grid = self.bits, OperandSpec(dims), self.settings.grid
         noise = next_noise(grad_output, self.ctx.control, self.settings.stochastic, bits)
         if in_integers and isinstance(bits, int) and 0 < bits <= BYTE_BITS:
-            module = integer_cpu.MODULES[type(self.product)]
-            encoded: Operand = module.encode(grad_output, bits, spec, grid, noise, factors)
+            encoded: Operand = self.module.encode(grad_output, bits, spec, grid, noise, factors)
             return encoded
         return put_on_grid(grad_output, bits, spec, grid, noise=noise, error=True, factors=factors)
-
-    def _backend(self, in_integers: bool, e: Operand, other: Operand) -> Any:
-        """Return the backend of a gradient product."""
-        if in_integers and isinstance(e, Codes) and isinstance(other, Codes):
-            return integer_cpu.MODULES[type(self.product)]
-        return simulated
 
     def _operands_in_blocks(self, operand: Operand, of_a: bool) -> tuple[Operand, Operand]:
         """Return grad_output and an operand with blocks along the sum of a gradient product."""

@@ -7,8 +7,10 @@ bit for bit. The kernels take dense tensors of single precision on the CPU.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -35,6 +37,7 @@ _FLAT, _LAST, _TO_LAST, _FIRST = range(4)  # the layouts of `encode` in the C fi
 _ONE, _PER_IMAGE, _PER_CHANNEL = range(3)  # the grids of images there
 _OF_IMAGES = {(1, 2, 3): _PER_IMAGE, (0, 2, 3): _PER_CHANNEL}  # by the dimensions that share a grid
 _RANGE, _SYMMETRIC, _WITH_ZERO = range(3)  # what a grid spans there
+_CHANNELS_LAST = (0, 2, 3, 1)
 _PLAIN = (Tensor, torch.nn.Parameter)
 _library: Any = None
 _multiplies = False
@@ -85,9 +88,17 @@ class Rounded(NamedTuple):
 
 
 def supports(x: Tensor, dtypes: tuple[torch.dtype, ...] = FLOAT32) -> bool:
-    """Return whether a tensor is one for the native kernels."""
-    # A compiler refuses some of what is asked of the tensor in a backward pass, so it comes last.
-    return _library is not None and not torch.compiler.is_compiling() and x.dtype in dtypes and _has_plain_memory(x)
+    """Return whether a tensor is one for the native kernels: its memory on the CPU holds its elements as they are."""
+    return (
+        _library is not None
+        and not torch.compiler.is_compiling()  # a compiler refuses some of what follows in a backward pass
+        and x.dtype in dtypes
+        and x.is_cpu
+        and not _is_traced(x)
+        and x.layout is torch.strided
+        and not x.is_neg()  # torch changes the sign of the elements of such a view when it reads them
+        and not x._is_zerotensor()  # has no memory at all
+    )
 
 
 def encode(
@@ -109,76 +120,33 @@ def encode(
     their values are not. Elements are first multiplied by their factors: one for each row of memory, a row of factors
     for all rows or for each matrix of a batch, or one for each image or channel of images.
     """
-    layout, grids = _FLAT, _ONE
+    of_factors = None if factors is None else factors.shape
+    layout = _layout(x.shape, x.stride(), dims, noise is not None, channels_last, of_factors)
     is_bfloat16 = x.dtype is torch.bfloat16
-    if factors is not None and not channels_last:
-        x = x.contiguous()
-    if dims is None or channels_last:
-        if not x.is_contiguous():
-            if (noise is not None or channels_last) and x.is_contiguous(memory_format=torch.channels_last):
-                layout = _LAST
-            elif noise is not None or not _is_dense(x) or channels_last:
-                x = x.contiguous()
-        if channels_last and layout is _FLAT:
-            layout = _TO_LAST
-        outer, shared, inner = 1, x.numel(), 1
-        if layout is not _FLAT:
-            outer, shared, inner = x.shape[0], x.shape[1], x.shape[2] * x.shape[3]
-        shape: tuple[int, ...] = ()
-        if dims is not None:
-            if dims not in _OF_IMAGES:
-                return None
-            grids = _OF_IMAGES[dims]
-            shape = (outer, 1, 1, 1) if grids == _PER_IMAGE else (1, shared, 1, 1)
-        scale, zero = (x.new_empty(shape, dtype=torch.float32) for _ in range(2))
-        if channels_last and shared > STAGE and (is_bfloat16 or factors is not None):
-            return None
-    elif not dims or x.dim() == 0:
+    if layout is None or (channels_last and x.shape[1] > STAGE and (is_bfloat16 or factors is not None)):
         return None
-    else:
-        if not x.is_contiguous() and (noise is not None or not _is_dense(x)):
-            x = x.contiguous()
-        split = _split(x, dims)
-        chosen = {d % x.dim() for d in dims}
-        if split is None:
-            if not x.is_contiguous() or chosen != set(range(x.dim())) - {1}:
-                return None
-            layout, grids = _FIRST, _PER_CHANNEL
-            split = len(x), x.shape[1], x.numel() // (len(x) * x.shape[1])
-        outer, shared, inner = split
-        shape = tuple(1 if d in chosen else size for d, size in enumerate(x.shape))
-        if x.is_contiguous():
-            scale, zero = (x.new_empty(shape, dtype=torch.float32) for _ in range(2))
-        else:
-            strides = _strides_in_order_of(x, shape)
-            scale, zero = (x.new_empty_strided(shape, strides, dtype=torch.float32) for _ in range(2))
-    period = 0
+    if layout.is_copied:
+        x = x.contiguous()
+    shape, strides = layout.grid_shape, layout.grid_strides
+    scale = x.new_empty_strided(shape, strides, dtype=torch.float32)
+    zero = x.new_empty_strided(shape, strides, dtype=torch.float32)
     if factors is not None:
-        if layout is not _FLAT or channels_last:
-            period = int(factors.shape[1] > 1)
-        else:
-            if dims is None or (inner if inner > 1 else shared) != x.shape[-1] or layout is not _FLAT:
-                return None
-            if factors.shape[-1] == 1:
-                factors = factors.expand(*x.shape[:-1], 1)
-            else:
-                period = x.numel() // factors.numel()
-        factors = factors.contiguous()
+        factors = (factors if layout.factors is None else factors.expand(layout.factors)).contiguous()
     rounded = torch.empty_like(x) if values else None
     stored = None
     if codes:
-        memory = torch.channels_last if layout is _TO_LAST else torch.preserve_format
+        memory = torch.channels_last if layout.kind == _TO_LAST else torch.preserve_format
         stored = torch.empty_like(x, dtype=torch.int8, memory_format=memory)
     sums = x.new_empty((len(x), *x.shape[2:]), dtype=torch.int32) if channels_last else None
     key1, key2 = (0, 0) if noise is None else noise
     origin = 1 << bits - 1 if symmetric else 0
     lowest, highest = (1 - origin, origin - 1) if symmetric else (0, (1 << bits) - 1)
     without = _library.encode(
-        x.data_ptr(), outer, shared, inner, layout, lowest, highest, noise is not None, key1, key2,
+        x.data_ptr(), *layout.sizes, layout.kind, lowest, highest, noise is not None, key1, key2,
         scale.data_ptr(), zero.data_ptr(),
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
-        offset - origin, threads(x.numel()), 0 if sums is None else sums.data_ptr(), grids,
-        is_bfloat16, 0 if factors is None else factors.data_ptr(), period,
+        offset - origin, threads(x.numel()), 0 if sums is None else sums.data_ptr(), layout.grids,
+        is_bfloat16, 0 if factors is None else factors.data_ptr(), layout.period,
         _SYMMETRIC if symmetric else _WITH_ZERO if with_zero else _RANGE,
     )  # fmt: skip
     return Rounded(rounded, stored, scale, zero, without, sums)
@@ -186,26 +154,25 @@ def encode(
 
 def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int, origin: int = 0) -> Tensor | None:
     """Recover the values of codes; None if their layout is not one for the kernels."""
-    if not (supports(scale) and supports(zero) and _has_plain_memory(codes)) or scale.shape != zero.shape:
+    if not (supports(scale) and supports(zero) and supports(codes, BYTES)) or scale.shape != zero.shape:
         return None
-    if codes.numel() == 0 or not _is_dense(codes):
+    if codes.numel() == 0 or not _is_dense(codes.shape, codes.stride()):
         return None
-    if scale.dim() == 0:
-        outer, shared, inner = 1, codes.numel(), 1
-    else:
-        shared_dims = tuple(d for d in range(codes.dim()) if scale.shape[d] != codes.shape[d])
-        split = _split(codes, shared_dims)
-        if split is None:
-            return None
-        outer, shared, inner = split
+    sizes: tuple[int, int, int] | None = (1, codes.numel(), 1)
+    if scale.dim() > 0:
+        shared = tuple(d for d in range(codes.dim()) if scale.shape[d] != codes.shape[d])
+        order = _memory_order(codes.shape, codes.stride())
+        sizes = _split(codes.shape, order, shared)
         if codes.is_contiguous():
             if not (scale.is_contiguous() and zero.is_contiguous()):
                 return None
-        elif not scale.stride() == zero.stride() == _strides_in_order_of(codes, tuple(scale.shape)):
+        elif not scale.stride() == zero.stride() == _strides_in_order(scale.shape, order):
             return None
+    if sizes is None:
+        return None
     values = torch.empty_like(codes, dtype=torch.float32)
     _library.decode(
-        codes.data_ptr(), outer, shared, inner, scale.data_ptr(), zero.data_ptr(), offset, origin,
+        codes.data_ptr(), *sizes, scale.data_ptr(), zero.data_ptr(), offset, origin,
         values.data_ptr(), threads(codes.numel()),
     )  # fmt: skip
     return values
@@ -232,12 +199,12 @@ def round_float(
     if x.dim() == 0 or dims == ():
         return None
     several = block is not None and (dims is None or len(dims) > 1)
-    if not x.is_contiguous() and (noise is not None or several or not _is_dense(x)):
+    if not x.is_contiguous() and (noise is not None or several or not _is_dense(x.shape, x.stride())):
         x = x.contiguous()  # noise, and blocks over several dimensions, follow the order of the dimensions
     if dims is None:
         outer, along, inner = 1, x.numel(), 1
     else:
-        split = _split(x, dims)
+        split = _split(x.shape, _memory_order(x.shape, x.stride()), dims)
         if split is None:
             return None
         outer, along, inner = split
@@ -272,29 +239,28 @@ def mask(x: Tensor, bits: Tensor, out: Tensor | None = None) -> None:
 
 def kernel(name: str, *tensors: tuple[Tensor | None, tuple[torch.dtype, ...]]) -> Callable[..., Any] | None:
     """Return a kernel by its name if all tensors are contiguous ones on the CPU, of the types with them, else None."""
-    if _library is None or torch.compiler.is_compiling():
-        return None
-    if not all(_is_array(x, dtypes) for x, dtypes in tensors):
-        return None
+    for x, dtypes in tensors:
+        if x is not None and not (supports(x, dtypes) and x.is_contiguous()):
+            return None
     function: Callable[..., Any] = getattr(_library, name)
     return function
-
-
-def _is_array(x: Tensor | None, dtypes: tuple[torch.dtype, ...] = FLOAT32) -> bool:
-    return x is None or (x.dtype in dtypes and _has_plain_memory(x) and x.is_contiguous())
 
 
 def multiply(
     p: Tensor, q: Tensor, p_grid: Any, q_grid: Any, bias: Tensor | None, row_bias: Tensor | None, dtype: torch.dtype
 ) -> Tensor | None:
-    """Multiply as :func:`bitcycle.kernels.integer_sums.multiply`; None if the matrices are not for the kernel."""
-    if not _multiplies or dtype not in FLOATS or p.dim() > 4:
+    """Multiply as :func:`bitcycle.kernels.integer_sums.multiply`; None if the matrices are not for the kernel.
+
+    Codes and grids are those that :func:`encode` returned.
+    """
+    if not _multiplies or dtype not in FLOATS or p.dim() > 4 or not p.is_cpu:
         return None
-    if not (_has_plain_memory(p) and _has_plain_memory(q) and _is_array(bias) and _is_array(row_bias)):
-        return None
+    for x in (bias, row_bias):
+        if x is not None and not (supports(x) and x.is_contiguous()):
+            return None
     batch, columns, terms = (1, 1, *p.shape[:-2])[-2:], q.shape[-2], p.shape[-1]
     out = p.new_empty(*p.shape[:-1], columns, dtype=dtype)
-    p, q = (x if 1 in x.stride()[-2:] else x.contiguous() for x in (p, q))
+    p, q = p if 1 in p.stride()[-2:] else p.contiguous(), q if 1 in q.stride()[-2:] else q.contiguous()
     numbers: list[int] = []
     for x, grid in ((p, p_grid), (q, q_grid)):
         *steps, line, term = x.stride()
@@ -313,50 +279,117 @@ def threads(count: int) -> int:
     return 1 if count < PARALLEL else torch.get_num_threads()
 
 
-def _has_plain_memory(x: Tensor) -> bool:
-    """Return whether the memory of a tensor on the CPU holds its elements as they are."""
-    return (
-        not _is_traced(x)
-        and x.is_cpu
-        and x.layout is torch.strided
-        and not x.is_neg()  # torch changes the sign of the elements of such a view when it reads them
-        and not x._is_zerotensor()  # has no memory at all
-    )
-
-
 def _is_traced(x: Tensor) -> bool:
     """Return whether a tensor has no memory: a fake tensor, or one that another transformation wraps."""
     return type(x) not in _PLAIN or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
-def _is_dense(x: Tensor) -> bool:
-    """Return whether the elements fill their memory, in any order of the dimensions."""
-    if x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)):
-        return True
+class _Layout(NamedTuple):
+    """How ``encode`` in the C file goes through a tensor."""
+
+    is_copied: bool
+    """Whether the tensor is first copied to the order of its dimensions."""
+    kind: int
+    sizes: tuple[int, int, int]
+    """The numbers of elements (outer, shared, inner) in memory; of images (images, channels, pixels)."""
+    grids: int
+    grid_shape: tuple[int, ...]
+    grid_strides: tuple[int, ...]
+    factors: tuple[int, ...] | None
+    """The shape that factors are first expanded to."""
+    period: int
+    """Of rows that share factors, see there."""
+
+
+@lru_cache(maxsize=4096)
+def _layout(
+    shape: torch.Size,
+    strides: tuple[int, ...],
+    dims: tuple[int, ...] | None,
+    noisy: bool,
+    channels_last: bool,
+    factors: torch.Size | None,
+) -> _Layout | None:
+    """Return how to encode a tensor; None if it is not one for the kernel. See :func:`encode`."""
+    order = _memory_order(shape, strides)
+    in_order = order == sorted(order) and _is_dense(shape, strides)
+    is_last = len(shape) == 4 and _is_filled(shape, strides, _CHANNELS_LAST)
+    if channels_last:
+        is_copied = not (in_order or is_last)
+    else:  # noise and factors follow the order of the dimensions
+        is_last = is_last and dims is None and noisy and factors is None
+        is_copied = not (in_order or is_last or (not (noisy or factors is not None) and _is_dense(shape, strides)))
+    order = sorted(order) if is_copied else order
+    kind, grids, sizes = _FLAT, _ONE, (1, shape.numel(), 1)
+    grid_shape: tuple[int, ...] = ()
+    if channels_last or (is_last and not in_order):
+        kind = _LAST if is_last and not in_order else _TO_LAST
+        sizes = shape[0], shape[1], shape[2] * shape[3]
+        if dims is not None:
+            if dims not in _OF_IMAGES:
+                return None
+            grids = _OF_IMAGES[dims]
+            grid_shape = (shape[0], 1, 1, 1) if grids == _PER_IMAGE else (1, shape[1], 1, 1)
+    elif dims is not None:
+        if not dims or not shape:
+            return None
+        chosen = {d % len(shape) for d in dims}
+        split = _split(shape, order, dims)
+        if split is None:
+            if order != sorted(order) or chosen != set(range(len(shape))) - {1}:
+                return None
+            kind, grids = _FIRST, _PER_CHANNEL
+            split = shape[0], shape[1], shape.numel() // (shape[0] * shape[1])
+        sizes = split
+        grid_shape = tuple(1 if d in chosen else size for d, size in enumerate(shape))
+    expanded, period = None, 0
+    if factors is not None and (kind != _FLAT or channels_last):
+        period = int(factors[1] > 1)
+        if factors.numel() != shape[period]:
+            return None
+    elif factors is not None:
+        if dims is None or shape[-1] != (sizes[2] if sizes[2] > 1 else sizes[1]):
+            return None
+        if factors[-1] == 1:
+            expanded = (*shape[:-1], 1)
+        else:
+            period = shape.numel() // factors.numel()
+    grid_strides = _strides_in_order(grid_shape, order)
+    return _Layout(is_copied, kind, sizes, grids, grid_shape, grid_strides, expanded, period)
+
+
+def _is_filled(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    """Return whether the elements fill their memory with the dimensions in an order, from the outermost."""
     step = 1
-    for stride, size in sorted(zip(x.stride(), x.shape, strict=True)):
-        if size > 1:
-            if stride != step:
-                return False
-            step *= size
+    for d in reversed(order):
+        if shape[d] != 1 and strides[d] != step:
+            return 0 in shape
+        step *= shape[d]
     return True
 
 
-def _memory_order(x: Tensor) -> list[int]:
-    """Return the dimensions of a dense tensor from the outermost to the innermost in memory."""
-    strides = x.stride()
-    return sorted(range(x.dim()), key=lambda d: (-strides[d], x.shape[d] == 1))
+def _is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether the elements fill their memory, in any order of the dimensions."""
+    return _is_filled(shape, strides, _memory_order(shape, strides))
 
 
-def _split(x: Tensor, dims: tuple[int, ...]) -> tuple[int, int, int] | None:
+def _memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Return the dimensions from the outermost to the innermost in memory: as they are if they can be."""
+    in_order = list(range(len(shape)))
+    if _is_filled(shape, strides, in_order):
+        return in_order
+    return sorted(in_order, key=lambda d: (-strides[d], shape[d] == 1))
+
+
+def _split(shape: Sequence[int], order: Sequence[int], dims: tuple[int, ...]) -> tuple[int, int, int] | None:
     """Return the numbers of elements (outer, shared, inner) in memory; None if shared dimensions are not adjacent."""
     if not dims:
-        return x.numel(), 1, 1
-    chosen = {d % x.dim() for d in dims}
+        return math.prod(shape), 1, 1
+    chosen = {d % len(shape) for d in dims}
     outer = shared = inner = 1
     state = 0
-    for d in range(x.dim()) if x.is_contiguous() else _memory_order(x):
-        size = x.shape[d]
+    for d in order:
+        size = shape[d]
         if size == 1:
             continue
         if d in chosen:
@@ -372,11 +405,11 @@ def _split(x: Tensor, dims: tuple[int, ...]) -> tuple[int, int, int] | None:
     return outer, shared, inner
 
 
-def _strides_in_order_of(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of a dense tensor of a shape, with the dimensions in memory in the order of ``x``."""
+def _strides_in_order(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a dense tensor whose dimensions are in an order in memory."""
     strides = [1] * len(shape)
     step = 1
-    for d in reversed(_memory_order(x)):
+    for d in reversed(order) if shape else ():
         strides[d] = step
         step *= shape[d]
     return tuple(strides)

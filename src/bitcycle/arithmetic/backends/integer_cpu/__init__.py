@@ -5,15 +5,18 @@ Each kind of product has a module, which says what integers can compute and how 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.backends.integer_cpu import convolution, linear, matmul
-from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, why_simulated
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
 from bitcycle.arithmetic.operands import OperandSpec
 from bitcycle.arithmetic.precision import Strength
 from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, MatmulProduct, Product
+from bitcycle.arithmetic.recipe import GradOutput
 from bitcycle.arithmetic.site import Settings
 from bitcycle.kernels.rounding import BYTE_BITS, Width
 
@@ -39,7 +42,7 @@ def plan(
 ) -> ExecutionPlan:
     """Return which of the three products of a site are computed in integers, and why the others are not."""
     how = settings.execution
-    if how is Execution.SIMULATED or not (isinstance(a_bits, int) and isinstance(b_bits, int)):
+    if how is Execution.SIMULATED:
         return SIMULATED
     if not settings.grid.has_codes:
         return ExecutionPlan.simulated(Reason.FORMAT)
@@ -49,13 +52,33 @@ def plan(
         return ExecutionPlan.simulated(Reason.STRENGTH)
     if max(a_bits, b_bits) > BYTE_BITS:
         return ExecutionPlan.simulated(Reason.WIDTH)
-    module = MODULES.get(type(product))
-    if module is None:
+    if type(product) not in MODULES:
         return ExecutionPlan.simulated(Reason.KIND)
-    reason = why_simulated(how, a, b)
-    if reason is None and (a_spec.has_own_values or b_spec.has_own_values):
-        reason = Reason.ROUNDED_BEFORE
-    if reason is not None:
-        return ExecutionPlan.simulated(reason)
-    found: ExecutionPlan = module.plan(product, a, b, a_spec, b_spec, settings.grad_output, how)
+    if torch.float64 in (a.dtype, b.dtype):
+        return ExecutionPlan.simulated(Reason.DTYPE)
+    return _plan(product, a.shape, b.shape, a_spec, b_spec, settings.grad_output, how, a.is_cpu)
+
+
+@lru_cache(maxsize=4096)
+def _plan(
+    product: Product,
+    a: torch.Size,
+    b: torch.Size,
+    a_spec: OperandSpec,
+    b_spec: OperandSpec,
+    grad_output: GradOutput,
+    how: Execution,
+    on_cpu: bool,
+) -> ExecutionPlan:
+    """Decide it by all that stays the same while a model trains."""
+    module = MODULES[type(product)]
+    if a.numel() == 0 or b.numel() == 0:
+        return ExecutionPlan.simulated(Reason.EMPTY)
+    if how is Execution.FASTEST and not on_cpu:
+        return ExecutionPlan.simulated(Reason.DEVICE)
+    if not on_cpu and module is convolution:
+        return ExecutionPlan.simulated(Reason.GEOMETRY)
+    if a_spec.has_own_values or b_spec.has_own_values:
+        return ExecutionPlan.simulated(Reason.ROUNDED_BEFORE)
+    found: ExecutionPlan = module.plan(product, a, b, a_spec.dims, b_spec.dims, grad_output, how)
     return found

@@ -27,7 +27,7 @@ from bitcycle.arithmetic.recipe import GradOutput
 from bitcycle.grids import GridFamily
 from bitcycle.kernels.images import Windows, encode_images, has_channels_last
 from bitcycle.kernels.integer_sums import Grid, column_sums, combine, multiply_codes
-from bitcycle.kernels.rounding import BYTE_BITS, Noise
+from bitcycle.kernels.rounding import BYTE_BITS, Dims, Noise, origin_of
 
 MAX_TERMS = (2**31 - 1) // (255 * 128)
 """A sum of this many products of an unsigned and a signed byte stays within 32 bits."""
@@ -45,32 +45,32 @@ MIN_MACS = 25_000_000
 
 def plan(
     product: ConvolutionProduct,
-    a: Tensor,
-    b: Tensor,
-    a_spec: OperandSpec,
-    b_spec: OperandSpec,
+    a: torch.Size,
+    b: torch.Size,
+    a_dims: Dims,
+    b_dims: Dims,
     grad_output: GradOutput,
     how: Execution,
 ) -> ExecutionPlan:
     """Return which of the three products can be computed in integers."""
-    if a.device.type != "cpu" or a.dim() != 4 or product.transposed or product.groups > 1:
+    if len(a) != 4 or product.transposed or product.groups > 1:
         return ExecutionPlan.simulated(Reason.GEOMETRY)
-    if b[0].numel() > MAX_TERMS or product.has_windows_of_padding(b.shape):
+    if b[1:].numel() > MAX_TERMS or product.has_windows_of_padding(b):
         return ExecutionPlan.simulated(Reason.GEOMETRY)
-    if not (a_spec.dims in (None, (1, 2, 3)) and b_spec.dims in (None, (1, 2, 3))):
+    if not (a_dims in (None, (1, 2, 3)) and b_dims in (None, (1, 2, 3))):
         return ExecutionPlan.simulated(Reason.GRANULARITY)
-    windows = _windows(product, a.shape, b.shape)
+    windows = _windows(product, a, b)
     positions = windows.output[0] * windows.output[1]
-    if positions > MAX_TERMS or len(a) > MAX_CODES or is_miscomputed(windows, b.shape[1]):
+    if positions > MAX_TERMS or a[0] > MAX_CODES or is_miscomputed(windows, b[1]):
         return ExecutionPlan.simulated(Reason.GEOMETRY)
-    if how is Execution.FASTEST and len(a) * positions * b.numel() < MIN_MACS:
+    if how is Execution.FASTEST and a[0] * positions * b.numel() < MIN_MACS:
         return ExecutionPlan.simulated(Reason.SMALL)
     twice = grad_output == "row and column"
-    input_gradient = None if b_spec.dims is None or twice else Reason.GRANULARITY
-    weight_gradient = None if (a_spec.dims is None and grad_output != "row") or twice else Reason.GRANULARITY
-    if b.numel() // b.shape[1] > MAX_TERMS:  # the input gradient sums over the output channels
+    input_gradient = None if b_dims is None or twice else Reason.GRANULARITY
+    weight_gradient = None if (a_dims is None and grad_output != "row") or twice else Reason.GRANULARITY
+    if b.numel() // b[1] > MAX_TERMS:  # the input gradient sums over the output channels
         input_gradient = Reason.GEOMETRY
-    if how is Execution.FASTEST and b.shape[1] < MIN_CHANNELS:
+    if how is Execution.FASTEST and b[1] < MIN_CHANNELS:
         weight_gradient = Reason.SMALL
     return ExecutionPlan(None, input_gradient, weight_gradient)
 
@@ -84,7 +84,7 @@ def encode(
         return put_on_grid(x, bits, spec, grid, noise=noise, factors=factors)
     codes, scale, zero, sums = images
     return Codes(
-        codes, scale, zero, bits, grid.symmetric, 0, x.dtype, pixel_sums=sums, channels_last=has_channels_last(x)
+        codes, scale, zero, bits, origin_of(bits, grid.symmetric), 0, x.dtype, None, sums, has_channels_last(x)
     )
 
 

@@ -16,7 +16,7 @@ from bitcycle.arithmetic.products import LinearProduct
 from bitcycle.arithmetic.recipe import GradOutput
 from bitcycle.grids import GridFamily
 from bitcycle.kernels.integer_sums import MAX_TERMS, multiply
-from bitcycle.kernels.rounding import Noise, encode_in_bytes
+from bitcycle.kernels.rounding import Dims, Noise, encode_in_bytes
 
 MIN_MACS = 2**18
 """Products with fewer multiply-accumulates are not faster in integers."""
@@ -24,30 +24,30 @@ MIN_MACS = 2**18
 
 def plan(
     product: LinearProduct,
-    a: Tensor,
-    b: Tensor,
-    a_spec: OperandSpec,
-    b_spec: OperandSpec,
+    a: torch.Size,
+    b: torch.Size,
+    a_dims: Dims,
+    b_dims: Dims,
     grad_output: GradOutput,
     how: Execution,
 ) -> ExecutionPlan:
     """Return which of the three products can be computed in integers."""
-    if how is Execution.FASTEST and a.numel() * len(b) < MIN_MACS:
+    if how is Execution.FASTEST and a.numel() * b[0] < MIN_MACS:
         return ExecutionPlan.simulated(Reason.SMALL)
-    if not (is_per_row(a_spec, a) and is_per_row(b_spec, b)):
+    if not (is_per_row(a_dims, a) and is_per_row(b_dims, b)):
         return ExecutionPlan.simulated(Reason.GRANULARITY)
     twice = grad_output == "row and column"
-    is_one = a_spec.dims is None or a.dim() == 1  # one grid for ``a``
+    is_one = a_dims is None or len(a) == 1  # one grid for ``a``
     return ExecutionPlan(
         None,
-        None if b_spec.dims is None or twice else Reason.GRANULARITY,
+        None if b_dims is None or twice else Reason.GRANULARITY,
         None if (is_one and grad_output != "row") or twice else Reason.GRANULARITY,
     )
 
 
-def is_per_row(spec: OperandSpec, x: Tensor) -> bool:
+def is_per_row(dims: Dims, shape: torch.Size) -> bool:
     """Return whether an operand has one grid, or one for each vector along its last dimension."""
-    return spec.dims is None or tuple(d % x.dim() for d in spec.dims) == (x.dim() - 1,)
+    return dims is None or tuple(d % len(shape) for d in dims) == (len(shape) - 1,)
 
 
 def encode(
@@ -60,7 +60,8 @@ def encode(
     )
     if encoded is None:
         return put_on_grid(x, bits, spec, grid, noise=noise, factors=factors)
-    return Codes(encoded.codes, encoded.scale, encoded.zero, bits, grid.symmetric, offset, x.dtype)
+    origin = offset if grid.symmetric else 0
+    return Codes(encoded.codes, encoded.scale, encoded.zero, bits, origin, offset, x.dtype)
 
 
 encode_weight = encode

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from bitcycle.arithmetic.backends.integer_cpu.linear import encode, is_per_row
 from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
-from bitcycle.arithmetic.operands import Codes, OperandSpec
+from bitcycle.arithmetic.operands import Codes
 from bitcycle.arithmetic.products import MatmulProduct
 from bitcycle.arithmetic.recipe import GradOutput
 from bitcycle.kernels.integer_sums import MAX_TERMS, multiply
+from bitcycle.kernels.rounding import Dims
 
 MIN_MACS = 2**20
 """Products with fewer multiply-accumulates are not faster in integers."""
@@ -25,27 +26,27 @@ encode_weight = encode
 
 def plan(
     product: MatmulProduct,
-    a: Tensor,
-    b: Tensor,
-    a_spec: OperandSpec,
-    b_spec: OperandSpec,
+    a: torch.Size,
+    b: torch.Size,
+    a_dims: Dims,
+    b_dims: Dims,
     grad_output: GradOutput,
     how: Execution,
 ) -> ExecutionPlan:
     """Return which of the three products can be computed in integers."""
-    columns = b.shape[-2] if product.transpose_b else b.shape[-1]
+    columns = b[-2] if product.transpose_b else b[-1]
     if how is Execution.FASTEST and a.numel() * columns < MIN_MACS:
         return ExecutionPlan.simulated(Reason.SMALL)
-    if a.shape[:-2] != b.shape[:-2] or not 2 <= a.dim() <= 4 or max(*a.shape[-2:], columns) > MAX_TERMS:
+    if a[:-2] != b[:-2] or not 2 <= len(a) <= 4 or max(*a[-2:], columns) > MAX_TERMS:
         return ExecutionPlan.simulated(Reason.GEOMETRY)
-    if not (is_per_row(a_spec, a) and is_per_row(b_spec, b)):
+    if not (is_per_row(a_dims, a) and is_per_row(b_dims, b)):
         return ExecutionPlan.simulated(Reason.GRANULARITY)
     twice, once_per_row = grad_output == "row and column", grad_output == "row"
     varies = {True: None if twice else Reason.GRANULARITY, False: None}  # by whether scales vary along the sum
     return ExecutionPlan(
-        Reason.GRANULARITY if b_spec.dims is not None and not product.transpose_b else None,
-        varies[b_spec.dims is not None and product.transpose_b],
-        varies[a_spec.dims is not None or once_per_row],
+        Reason.GRANULARITY if b_dims is not None and not product.transpose_b else None,
+        varies[b_dims is not None and product.transpose_b],
+        varies[a_dims is not None or once_per_row],
     )
 
 
