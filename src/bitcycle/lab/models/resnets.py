@@ -21,22 +21,30 @@ def init_convolutions(model: nn.Module) -> None:
 
 
 class BasicBlock(nn.Module):
-    """Two 3 x 3 convolutions and a shortcut, projected by a 1 x 1 convolution where the shape changes."""
+    """Two 3 x 3 convolutions and a shortcut, projected by a 1 x 1 convolution where the shape changes.
+
+    Args:
+        in_channels: Channels of the input.
+        width: Channels of both convolutions.
+        stride: Stride of the first convolution.
+        shortcut: Name of the projection: noise depends on the names of modules.
+    """
 
     expansion = 1
 
-    def __init__(self, in_channels: int, width: int, stride: int) -> None:
+    def __init__(self, in_channels: int, width: int, stride: int, shortcut: str = "downsample") -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(in_channels, width, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU()
-        self.downsample = _shortcut(in_channels, width, stride)
+        self.shortcut_name = shortcut
+        self.add_module(shortcut, _shortcut(in_channels, width, stride))
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.relu(self.bn1(self.conv1(x)))
-        return self.relu(self.bn2(self.conv2(out)) + self.downsample(x))
+        return self.relu(self.bn2(self.conv2(out)) + self.get_submodule(self.shortcut_name)(x))
 
 
 class Bottleneck(nn.Module):
@@ -94,8 +102,8 @@ class CifarResNet(nn.Module):
 
     @staticmethod
     def _stage(in_channels: int, out_channels: int, blocks: int, stride: int) -> nn.Sequential:
-        later = (BasicBlock(out_channels, out_channels, 1) for _ in range(blocks - 1))
-        return nn.Sequential(BasicBlock(in_channels, out_channels, stride), *later)
+        later = (BasicBlock(out_channels, out_channels, 1, "shortcut") for _ in range(blocks - 1))
+        return nn.Sequential(BasicBlock(in_channels, out_channels, stride, "shortcut"), *later)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.relu(self.bn1(self.conv1(x)))
