@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bitcycle.kernels import native
+from bitcycle.kernels.convolutions import Windows, convolve, correlate
 from bitcycle.kernels.float_rounding import E4M3, Scaling, round_to_format
-from bitcycle.kernels.images import Windows, encode_images, to_channels_last, to_contiguous
-from bitcycle.kernels.integer_sums import MAX_TERMS, Grid, column_sums, combine, multiply
+from bitcycle.kernels.images import encode_images
+from bitcycle.kernels.integer_sums import MAX_TERMS, Grid, multiply
 from bitcycle.kernels.noise import noise_of
 from bitcycle.kernels.rounding import decode, encode, encode_in_bytes, round_to_grid
 from tests.kernels.layouts import DEFAULTS, LAYOUTS, default, in_layout
@@ -252,22 +253,19 @@ def test_other_types_go_to_the_reference(dtype):
 def test_no_kernel_depends_on_the_defaults_of_torch(value, kernels):
     x = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
     codes = (x * 40).to(torch.int8)
-    grid, one = Grid(torch.rand(1) + 0.1, torch.rand(1), 8), torch.ones(1, dtype=torch.int32)
-    windows = Windows((4, 5), (3, 3), (1, 1), (1, 1), (1, 1))
+    grid = Grid(torch.rand(1) + 0.1, torch.rand(1), 8)
+    windows = Windows((4, 5), (3, 3), (1, 1), (1, 1), (1, 1), (4, 5))
 
     def compute():
         results = [uniform(x, 1, 2), *encode_images(x, 5)]
         for laid_out in (x, in_layout(x, "channels last")):
-            results += [to_channels_last(laid_out), to_contiguous(laid_out)]
             for dims in (None, (1, 2, 3), (1,)):
                 encoded = encode(laid_out, 5, dims)
                 results += [*encoded, decode(encoded.codes, encoded.scale, encoded.zero, torch.float32)]
-        matrix = codes.view(6, 20)
-        sums, by_row = matrix.int(), matrix.sum(1, dtype=torch.int32)
-        for pixels in (0, 3):
-            results.append(combine(sums.clone(), grid, grid, by_row, column_sums(matrix), one, pixels=pixels))
-        pixel_sums = codes.sum(1, dtype=torch.int32)
-        return [*results, windows.unfold(in_layout(codes, "channels last")), windows.sums(pixel_sums)]
+        pixels, kernel = codes.permute(0, 2, 3, 1).contiguous(), codes[:, :, :3, :3].contiguous()
+        pixel_sums = pixels.view(torch.uint8).sum(3, dtype=torch.int32)
+        results.append(convolve(windows, pixels, pixel_sums, kernel, grid, grid))
+        return [*results, correlate(windows, pixels, pixels, grid, grid, 8)]
 
     with using(kernels):
         expected = compute()
@@ -283,7 +281,7 @@ def test_views_with_another_sign_keep_it():
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 16, 4, 4, generator=generator, dtype=torch.complex64).conj().imag
     y = torch._neg_view(torch.randn(6, generator=generator))
-    grid, sums, one = Grid(torch.ones(1), torch.ones(1), 0), torch.ones(3, 6, dtype=torch.int32), torch.ones(1).int()
+    grid, codes = Grid(torch.ones(1), torch.ones(1), 0), torch.ones(6, 6, dtype=torch.int8)
     for view in (x, y):
         assert view.is_neg()
     functions = [
@@ -293,9 +291,7 @@ def test_views_with_another_sign_keep_it():
         lambda x, y: encode_images(x, 4).codes,
         lambda x, y: decode(torch.ones(6, dtype=torch.int8), y, y, torch.float32),
         lambda x, y: round_to_format(y, E4M3, Scaling.TO_LARGEST),
-        lambda x, y: to_channels_last(x),
-        lambda x, y: to_contiguous(x.permute(0, 3, 1, 2)),
-        lambda x, y: combine(sums.clone(), grid, grid, sums[:, 0].contiguous(), sums[:1], one, y),
+        lambda x, y: multiply(codes, codes, grid, grid, y),
     ]
     for function in functions:
         with using("native"):
@@ -379,25 +375,6 @@ def test_noise(x, key):
 
 # ------------------------------------------------------------------------------------------------------ sums
 
-sizes = st.integers(0, 40) | st.sampled_from([16, 32, 64, 65, 127, 128, 300])
-
-
-@given(sizes, sizes, st.sampled_from([torch.int8, torch.uint8]), st.booleans(), threads, st.integers(0, 2**20))
-def test_sums_of_columns(rows, columns, dtype, transposed, count, seed):
-    low = 0 if dtype is torch.uint8 else -128
-    generator = torch.Generator().manual_seed(seed)
-    codes = torch.randint(low, low + 256, (rows, columns), generator=generator).to(dtype)
-    codes = codes.t() if transposed else codes
-    got, expected = both(lambda: column_sums(codes), count, parallel=1)
-    assert_same(got, expected)
-    assert (got.numpy() == codes.numpy().astype(np.int64).sum(0)).all()
-
-
-@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
-def test_long_sums_of_the_largest_codes(dtype):
-    codes = torch.full((200_001, 2), -128 if dtype is torch.int8 else 255, dtype=dtype)
-    assert_same(*both(lambda: column_sums(codes), 2))
-
 
 @st.composite
 def products(draw):
@@ -456,65 +433,6 @@ def test_sums_of_the_most_terms_stay_within_32_bits():
         assert got.item() == MAX_TERMS * 2.0**14
 
 
-@st.composite
-def combinations(draw):
-    """The arguments of ``combine`` for random sums of codes: of one kind of row, or of images with several."""
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
-    images, pixels = draw(st.integers(1, 4)), draw(st.integers(1, 37) | st.sampled_from([64, 256, 261]))
-    columns = draw(st.integers(1, 37) | st.sampled_from([64, 130]))
-    kinds = draw(st.integers(1, min(pixels, 5)))
-    rows = images * pixels
-
-    def integers(*shape, most=2**31 - 1):
-        return torch.randint(-most - 1, most + 1, shape, generator=generator).to(torch.int32)
-
-    def grid(count):
-        offset = draw(st.sampled_from([0, 1, 8, 128]))
-        return Grid(torch.rand(count, generator=generator) + 0.01, torch.randn(count, generator=generator), offset)
-
-    sums = integers(rows, columns) if draw(st.booleans()) else integers(rows, columns, most=2**20).float()
-    return {
-        "sums": sums,
-        "p": grid(draw(st.sampled_from([1, rows]))),
-        "q": grid(draw(st.sampled_from([1, columns]))),
-        "by_row": integers(rows, most=2**24),
-        "by_column": integers(kinds, columns, most=2**24),
-        "terms": integers(kinds, most=2**17).abs(),
-        "bias": torch.randn(columns, generator=generator) if draw(st.booleans()) else None,
-        "row_bias": torch.randn(rows, generator=generator) if draw(st.booleans()) else None,
-        "kinds": None if kinds == 1 else torch.randint(0, kinds, (pixels,), generator=generator).to(torch.int32),
-        "pixels": pixels if draw(st.booleans()) else 0,
-    }
-
-
-@settings(max_examples=2 * settings.default.max_examples)
-@given(combinations(), threads)
-def test_combination_of_sums(arguments, count):
-    def compute():
-        return combine(**{**arguments, "sums": arguments["sums"].clone()})
-
-    got, expected = both(compute, count, parallel=1)
-    assert_same(got, expected)
-    assert got.is_contiguous()
-    exact = plain_combination(**arguments)
-    largest = exact.abs().max()
-    torch.testing.assert_close(got.double(), exact, rtol=0, atol=2e-6 * float(largest))
-
-
-def plain_combination(sums, p, q, by_row, by_column, terms, bias, row_bias, kinds, pixels):
-    """The formula of integer_sums.py in double precision."""
-    s_p, s_q = p.scale.double().view(-1, 1), q.scale.double().view(1, -1)
-    z_p = p.zero.double().view(-1, 1) + s_p * p.offset
-    z_q = q.zero.double().view(1, -1) + s_q * q.offset
-    period = 1 if kinds is None else len(kinds)
-    kind = torch.zeros(len(sums), dtype=torch.long) if kinds is None else kinds.long().repeat(len(sums) // period)
-    c, k = by_column.double()[kind], terms.double()[kind].view(-1, 1)
-    out = s_p * s_q * sums.double() + s_p * z_q * by_row.double().view(-1, 1) + z_p * (s_q * c + k * z_q)
-    out = out if bias is None else out + bias.double()
-    out = out if row_bias is None else out + row_bias.double().view(-1, 1)
-    return out.view(-1, pixels, out.shape[1]).transpose(1, 2) if pixels else out
-
-
 # ---------------------------------------------------------------------------------------------------- images
 
 OF_IMAGES = (None, (1, 2, 3), (0, 2, 3))
@@ -523,18 +441,6 @@ OF_IMAGES = (None, (1, 2, 3), (0, 2, 3))
 image_shapes = st.tuples(
     st.integers(0, 3), st.sampled_from([0, 1, 3, 4, 5, 15, 16, 17, 32, 33]), st.integers(0, 9), st.integers(0, 9)
 )
-image_types = st.sampled_from([torch.int8, torch.uint8, torch.float32, torch.int32, torch.float64, torch.int16])
-
-
-@given(image_shapes, image_types, st.sampled_from(LAYOUTS), st.permutations(range(4)), threads, st.integers(0, 2**20))
-def test_layouts_of_images(shape, dtype, layout, order, count, seed):
-    x = torch.randint(0, 100, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-    x = in_layout(x, layout, list(order))
-    for function, target in ((to_channels_last, torch.channels_last), (to_contiguous, torch.contiguous_format)):
-        got, expected = both(lambda f=function: f(x), count, parallel=1)
-        assert_same(got, expected)
-        assert_same(got, x)
-        assert got.is_contiguous(memory_format=target)
 
 
 @settings(max_examples=2 * settings.default.max_examples)
@@ -562,10 +468,10 @@ def test_codes_of_images(x, bits, dims, key, symmetric, count):
     assert (got.pixel_sums.numpy() == plain.codes.contiguous().numpy().view(np.uint8).astype(np.int64).sum(1)).all()
 
 
-@pytest.mark.parametrize("channels", [3, 16, 37, 300])
-def test_codes_of_large_images(channels):
+@pytest.mark.parametrize(("channels", "rows"), [(3, 41), (16, 41), (37, 41), (300, 41), (1500, 3)])
+def test_codes_of_large_images(channels, rows):
     """Several strips of pixels, the last of them short, on one and two threads."""
-    x = torch.randn(3, channels, 41, 29, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(3, channels, rows, 29, generator=torch.Generator().manual_seed(0))
     for layout in ("contiguous", "channels last"):
         for dims, key, count in itertools.product(OF_IMAGES, (None, (5, 6)), (1, 2)):
             got, expected = both(lambda: encode_images(in_layout(x, layout), 8, dims, key), count)  # noqa: B023
@@ -574,57 +480,143 @@ def test_codes_of_large_images(channels):
             assert_same(got.pixel_sums, expected.pixel_sums)
 
 
-pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
-kernel_sizes = st.tuples(st.integers(1, 6), st.integers(1, 6))  # also with spans that are larger than the image
+# ---------------------------------------------------------------------------------------------- convolutions
 
 
 @st.composite
-def windows(draw):
-    size = draw(st.integers(1, 9)), draw(st.integers(1, 9))
-    kernel, stride, dilation = draw(kernel_sizes), draw(pairs), draw(pairs)
-    padding = draw(st.integers(0, 6)), draw(st.integers(0, 6))  # also larger than the kernel and than the image
-    result = Windows(size, kernel, stride, padding, dilation)
-    assume(min(result.output) >= 1)
-    return result
+def convolutions(draw):
+    """Windows of any geometry, codes of images, of a kernel and of a grad_output, and their grids."""
+    kernel, stride, dilation, output = (
+        (draw(numbers), draw(numbers))
+        for numbers in (
+            st.integers(1, 5),
+            st.integers(1, 3),
+            st.integers(1, 3),
+            st.integers(1, 9) | st.sampled_from([17, 40]),
+        )
+    )
+    spans = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    padding = tuple(draw(st.integers(0, span)) for span in spans)
+    size = tuple(
+        (out - 1) * s + span + 1 - 2 * p + draw(st.integers(0, s - 1))
+        for out, s, span, p in zip(output, stride, spans, padding, strict=True)
+    )
+    assume(min(size) >= 1)
+    windows = Windows(size, kernel, stride, padding, dilation, output)
+    images, bits = draw(st.integers(1, 4)), draw(st.integers(1, 8))
+    channels, outputs = (draw(st.integers(1, 20) | st.sampled_from([32, 33, 64, 100])) for _ in range(2))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
+
+    def codes(*shape):
+        return torch.randint(0, 2**bits, shape, generator=generator).to(torch.uint8).view(torch.int8)
+
+    def grid(counts, offset=0):
+        count = draw(st.sampled_from(counts))
+        return Grid(torch.rand(count, generator=generator) + 0.1, torch.randn(count, generator=generator), offset)
+
+    p, e = codes(images, *size, channels), codes(images, *output, outputs)
+    q = (codes(outputs, channels, *kernel).view(torch.uint8).int() - 2 ** (bits - 1)).to(torch.int8)
+    q = in_layout(q, draw(st.sampled_from(["contiguous", "channels last"])))
+    grids = grid([1, images]), grid([1, outputs], 2 ** (bits - 1)), grid([1, outputs]), grid([1])
+    return windows, bits, p, q, e, *grids
 
 
-@settings(max_examples=2 * settings.default.max_examples)
-@given(windows(), st.integers(0, 3), st.sampled_from([1, 3, 16, 17, 40]), threads, st.integers(0, 2**20))
-def test_windows(windows, images, channels, count, seed):
-    generator = torch.Generator().manual_seed(seed)
-    codes = torch.randint(-128, 128, (images, channels, *windows.size), generator=generator, dtype=torch.int8)
-    last = codes.contiguous(memory_format=torch.channels_last)
-    got, expected = both(lambda: windows.unfold(last), count, parallel=1)
-    assert_same(got, expected)
-    columns = F.unfold(codes.double(), windows.kernel, windows.dilation, windows.padding, windows.stride)
-    rows = columns.unflatten(1, (channels, -1)).permute(0, 3, 2, 1).reshape(got.shape)
-    assert (got.double() == rows).all()
+def pixel_sums(codes):
+    return codes.view(torch.uint8).sum(3, dtype=torch.int32)
 
-    map = torch.randint(-(2**20), 2**20, (images, *windows.size), generator=generator).to(torch.int32)
-    got, expected = both(lambda: windows.sums(map), count, parallel=1)
-    assert_same(got, expected)
-    columns = F.unfold(map.double().unsqueeze(1), windows.kernel, windows.dilation, windows.padding, windows.stride)
-    assert (got.double() == columns.sum(1).flatten()).all()
+
+def values(codes, grid, along=None):
+    """The values of codes, with the grids along a dimension."""
+    shape = [-1 if d == along else 1 for d in range(codes.dim())]
+    scale, zero = (x.double() if along is None else x.double().view(shape) for x in (grid.scale, grid.zero))
+    return (codes.double() + grid.offset) * scale + zero
+
+
+def assert_near(got, exact):
+    error = (got.double() - exact).abs().max() / exact.abs().max().clamp(min=1e-3)
+    assert error < (3e-5 if got.dtype is torch.float32 else 4e-3)
 
 
 @settings(max_examples=4 * settings.default.max_examples)
-@given(windows(), st.integers(1, 2), st.sampled_from([1, 3, 16]))
-@example(Windows((1, 1), (5, 5), (1, 1), (2, 2), (1, 1)), 1, 16)
-@example(Windows((8, 8), (3, 3), (1, 1), (12, 12), (12, 12)), 2, 16)
-def test_windows_are_written_to_their_memory_alone(windows, images, channels):
-    """Bytes before and after the matrix stay as they are, and nothing is read beyond the images."""
-    guard, (down, across), (rows, columns) = 4096, windows.output, windows.kernel
-    count = images * channels * windows.size[0] * windows.size[1]
-    codes = torch.full((guard + count + guard,), 99, dtype=torch.int8)
-    codes[guard : guard + count] = 1
-    written = images * down * across * rows * columns * channels
-    out = torch.full((guard + written + guard,), 77, dtype=torch.int8)
-    geometry = windows._geometry(channels)
-    native._extension.unfold(codes.data_ptr() + guard, out.data_ptr() + guard, images, *geometry, 1)
-    before, matrix, after = out.split([guard, written, guard])
-    assert (before == 77).all()
-    assert (after == 77).all()
-    assert ((matrix == 0) | (matrix == 1)).all()
+@given(convolutions(), st.data(), threads)
+def test_convolutions_of_codes(arguments, data, count):
+    windows, _, p, q, _, p_grid, q_grid, *_ = arguments
+    generator = torch.Generator().manual_seed(0)
+    positions = len(p) * windows.output[0] * windows.output[1]
+    bias, row_bias = (
+        torch.randn(n, generator=generator) if data.draw(st.booleans()) else None for n in (len(q), positions)
+    )
+    last = data.draw(st.booleans())
+    dtype = data.draw(st.sampled_from([torch.float32, torch.bfloat16]))
+    got, expected = both(
+        lambda: convolve(windows, p, pixel_sums(p), q, p_grid, q_grid, bias, row_bias, channels_last=last, dtype=dtype),
+        count,
+        parallel=1,
+    )
+    assert_same(got, expected)
+    assert got.is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    images = values(p.view(torch.uint8), p_grid, 0).permute(0, 3, 1, 2)
+    bias = None if bias is None else bias.double()
+    exact = F.conv2d(images, values(q, q_grid, 0), bias, windows.stride, windows.padding, windows.dilation)
+    exact += 0 if row_bias is None else row_bias.double().view(len(p), 1, *windows.output)
+    assert_near(got, exact)
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(convolutions(), threads)
+def test_gradients_of_kernels_from_codes(arguments, count):
+    windows, bits, p, q, e, _, _, e_grid, p_grid = arguments
+    got, expected = both(lambda: correlate(windows, e, p, e_grid, p_grid, bits), count, parallel=1)
+    assert_same(got, expected)
+    images = values(p.view(torch.uint8), p_grid).permute(0, 3, 1, 2)
+    errors = values(e.view(torch.uint8), e_grid, 3).permute(0, 3, 1, 2)
+    geometry = windows.stride, windows.padding, windows.dilation
+    exact = torch.nn.grad.conv2d_weight(images, q.shape, errors, *geometry)
+    assert_near(got, exact)
+
+
+@settings(max_examples=2 * settings.default.max_examples)
+@given(convolutions(), threads)
+def test_convolutions_of_images_whose_pixels_lie_apart(arguments, count):
+    """The input gradient of a convolution with a stride."""
+    windows, _, p, q, e, _, q_grid, e_grid, _ = arguments
+    spans = [d * (k - 1) for d, k in zip(windows.dilation, windows.kernel, strict=True)]
+    padding = tuple(span - n for span, n in zip(spans, windows.padding, strict=True))
+    turned = Windows(windows.output, windows.kernel, (1, 1), padding, windows.dilation, windows.size, windows.stride)
+    q_grid, e_grid = (Grid(grid.scale[:1], grid.zero[:1], grid.offset) for grid in (q_grid, e_grid))
+    kernel = q.flip(2, 3).transpose(0, 1)
+    got, expected = both(lambda: convolve(turned, e, pixel_sums(e), kernel, e_grid, q_grid), count, parallel=1)
+    assert_same(got, expected)
+    errors = values(e.view(torch.uint8), e_grid).permute(0, 3, 1, 2)
+    shape = len(p), p.shape[3], *windows.size
+    exact = torch.nn.grad.conv2d_input(
+        shape, values(q, q_grid), errors, windows.stride, windows.padding, windows.dilation
+    )
+    assert_near(got, exact)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_convolutions_of_large_images(stride):
+    """An image is laid out in several bands, the last of them short."""
+    size, output = (61, 90), tuple(1 + (n - 1) // stride for n in (61, 90))
+    windows = Windows(size, (3, 3), (stride, stride), (1, 1), (1, 1), output)
+    generator = torch.Generator().manual_seed(0)
+    p, e, q = (
+        torch.randint(0, 128, shape, generator=generator).to(torch.int8)
+        for shape in ((3, *size, 40), (3, *output, 24), (24, 40, 3, 3))
+    )
+    grid = Grid(torch.full((1,), 0.3), torch.full((1,), -2.0), 0)
+    for count in (1, 2):
+        assert_same(*both(lambda: convolve(windows, p, pixel_sums(p), q, grid, grid), count))
+        assert_same(*both(lambda: correlate(windows, e, p, grid, grid, 8), count))
+
+
+def test_a_kernel_gradient_of_more_terms_than_32_bits_hold():
+    p = torch.full((70, 40, 40, 1), -1, dtype=torch.int8)  # the code 255
+    windows = Windows((40, 40), (1, 1), (1, 1), (0, 0), (1, 1), (40, 40))
+    grid = Grid(torch.ones(1), torch.zeros(1), 0)
+    for got in both(lambda: correlate(windows, p, p, grid, grid, 8)):
+        assert got.item() == pytest.approx(p.numel() * 255.0**2, rel=1e-7)
 
 
 # ------------------------------------------------------------------------------------------------ the choice

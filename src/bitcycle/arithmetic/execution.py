@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -109,31 +109,6 @@ def integers_are_right() -> bool:
         return torch.equal(torch._int_mm(a, b).double(), a.double() @ b.double())
     except RuntimeError:
         return False
-
-
-@cache
-def convolutions_are_right() -> bool:
-    """Return whether oneDNN's convolutions of bytes are exact here; CPUs without VNNI saturate. Cached."""
-    codes = torch.full((1, 64, 1, 1), 255, dtype=torch.uint8, device="cpu")
-    kernel = torch.tensor([-128, 127], dtype=torch.int8, device="cpu").view(2, 1, 1, 1).expand(2, 64, 1, 1)
-    sums = convolve_bytes(codes, kernel, (1, 1), (0, 0), (1, 1))
-    return sums.flatten().tolist() == [-128.0 * 255 * 64, 127.0 * 255 * 64]
-
-
-def convolve_bytes(
-    codes: Tensor, kernel: Tensor, stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]
-) -> Tensor:
-    """Return oneDNN's convolution of unsigned with signed bytes, in single precision."""
-    ones, zeros = _ones_and_zeros(len(kernel))
-    return torch.ops.onednn.qconv_pointwise(
-        codes, 1.0, 0, kernel.contiguous().to_mkldnn(), ones, zeros, None,
-        stride, padding, dilation, 1, 1.0, 0, torch.float32, "none", [], "",
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=64)
-def _ones_and_zeros(count: int) -> tuple[Tensor, Tensor]:
-    return torch.ones(count, dtype=torch.float32, device="cpu"), torch.zeros(count, dtype=torch.int32, device="cpu")
 
 
 @cache

@@ -169,22 +169,6 @@ typedef int32_t words __attribute__((vector_size(32)));
 TRANSPOSE(transpose_bytes, int8_t, bytes, 16, 4, LOW_BYTES, HIGH_BYTES)
 TRANSPOSE(transpose_words, int32_t, words, 8, 3, LOW_WORDS, HIGH_WORDS)
 
-/* Each matrix of a batch, in strips of columns. */
-static void transpose_batch(const void *x, int64_t batch, int64_t rows, int64_t columns, int in_bytes, void *out,
-                            int threads)
-{
-    int64_t strips = (columns + TILE - 1) / TILE;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t task = 0; task < batch * strips; task++) {
-        int64_t first = task % strips * TILE, width = columns - first < TILE ? columns - first : TILE;
-        int64_t matrix = task / strips * rows * columns, to = matrix + first * rows;
-        if (in_bytes)
-            transpose_bytes((const int8_t *)x + matrix + first, rows, width, columns, (int8_t *)out + to, rows);
-        else
-            transpose_words((const int32_t *)x + matrix + first, rows, width, columns, (int32_t *)out + to, rows);
-    }
-}
-
 /* ----------------------------------------------------------------------------------------- sums of codes */
 
 /* Stored codes are signed bytes, or unsigned ones with the flip 0x80, which turns an unsigned byte into a signed one 128
@@ -213,13 +197,7 @@ CLONED static void sum_rows(const int8_t *restrict codes, int64_t rows, int64_t 
         sum_rows_any(codes, rows, columns, flip, out);
 }
 
-CLONED static void add_run(const int8_t *restrict codes, int64_t n, int32_t *restrict totals)
-{
-    for (int64_t i = 0; i < n; i++)
-        totals[i] += codes[i];
-}
-
-CLONED static void add_unsigned_run(const uint8_t *restrict codes, int64_t n, int32_t *restrict totals)
+CLONED static void add_run(const uint8_t *restrict codes, int64_t n, int32_t *restrict totals)
 {
     for (int64_t i = 0; i < n; i++)
         totals[i] += codes[i];
@@ -234,62 +212,53 @@ CLONED static void add_rows(const uint8_t *restrict codes, int64_t rows, int64_t
             totals[i] += codes[row * columns + i];
 }
 
-/* The sums of the columns of a matrix of codes. */
-static void sum_columns(const int8_t *codes, int64_t rows, int64_t columns, int is_unsigned, int32_t *out, int threads)
+/* The sums of the columns of a matrix of unsigned codes. */
+static void sum_columns(const uint8_t *codes, int64_t rows, int64_t columns, int32_t *out, int threads)
 {
     int64_t width = columns / threads + 1;
     memset(out, 0, (size_t)columns * 4);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t first = 0; first < columns; first += width) {
-        int64_t n = columns - first < width ? columns - first : width;
-        for (int64_t row = 0; row < rows; row++) {
-            const int8_t *line = codes + row * columns + first;
-            if (is_unsigned)
-                add_unsigned_run((const uint8_t *)line, n, out + first);
-            else
-                add_run(line, n, out + first);
-        }
-    }
+    for (int64_t first = 0; first < columns; first += width)
+        for (int64_t row = 0; row < rows; row++)
+            add_run(codes + row * columns + first, columns - first < width ? columns - first : width, out + first);
 }
 
 /* ---------------------------------------------------------------------------------------------- rounding */
 
-/* Round `runs` runs of n elements, one after the other in memory. Element i of run j has the index first + i step + j. */
-INLINE void round_any(const float *restrict x, int64_t n, int64_t runs, const float *scales, const float *zeros,
-                      int columns, float lowest, float levels, int noisy, uint32_t first, uint32_t step, uint32_t key1,
+/* Round n elements. Their indices, from which noise is drawn, are `first` and the next ones, or `first` and the indices. */
+INLINE void round_any(const float *restrict x, int64_t n, const float *scales, const float *zeros, int columns,
+                      float lowest, float levels, int noisy, uint32_t first, const uint32_t *indices, uint32_t key1,
                       uint32_t key2, float *restrict values, int8_t *restrict codes, int32_t offset)
 {
     float scale = scales[0], zero = zeros[0];
-    for (int64_t j = 0; j < runs; j++, first++) {
-        for (int64_t i = 0; i < n; i++) {
-            float s = columns ? scales[i] : scale, z = columns ? zeros[i] : zero;
-            float t = (x[j * n + i] - z) / s;
-            if (noisy)
-                t += noise(first + (uint32_t)i * step, key1, key2);
-            t = rintf(t);
-            if (noisy) {
-                t = t < lowest ? lowest : t;
-                t = t > levels ? levels : t;
-            }
-            if (codes)
-                codes[j * n + i] = (int8_t)((int32_t)t - offset);
-            if (values)
-                values[j * n + i] = t * s + z;
+    for (int64_t i = 0; i < n; i++) {
+        float s = columns ? scales[i] : scale, z = columns ? zeros[i] : zero;
+        float t = (x[i] - z) / s;
+        if (noisy)
+            t += noise(first + (indices ? indices[i] : (uint32_t)i), key1, key2);
+        t = rintf(t);
+        if (noisy) {
+            t = t < lowest ? lowest : t;
+            t = t > levels ? levels : t;
         }
+        if (codes)
+            codes[i] = (int8_t)((int32_t)t - offset);
+        if (values)
+            values[i] = t * s + z;
     }
 }
 
 #define ROUND(name, columns, noisy, with_values, with_codes)                                                          \
-    CLONED static void name(const float *restrict x, int64_t n, int64_t runs, const float *restrict s,               \
-                            const float *restrict z, float lowest, float levels, uint32_t first, uint32_t step,       \
+    CLONED static void name(const float *restrict x, int64_t n, const float *restrict s, const float *restrict z,     \
+                            float lowest, float levels, uint32_t first, const uint32_t *restrict indices,             \
                             uint32_t k1, uint32_t k2, float *restrict values, int8_t *restrict codes, int32_t offset) \
     {                                                                                                                 \
-        if (noisy && n == 16) /* the channels of a pixel: short runs need loops of a known length to be fast */       \
-            round_any(x, 16, runs, s, z, columns, lowest, levels, noisy, first, step, k1, k2,                         \
+        if (noisy && indices)                                                                                         \
+            round_any(x, n, s, z, columns, lowest, levels, noisy, first, indices, k1, k2,                             \
                       with_values ? values : NULL, with_codes ? codes : NULL, offset);                                \
         else                                                                                                          \
-            round_any(x, noisy || columns ? n : n * runs, noisy || columns ? runs : 1, s, z, columns, lowest, levels, \
-                      noisy, first, step, k1, k2, with_values ? values : NULL, with_codes ? codes : NULL, offset);    \
+            round_any(x, n, s, z, columns, lowest, levels, noisy, first, NULL, k1, k2, with_values ? values : NULL,   \
+                      with_codes ? codes : NULL, offset);                                                             \
     }
 ROUND(nearest_values, 0, 0, 1, 0)
 ROUND(nearest_codes, 0, 0, 0, 1)
@@ -304,8 +273,8 @@ ROUND(noisy_columns_values, 1, 1, 1, 0)
 ROUND(noisy_columns_codes, 1, 1, 0, 1)
 ROUND(noisy_columns_both, 1, 1, 1, 1)
 
-typedef void (*rounder)(const float *, int64_t, int64_t, const float *, const float *, float, float, uint32_t,
-                        uint32_t, uint32_t, uint32_t, float *, int8_t *, int32_t);
+typedef void (*rounder)(const float *, int64_t, const float *, const float *, float, float, uint32_t, const uint32_t *,
+                        uint32_t, uint32_t, float *, int8_t *, int32_t);
 
 static rounder choose(int columns, int noisy, int values, int codes)
 {
@@ -404,7 +373,7 @@ static void round_run(const encoding *e, rounder round, int64_t at, int64_t n, c
     int64_t stage = stage_of(e, n);
     for (int64_t end = at + n; at < end; at += stage) {
         n = end - at < stage ? end - at : stage;
-        round(run_of(e, at, n, buffer), n, 1, scale, zero, e->lowest, e->levels, (uint32_t)at, 1, e->key1, e->key2,
+        round(run_of(e, at, n, buffer), n, scale, zero, e->lowest, e->levels, (uint32_t)at, NULL, e->key1, e->key2,
               e->values ? e->values + at : NULL, e->codes ? e->codes + at : NULL, e->offset);
     }
 }
@@ -434,6 +403,15 @@ static void round_images(const encoding *e)
     int64_t strips = (pixels + strip - 1) / strip;
     int by_channel = e->grids == PER_CHANNEL;
     rounder round = choose(by_channel && e->layout == LAST, e->noisy, e->values != NULL, e->codes != NULL);
+    /* With the channels last, several pixels are rounded together, or some channels of one. */
+    int64_t width = channels < STAGE ? channels : STAGE, together = STAGE / width;
+    uint32_t indices[STAGE];
+    float scales[STAGE], zeros[STAGE];
+    for (int64_t i = 0; e->layout == LAST && i < together * width; i++) {
+        indices[i] = (uint32_t)(i % width * pixels + i / width);
+        scales[i] = by_channel && channels == width ? e->scale[i % width] : 0.0f;
+        zeros[i] = by_channel && channels == width ? e->zero[i % width] : 0.0f;
+    }
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
     for (int64_t part = 0; part < e->threads; part++) {
         int8_t *buffer = e->buffers + part * strip * channels;
@@ -445,13 +423,17 @@ static void round_images(const encoding *e)
             int32_t *sums = e->sums ? e->sums + image * pixels + first : NULL;
             if (e->layout == LAST) {
                 float staged[STAGE];
-                int64_t together = stage_of(e, n * channels) / channels; /* pixels */
-                for (int64_t i = 0; i < n; i += together) {
-                    int64_t some = n - i < together ? n - i : together, from = at + i * channels;
-                    round(run_of(e, from, some * channels, staged), channels, some, e->scale + grid, e->zero + grid,
-                          e->lowest, e->levels, (uint32_t)(index + i), (uint32_t)pixels, e->key1, e->key2,
-                          e->values ? e->values + from : NULL, e->codes ? e->codes + from : NULL, e->offset);
-                }
+                for (int64_t i = 0; i < n; i += together)
+                    for (int64_t channel = 0; channel < channels; channel += width) {
+                        int64_t some = together > 1 ? (n - i < together ? n - i : together) * width
+                                       : channels - channel < width ? channels - channel : width;
+                        int64_t from = at + i * channels + channel;
+                        int repeats = by_channel && channels == width;
+                        round(run_of(e, from, some, staged), some, repeats ? scales : e->scale + grid + by_channel * channel,
+                              repeats ? zeros : e->zero + grid + by_channel * channel, e->lowest, e->levels,
+                              (uint32_t)(index + i + channel * pixels), indices, e->key1, e->key2,
+                              e->values ? e->values + from : NULL, e->codes ? e->codes + from : NULL, e->offset);
+                    }
                 if (sums)
                     sum_rows(e->codes + at, n, channels, INT8_MIN, sums);
                 continue;
@@ -463,8 +445,8 @@ static void round_images(const encoding *e)
             }
             for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel) {
                 float staged[STAGE]; /* a strip has fewer elements of a channel */
-                round(run_of(e, index, n, staged), n, 1, e->scale + grid, e->zero + grid, e->lowest, e->levels,
-                      (uint32_t)index, 1, e->key1, e->key2, NULL, buffer + channel * n, e->offset);
+                round(run_of(e, index, n, staged), n, e->scale + grid, e->zero + grid, e->lowest, e->levels,
+                      (uint32_t)index, NULL, e->key1, e->key2, NULL, buffer + channel * n, e->offset);
             }
             transpose_bytes(buffer, channels, n, n, e->codes + at, channels);
             if (sums)
@@ -642,13 +624,13 @@ static int64_t encode_columns(const encoding *e)
             int64_t line = at + j * e->inner;
             const float *x = run_of(e, line, width, staged);
             if (!missing) {
-                round(x, width, 1, scale, zero, e->lowest, e->levels, (uint32_t)line, 1, e->key1, e->key2,
+                round(x, width, scale, zero, e->lowest, e->levels, (uint32_t)line, NULL, e->key1, e->key2,
                       e->values ? e->values + line : NULL, e->codes ? e->codes + line : NULL, e->offset);
                 continue;
             }
             for (int64_t i = 0; i < width; i++)
                 if (has_grid[i])
-                    round_one(x + i, 1, 1, scale + i, zero + i, e->lowest, e->levels, (uint32_t)(line + i), 1,
+                    round_one(x + i, 1, scale + i, zero + i, e->lowest, e->levels, (uint32_t)(line + i), NULL,
                               e->key1, e->key2, e->values + line + i, NULL, 0);
                 else
                     e->values[line + i] = x[i];
@@ -698,91 +680,6 @@ static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64
         int64_t row = task / blocks, first = task % blocks * BLOCK;
         int64_t n = shared - first < BLOCK ? shared - first : BLOCK, at = row * shared + first;
         decode_run(codes + at, n, scale + row, zero + row, offset, origin, values + at);
-    }
-}
-
-/* ------------------------------------------------------------------------------- integer sums to floats */
-
-typedef struct {
-    const int32_t *sums;
-    int64_t rows, columns, period;
-    const int32_t *kinds; /* which row of u belongs to a row, with the period */
-    int64_t p_grids, q_grids;
-    const int32_t *by_row;
-    const float *p_scale, *p_zero, *q_scale, *q_zero, *u, *bias, *row_bias;
-    float p_offset;
-} combination; /* of p there is one grid, or one for each of equally many consecutive rows */
-
-/* out = s_p s_q S + s_p r z_q + z_p u + bias + row_bias, see integer_sums.py. */
-INLINE void combine_rows(const combination *c, int64_t first, int64_t last, float *to, int many, int with_bias,
-                         int floats, int64_t columns)
-{
-    const float *restrict q_scale = c->q_scale, *restrict q_zero = c->q_zero, *restrict bias = c->bias;
-    float q_scale0 = q_scale[0], q_zero0 = q_zero[0];
-    int64_t in_period = first % c->period, rows_of_grid = c->p_grids > 1 ? c->rows / c->p_grids : 1;
-    for (int64_t row = first; row < last; row++) {
-        int64_t grid = c->p_grids > 1 ? row / rows_of_grid : 0;
-        float p_scale = c->p_scale[grid], p_zero = c->p_zero[grid] + p_scale * c->p_offset;
-        float p_term = p_scale * (float)c->by_row[row], row_bias = c->row_bias ? c->row_bias[row] : 0.0f;
-        const float *restrict u = c->u + c->kinds[in_period] * columns;
-        const int32_t *sums = c->sums + row * columns;
-        float *out = to + (row - first) * columns;
-#pragma GCC ivdep /* the result is the sums themselves, or elsewhere */
-        for (int64_t i = 0; i < columns; i++) {
-            float sum = floats ? ((const float *)sums)[i] : (float)sums[i];
-            float value = sum * (many ? q_scale[i] : q_scale0) * p_scale;
-            value = value + (many ? q_zero[i] : q_zero0) * p_term;
-            value = value + u[i] * p_zero;
-            value = value + row_bias;
-            out[i] = with_bias ? value + bias[i] : value;
-        }
-        in_period = in_period + 1 == c->period ? 0 : in_period + 1;
-    }
-}
-
-/* Short rows need loops of a known length to be fast, as above. */
-INLINE void combine_any(const combination *c, int64_t first, int64_t last, float *to, int many, int with_bias,
-                        int floats)
-{
-    if (c->columns == 16)
-        combine_rows(c, first, last, to, many, with_bias, floats, 16);
-    else if (c->columns == 32)
-        combine_rows(c, first, last, to, many, with_bias, floats, 32);
-    else
-        combine_rows(c, first, last, to, many, with_bias, floats, c->columns);
-}
-
-#define COMBINE(name, many, with_bias, floats)                                                                        \
-    CLONED static void name(const combination *c, int64_t first, int64_t last, float *to)                             \
-    {                                                                                                                 \
-        combine_any(c, first, last, to, many, with_bias, floats);                                                     \
-    }
-COMBINE(combine_one, 0, 0, 0)
-COMBINE(combine_one_bias, 0, 1, 0)
-COMBINE(combine_many, 1, 0, 0)
-COMBINE(combine_many_bias, 1, 1, 0)
-COMBINE(combine_float_one, 0, 0, 1)
-COMBINE(combine_float_one_bias, 0, 1, 1)
-COMBINE(combine_float_many, 1, 0, 1)
-COMBINE(combine_float_many_bias, 1, 1, 1)
-
-typedef void (*combiner)(const combination *, int64_t, int64_t, float *);
-
-/* Combine rows that are the pixels of images, and write them with the channels before the pixels. */
-static void combine_images(const combination *c, combiner combine, int64_t pixels, float *buffers, float *out,
-                           int threads)
-{
-    int64_t strip = strip_of(c->columns), strips = (pixels + strip - 1) / strip, images = c->rows / pixels;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t part = 0; part < threads; part++) {
-        float *buffer = buffers + part * strip * c->columns;
-        for (int64_t task = part; task < images * strips; task += threads) {
-            int64_t image = task / strips, first = task % strips * strip;
-            int64_t n = pixels - first < strip ? pixels - first : strip;
-            float *to = out + image * c->columns * pixels + first;
-            combine(c, image * pixels + first, image * pixels + first + n, buffer);
-            transpose_words((const int32_t *)buffer, n, c->columns, c->columns, (int32_t *)to, pixels);
-        }
     }
 }
 
@@ -1009,120 +906,656 @@ static int multiply(multiplication *w)
     free(memory);
     return 1;
 }
-#else
-typedef struct {
-    int unused;
-} multiplication;
-static int has_vnni(void) { return 0; }
-#endif
 
-/* ------------------------------------------------------------------------------------------ convolutions */
+/* ------------------------------------------------------------------------------------ convolutions of codes */
 
+#define MAX_TERMS 65793 /* a sum of this many products of an unsigned and a signed byte stays within 32 bits */
+#define BAND 32768      /* bytes of an image that are laid out together */
+
+/* Codes are (images, height, width, channels), unsigned. Out of the image is the code 0. */
 typedef struct {
-    int64_t images, height, width, channels, out_height, out_width;
+    const uint8_t *codes;
+    int64_t images, height, width, channels, out_height, out_width, out_channels;
     int64_t kernel[2], stride[2], padding[2], dilation[2];
+    int64_t apart[2]; /* rows and columns of the image lie so far apart, with zeros between them */
 } geometry;
 
-/* The row of the input that a row of the output meets at a row of the kernel, or -1 in the padding. */
-INLINE int64_t position(int64_t out, int64_t tap, int64_t stride, int64_t padding, int64_t dilation, int64_t size)
+/* The row or column of the image that one of the output meets at one of the kernel, or -1. */
+INLINE int64_t position(const geometry *g, int side, int64_t out, int64_t tap)
 {
-    int64_t at = out * stride - padding + tap * dilation;
-    return at < 0 || at >= size ? -1 : at;
+    int64_t at = out * g->stride[side] - g->padding[side] + tap * g->dilation[side];
+    int64_t size = side ? g->width : g->height;
+    return at < 0 || at % g->apart[side] || at / g->apart[side] >= size ? -1 : at / g->apart[side];
 }
 
-/* Copy `count` runs of n bytes. Short runs need copies of a known length to be fast. */
-INLINE void copy_runs(int8_t *restrict to, int64_t to_step, const int8_t *restrict from, int64_t from_step,
-                      int64_t count, int64_t n)
+INLINE int64_t taps_of(const geometry *g) { return g->kernel[0] * g->kernel[1]; }
+INLINE int64_t lanes_of(const geometry *g) { return (g->out_channels + 15) / 16 * 16; }
+INLINE int64_t deep_of(const geometry *g) { return (g->channels + 3) / 4 * 4; }
+
+/* Rows or columns of the image, zeros among them, that so many of the output meet. */
+INLINE int64_t reach_of(const geometry *g, int side, int64_t count)
+{
+    return (count - 1) * g->stride[side] + (g->kernel[side] - 1) * g->dilation[side] + 1;
+}
+
+/* Vectors of 16 output channels that are computed together, of those that are left. */
+INLINE int vectors_of(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+
+/* The sums of some windows, for some vectors of output channels. */
+#define WINDOWS(pixels, vectors)                                                                                      \
+    VNNI static void windows_##pixels##_##vectors(const uint8_t *codes, int64_t step, const int64_t *taps,            \
+                                                  int64_t count, int64_t groups, const int8_t *kernel, int32_t *out,  \
+                                                  int64_t line)                                                       \
+    {                                                                                                                 \
+        __m512i sums[pixels][vectors];                                                                                \
+        _Pragma("GCC unroll 16") for (int p = 0; p < pixels; p++)                                                     \
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sums[p][v] = _mm512_setzero_si512();            \
+        for (int64_t t = 0; t < count; t++) {                                                                         \
+            const uint8_t *at = codes + taps[t];                                                                      \
+            for (int64_t g = 0; g < groups; g++, at += 4, kernel += 64 * vectors) {                                   \
+                __m512i b[vectors];                                                                                   \
+                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) b[v] = _mm512_loadu_si512(kernel + 64 * v); \
+                _Pragma("GCC unroll 16") for (int p = 0; p < pixels; p++)                                             \
+                {                                                                                                     \
+                    int32_t four;                                                                                     \
+                    memcpy(&four, at + p * step, 4);                                                                  \
+                    const __m512i x = _mm512_set1_epi32(four);                                                        \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                         \
+                        sums[p][v] = _mm512_dpbusd_epi32(sums[p][v], x, b[v]);                                        \
+                }                                                                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
+        _Pragma("GCC unroll 16") for (int p = 0; p < pixels; p++)                                                     \
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                                 \
+                _mm512_storeu_si512(out + p * line + 16 * v, sums[p][v]);                                             \
+    }
+WINDOWS(1, 1)
+WINDOWS(2, 1)
+WINDOWS(4, 1)
+WINDOWS(8, 1)
+WINDOWS(16, 1)
+WINDOWS(1, 2)
+WINDOWS(2, 2)
+WINDOWS(4, 2)
+WINDOWS(8, 2)
+WINDOWS(1, 4)
+WINDOWS(2, 4)
+WINDOWS(4, 4)
+
+typedef void (*windows)(const uint8_t *, int64_t, const int64_t *, int64_t, int64_t, const int8_t *, int32_t *, int64_t);
+
+/* The function for so many vectors, and the most pixels that it can do of so many. */
+static windows choose_windows(int vectors, int64_t pixels, int64_t *chosen)
+{
+    static const windows table[3][5] = {{windows_1_1, windows_2_1, windows_4_1, windows_8_1, windows_16_1},
+                                        {windows_1_2, windows_2_2, windows_4_2, windows_8_2, NULL},
+                                        {windows_1_4, windows_2_4, windows_4_4, NULL, NULL}};
+    int log = 0;
+    while (log < 4 && 2 << log <= pixels && (2 << log) * vectors <= 16)
+        log++;
+    *chosen = 1 << log;
+    return table[vectors / 2][log];
+}
+
+typedef struct {
+    geometry g;
+    const int32_t *pixel_sums;   /* of the codes of a pixel (images, height, width) */
+    const int8_t *kernel;        /* signed codes */
+    int64_t steps[4];            /* of the kernel: output channel, channel, row, column */
+    const int32_t *kinds;        /* of each output position: which elements of the kernel meet the image there */
+    int64_t kind_count;
+    const uint8_t *inside;       /* (kinds, elements): 1 if the element meets the image */
+    const float *p_scale, *p_zero, *q_scale, *q_zero, *bias, *row_bias;
+    int64_t p_grids, q_grids;
+    float p_offset, q_offset;
+    void *out;
+    int channels_last, to_bfloat16, threads;
+    int64_t *taps;               /* where each element of the kernel meets a band */
+    int8_t *packed;
+    float *u, *scales, *zeros, *biases; /* of each lane; u (kinds, lanes) */
+} convolution;
+
+/* Lay out the kernel in chunks of several vectors: (chunk, element, four channels, lane, 4). */
+static void pack_kernel(const convolution *w)
+{
+    const geometry *g = &w->g;
+    int64_t groups = deep_of(g) / 4, lanes = lanes_of(g), taps = taps_of(g), step = w->steps[1];
+    uint32_t *to = (uint32_t *)w->packed;
+    for (int64_t first = 0, width; first < lanes; first += width) {
+        width = 16 * vectors_of((lanes - first) / 16);
+        for (int64_t t = 0; t < taps; t++)
+            for (int64_t c = 0; c < 4 * groups; c += 4)
+                for (int64_t o = first; o < first + width; o++, to++) {
+                    const uint8_t *from = (const uint8_t *)w->kernel + o * w->steps[0] + c * step +
+                                          t / g->kernel[1] * w->steps[2] + t % g->kernel[1] * w->steps[3];
+                    int64_t left = o < g->out_channels ? g->channels - c : 0;
+                    *to = left < 1 ? 0 : from[0];
+                    *to |= left < 2 ? 0 : (uint32_t)from[step] << 8;
+                    *to |= left < 3 ? 0 : (uint32_t)from[2 * step] << 16;
+                    *to |= left < 4 ? 0 : (uint32_t)from[3 * step] << 24;
+                }
+    }
+}
+
+/* The numbers of each lane, and what is added for the zero points at each kind of position. */
+VNNI static void prepare_lanes(const convolution *w)
+{
+    const geometry *g = &w->g;
+    int64_t lanes = lanes_of(g), taps = taps_of(g), groups = deep_of(g) / 4;
+    const __m512i ones = _mm512_set1_epi8(1);
+    memset(w->u, 0, (size_t)((w->kind_count + 3) * lanes) * 4);
+    for (int64_t o = 0; o < g->out_channels; o++) {
+        int64_t grid = w->q_grids > 1 ? o : 0;
+        w->scales[o] = w->q_scale[grid];
+        w->zeros[o] = w->q_zero[grid] + w->q_scale[grid] * w->q_offset;
+        w->biases[o] = w->bias ? w->bias[o] : 0.0f;
+    }
+    for (int64_t first = 0, vectors; first < lanes / 16; first += vectors) {
+        vectors = vectors_of(lanes / 16 - first);
+        const int8_t *chunk = w->packed + 16 * first * taps * 4 * groups;
+        for (int64_t vector = 0; vector < vectors; vector++)
+            for (int64_t kind = 0; kind < w->kind_count; kind++) {
+                int32_t terms = 0, totals[16];
+                __m512i total = _mm512_setzero_si512();
+                for (int64_t t = 0; t < taps; t++)
+                    if (w->inside[kind * taps + t]) {
+                        terms += (int32_t)g->channels;
+                        for (int64_t i = t * groups; i < (t + 1) * groups; i++)
+                            total = _mm512_dpbusd_epi32(
+                                total, ones, _mm512_loadu_si512(chunk + (i * vectors + vector) * 64));
+                    }
+                _mm512_storeu_si512(totals, total);
+                for (int64_t i = 0, o = 16 * (first + vector); i < 16; i++, o++)
+                    w->u[kind * lanes + o] =
+                        (float)((double)w->scales[o] * (double)totals[i] + (double)w->zeros[o] * (double)terms);
+            }
+    }
+}
+
+INLINE void copy_pixels(uint8_t *restrict to, int64_t step, const uint8_t *restrict from, int64_t count, int64_t n)
 {
     for (int64_t i = 0; i < count; i++)
-        memcpy(to + i * to_step, from + i * from_step, (size_t)n);
+        memcpy(to + i * step, from + i * n, (size_t)n);
 }
 
-CLONED static void copy_windows(int8_t *restrict to, int64_t to_step, const int8_t *restrict from, int64_t from_step,
-                                int64_t count, int64_t n)
+/* Lay out the rows of an image that output rows from `first` on meet, in memory that has zeros around and between them. */
+CLONED static void fill_band(const convolution *w, int64_t image, int64_t first, int64_t rows, uint8_t *band,
+                             int32_t *sums)
 {
-    if (n == 48)
-        copy_runs(to, to_step, from, from_step, count, 48);
-    else if (n == 96)
-        copy_runs(to, to_step, from, from_step, count, 96);
-    else if (n == 192)
-        copy_runs(to, to_step, from, from_step, count, 192);
+    const geometry *g = &w->g;
+    int64_t width = reach_of(g, 1, g->out_width), deep = deep_of(g), apart = g->apart[1];
+    int64_t room = width > g->padding[1] ? (width - g->padding[1] + apart - 1) / apart : 0;
+    int64_t count = room < g->width ? room : g->width;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t at = first * g->stride[0] - g->padding[0] + i;
+        if (at < 0 || at % g->apart[0] || at / g->apart[0] >= g->height)
+            continue;
+        int64_t line = (image * g->height + at / g->apart[0]) * g->width, place = i * width + g->padding[1];
+        const uint8_t *from = g->codes + line * g->channels;
+        uint8_t *to = band + place * deep;
+        if (apart == 1 && deep == g->channels)
+            memcpy(to, from, (size_t)(count * deep));
+        else if (g->channels == 16)
+            copy_pixels(to, 16 * apart, from, count, 16);
+        else if (g->channels == 32)
+            copy_pixels(to, 32 * apart, from, count, 32);
+        else if (g->channels == 64)
+            copy_pixels(to, 64 * apart, from, count, 64);
+        else
+            copy_pixels(to, deep * apart, from, count, g->channels);
+        for (int64_t x = 0; x < count; x++)
+            sums[place + x * apart] = w->pixel_sums[line + x];
+    }
+}
+
+/* The sums of the codes in the window that starts at each pixel, as far as windows start there. */
+CLONED static void sum_windows(const geometry *g, int64_t rows, const int32_t *restrict sums, int32_t *restrict columns,
+                               int32_t *restrict out)
+{
+    int64_t width = reach_of(g, 1, g->out_width), n = ((rows - 1) * g->stride[0] + 1) * width;
+    int64_t windows = n - (g->kernel[1] - 1) * g->dilation[1];
+    memcpy(columns, sums, (size_t)n * 4);
+    for (int64_t i = 1; i < g->kernel[0]; i++)
+        for (int64_t x = 0; x < n; x++)
+            columns[x] += sums[i * g->dilation[0] * width + x];
+    memcpy(out, columns, (size_t)windows * 4);
+    for (int64_t j = 1; j < g->kernel[1]; j++)
+        for (int64_t x = 0; x < windows; x++)
+            out[x] += columns[x + j * g->dilation[1]];
+}
+
+/* out = s_p s_q S + s_p r z_q + z_p u + row_bias + bias, see integer_sums.py, for a row of the output. */
+INLINE void finish_any(const convolution *w, int64_t image, int64_t y, const int32_t *restrict sums,
+                       const int32_t *by_row, float *restrict out, int64_t lanes)
+{
+    const geometry *g = &w->g;
+    const float *restrict q_scale = w->scales, *restrict q_zero = w->zeros, *restrict bias = w->biases;
+    const int32_t *kinds = w->kinds + y * g->out_width;
+    const float *row_bias = w->row_bias ? w->row_bias + (image * g->out_height + y) * g->out_width : NULL;
+    int64_t grid = w->p_grids > 1 ? image : 0;
+    float p_scale = w->p_scale[grid], p_zero = w->p_zero[grid] + p_scale * w->p_offset;
+    for (int64_t x = 0; x < g->out_width; x++) {
+        const float *restrict u = w->u + kinds[x] * lanes;
+        float p_term = p_scale * (float)by_row[x * g->stride[1]], added = row_bias ? row_bias[x] : 0.0f;
+        for (int64_t i = 0; i < lanes; i++) {
+            float value = (float)sums[x * lanes + i] * q_scale[i] * p_scale;
+            value = value + q_zero[i] * p_term;
+            value = value + u[i] * p_zero;
+            value = value + added;
+            out[x * lanes + i] = value + bias[i];
+        }
+    }
+}
+
+/* Loops of a known length are faster. */
+CLONED static void finish(const convolution *w, int64_t image, int64_t y, const int32_t *sums, const int32_t *by_row,
+                          float *out)
+{
+    if (lanes_of(&w->g) == 16)
+        finish_any(w, image, y, sums, by_row, out, 16);
+    else if (lanes_of(&w->g) == 32)
+        finish_any(w, image, y, sums, by_row, out, 32);
     else
-        copy_runs(to, to_step, from, from_step, count, n);
+        finish_any(w, image, y, sums, by_row, out, lanes_of(&w->g));
 }
 
-/* Codes (image, row, column, channel) to a matrix: a row for each output position, (kernel row, kernel column, channel)
- * in it. Padding is 0. */
-static void unfold_codes(const int8_t *codes, const geometry *g, int8_t *out, int threads)
+CLONED static void write_run(const float *restrict from, int64_t n, int narrow, void *out, int64_t at)
 {
-    int64_t across = g->kernel[1] * g->channels, size = g->kernel[0] * across, stride = g->stride[1];
-    /* Output columns from `first` to `last` have their windows inside the image. */
-    int64_t first = (g->padding[1] + stride - 1) / stride, span = (g->kernel[1] - 1) * g->dilation[1];
-    int64_t last = g->width - span + g->padding[1] > 0 ? (g->width - span + g->padding[1] - 1) / stride + 1 : 0;
-    first = first < g->out_width ? first : g->out_width;
-    last = last < g->out_width ? last : g->out_width;
-    last = g->dilation[1] > 1 || last < first ? first : last;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t line = 0; line < g->images * g->out_height; line++) {
-        int64_t image = line / g->out_height, y = line % g->out_height;
-        for (int64_t i = 0; i < g->kernel[0]; i++) {
-            int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
-            const int8_t *from = codes + (image * g->height + (row < 0 ? 0 : row)) * g->width * g->channels;
-            int8_t *to = out + line * g->out_width * size + i * across;
-            if (row >= 0 && first < last)
-                copy_windows(to + first * size, size, from + (first * stride - g->padding[1]) * g->channels,
-                             stride * g->channels, last - first, across);
-            for (int64_t x = 0; x < g->out_width; x++) {
-                if (row >= 0 && x >= first && x < last)
-                    x = last; /* they are done */
-                for (int64_t j = 0; x < g->out_width && j < g->kernel[1]; j++) {
-                    int64_t column = position(x, j, stride, g->padding[1], g->dilation[1], g->width);
-                    int8_t *tap = to + x * size + j * g->channels;
-                    if (row < 0 || column < 0)
-                        memset(tap, 0, (size_t)g->channels);
-                    else
-                        memcpy(tap, from + column * g->channels, (size_t)g->channels);
+    if (!narrow)
+        memcpy((float *)out + at, from, (size_t)n * 4);
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)out)[at + i] = to_bfloat16(from[i]);
+}
+
+/* Write pixels of an image: the channels last in memory, or before the pixels. */
+static void write_pixels(const convolution *w, int64_t image, int64_t first, int64_t n, const float *values, float *buffer)
+{
+    int64_t lanes = lanes_of(&w->g), channels = w->g.out_channels, pixels = w->g.out_height * w->g.out_width;
+    if (w->channels_last) {
+        int64_t at = (image * pixels + first) * channels;
+        if (lanes == channels)
+            write_run(values, n * channels, w->to_bfloat16, w->out, at);
+        else
+            for (int64_t j = 0; j < n; j++)
+                write_run(values + j * lanes, channels, w->to_bfloat16, w->out, at + j * channels);
+        return;
+    }
+    int64_t at = image * channels * pixels + first;
+    if (!w->to_bfloat16) {
+        transpose_words((const int32_t *)values, n, channels, lanes, (int32_t *)w->out + at, pixels);
+        return;
+    }
+    transpose_words((const int32_t *)values, n, channels, lanes, (int32_t *)buffer, n);
+    for (int64_t c = 0; c < channels; c++)
+        write_run(buffer + c * n, n, 1, w->out, at + c * pixels);
+}
+
+/* Rows of the output that are computed together. */
+static int64_t height_of_bands(const geometry *g)
+{
+    int64_t row = reach_of(g, 1, g->out_width) * deep_of(g), height = g->out_height;
+    while (height > 1 && (reach_of(g, 0, height) * row > BAND || height * g->out_width * lanes_of(g) * 4 > 2 * BAND))
+        height = (height + 1) / 2;
+    return height;
+}
+
+/* A band of an image, in the memory of a thread: its codes, the sums of its pixels, and what is computed from them. */
+static void convolve_band(const convolution *w, int64_t image, int64_t first, int64_t rows, uint8_t *memory)
+{
+    const geometry *g = &w->g;
+    int64_t width = reach_of(g, 1, g->out_width), deep = deep_of(g), lanes = lanes_of(g), taps = taps_of(g);
+    int64_t met = reach_of(g, 0, rows), n = rows * g->out_width;
+    int32_t *map = (int32_t *)(memory + met * width * deep), *columns = map + met * width;
+    int32_t *by_row = columns + met * width, *sums = by_row + met * width;
+    float *values = (float *)(sums + n * lanes), *buffer = values + n * lanes;
+    fill_band(w, image, first, met, memory, map);
+    for (int64_t vector = 0, vectors; vector < lanes / 16; vector += vectors) {
+        int64_t pixels, step = g->stride[1] * deep;
+        vectors = vectors_of(lanes / 16 - vector);
+        windows compute = choose_windows((int)vectors, g->out_width, &pixels);
+        for (int64_t y = 0; y < rows; y++)
+            for (int64_t next = 0; next < g->out_width; next += pixels) {
+                int64_t x = next + pixels <= g->out_width ? next : g->out_width - pixels; /* some are computed twice */
+                compute(memory + (y * g->stride[0] * width + x * g->stride[1]) * deep, step, w->taps, taps, deep / 4,
+                        w->packed + 16 * vector * taps * deep, sums + (y * g->out_width + x) * lanes + 16 * vector, lanes);
+            }
+    }
+    sum_windows(g, rows, map, columns, by_row);
+    for (int64_t y = 0; y < rows; y++)
+        finish(w, image, first + y, sums + y * g->out_width * lanes, by_row + y * g->stride[0] * width,
+               values + y * g->out_width * lanes);
+    write_pixels(w, image, first * g->out_width, n, values, buffer);
+}
+
+/* Return false if there is not enough memory. */
+static int convolve(convolution *w)
+{
+    const geometry *g = &w->g;
+    int64_t width = reach_of(g, 1, g->out_width), deep = deep_of(g), lanes = lanes_of(g), taps = taps_of(g);
+    int64_t height = height_of_bands(g), bands = (g->out_height + height - 1) / height, n = height * g->out_width;
+    int64_t kernel = taps * deep * lanes, met = reach_of(g, 0, height);
+    int64_t padded = met * width * (deep + 4), band = (padded + 4 * (2 * met * width + 3 * n * lanes) + 63) / 64 * 64;
+    int64_t numbers = 8 * taps + 4 * lanes * (w->kind_count + 3);
+    uint8_t *memory = malloc((size_t)(w->threads * band + kernel + numbers));
+    if (!memory)
+        return 0;
+    w->taps = (int64_t *)(memory + w->threads * band);
+    w->u = (float *)(w->taps + taps);
+    w->scales = w->u + w->kind_count * lanes;
+    w->zeros = w->scales + lanes;
+    w->biases = w->zeros + lanes;
+    w->packed = (int8_t *)(w->biases + lanes);
+    for (int64_t t = 0; t < taps; t++)
+        w->taps[t] = (t / g->kernel[1] * g->dilation[0] * width + t % g->kernel[1] * g->dilation[1]) * deep;
+    pack_kernel(w);
+    prepare_lanes(w);
+#pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
+    for (int64_t part = 0; part < w->threads; part++)
+        for (int64_t task = part; task < g->images * bands; task += w->threads) {
+            int64_t first = task % bands * height, left = g->out_height - first;
+            if (bands > 1 || task == part) /* whole images have their zeros in the same places */
+                memset(memory + part * band, 0, (size_t)padded);
+            convolve_band(w, task / bands, first, left < height ? left : height, memory + part * band);
+        }
+    free(memory);
+    return 1;
+}
+
+/* The gradient of a kernel: for each of its elements, the sum over all windows of e times what the element meets.
+ *
+ * Instructions multiply four positions at once, unsigned bytes of e by signed bytes of the image: e is laid out as
+ * (output row, four columns, lane, 4), the image as (channel, row, phase of the stride, column). */
+#define CHANNELS 16 /* of the image that are laid out together */
+
+typedef struct {
+    geometry g;
+    const uint8_t *e;   /* (images, output rows, output columns, output channels) */
+    uint8_t flip;       /* 0x80 if codes of the image have 8 bits: they are taken 128 lower, as signed bytes */
+    double a_scale, a_zero, e_offset;
+    const float *e_scale, *e_zero;
+    int64_t e_grids;
+    float *out;         /* (output channels, channels, rows, columns) */
+    int threads;
+    uint8_t *quads;     /* e as it is laid out */
+    double *e_sums, *a_sums, *counts; /* over the positions at which an element meets the image */
+} correlation;
+
+INLINE int64_t quads_of(const geometry *g) { return (g->out_width + 3) / 4; }
+
+/* Lay out four pixels of e. */
+VNNI static void fill_quad(const uint8_t *pixels, int64_t count, int64_t channels, uint8_t *out)
+{
+    for (int64_t c = 0; c < channels; c += 16) {
+        __mmask16 some = (__mmask16)(channels - c < 16 ? (1 << (channels - c)) - 1 : 0xFFFF);
+        __m128i x[4];
+        for (int j = 0; j < 4; j++)
+            x[j] = j < count ? _mm_maskz_loadu_epi8(some, pixels + j * channels + c) : _mm_setzero_si128();
+        __m128i low01 = _mm_unpacklo_epi8(x[0], x[1]), low23 = _mm_unpacklo_epi8(x[2], x[3]);
+        __m128i high01 = _mm_unpackhi_epi8(x[0], x[1]), high23 = _mm_unpackhi_epi8(x[2], x[3]);
+        _mm_storeu_si128((__m128i *)(out + 4 * c), _mm_unpacklo_epi16(low01, low23));
+        _mm_storeu_si128((__m128i *)(out + 4 * c + 16), _mm_unpackhi_epi16(low01, low23));
+        _mm_storeu_si128((__m128i *)(out + 4 * c + 32), _mm_unpacklo_epi16(high01, high23));
+        _mm_storeu_si128((__m128i *)(out + 4 * c + 48), _mm_unpackhi_epi16(high01, high23));
+    }
+}
+
+static void fill_quads(const correlation *w)
+{
+    const geometry *g = &w->g;
+    int64_t quads = quads_of(g), size = 4 * lanes_of(g);
+#pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
+    for (int64_t line = 0; line < g->images * g->out_height; line++)
+        for (int64_t q = 0; q < quads; q++)
+            fill_quad(w->e + (line * g->out_width + 4 * q) * g->out_channels, g->out_width - 4 * q, g->out_channels,
+                      w->quads + (line * quads + q) * size);
+}
+
+/* Add products of some elements of the kernel with some vectors of output channels, over all positions of a band. */
+#define CORRELATE(count, vectors)                                                                                     \
+    VNNI static void correlate_##count##_##vectors(const int8_t *planes, const int64_t *offsets, int64_t rows,        \
+                                                   int64_t row_step, int64_t quads, const uint8_t *e, int64_t step,   \
+                                                   int32_t *out, int64_t line)                                        \
+    {                                                                                                                 \
+        __m512i sums[count][vectors];                                                                                 \
+        const int8_t *at[count];                                                                                      \
+        _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                                       \
+        {                                                                                                             \
+            at[k] = planes + offsets[k];                                                                              \
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                                 \
+                sums[k][v] = _mm512_loadu_si512(out + k * line + 16 * v);                                             \
+        }                                                                                                             \
+        for (int64_t row = 0; row < rows; row++)                                                                      \
+            for (int64_t i = row * row_step; i < row * row_step + 4 * quads; i += 4, e += step) {                     \
+                __m512i x[vectors];                                                                                   \
+                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) x[v] = _mm512_loadu_si512(e + 64 * v);      \
+                _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                               \
+                {                                                                                                     \
+                    int32_t four;                                                                                     \
+                    memcpy(&four, at[k] + i, 4);                                                                      \
+                    const __m512i y = _mm512_set1_epi32(four);                                                        \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                         \
+                        sums[k][v] = _mm512_dpbusd_epi32(sums[k][v], x[v], y);                                        \
+                }                                                                                                     \
+            }                                                                                                         \
+        _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                                       \
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                                 \
+                _mm512_storeu_si512(out + k * line + 16 * v, sums[k][v]);                                             \
+    }
+CORRELATE(8, 1)
+CORRELATE(8, 2)
+CORRELATE(4, 4)
+
+/* How some channels of an image lie in memory. */
+typedef struct {
+    int64_t phase, row, channel; /* distances */
+    int64_t height;              /* of a band, in rows of the output */
+} planes;
+
+static planes planes_of(const geometry *g)
+{
+    planes p = {.height = g->out_height};
+    p.phase = 4 * quads_of(g) + (g->kernel[1] - 1) * g->dilation[1] / g->stride[1] + 1;
+    p.row = p.phase * g->stride[1];
+    while (p.height > 1 && reach_of(g, 0, p.height) * p.row * CHANNELS > BAND)
+        p.height = (p.height + 1) / 2;
+    p.channel = reach_of(g, 0, p.height) * p.row;
+    return p;
+}
+
+/* Lay out some channels of the rows of an image that output rows from `first` on meet, in memory that has zeros around
+ * them. The buffer holds the channels of all these rows. */
+VNNI static void fill_planes(const correlation *w, const planes *p, int64_t image, int64_t first, int64_t channel,
+                             int64_t channels, int8_t *out, int8_t *buffer)
+{
+    const geometry *g = &w->g;
+    int64_t stride = g->stride[1], room = p->row - g->padding[1], count = room < g->width ? room : g->width;
+    int64_t start = first * g->stride[0] - g->padding[0], end = start + p->channel / p->row;
+    int64_t low = start < 0 ? 0 : start, high = end < g->height ? end : g->height, n = (high - low) * g->width;
+    if (n <= 0 || count <= 0)
+        return;
+    transpose_bytes((const int8_t *)g->codes + (image * g->height + low) * g->width * g->channels + channel, n, channels,
+                    g->channels, buffer, n);
+    const __m512i flip = _mm512_set1_epi8((char)w->flip);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t row = low; row < high; row++) {
+            const int8_t *from = buffer + c * n + (row - low) * g->width;
+            int8_t *to = out + c * p->channel + (row - start) * p->row;
+            if (stride == 1)
+                for (int64_t x = 0; x < count; x += 64) {
+                    __mmask64 some = count - x < 64 ? ((__mmask64)1 << (count - x)) - 1 : ~(__mmask64)0;
+                    __m512i codes = _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, from + x), flip);
+                    _mm512_mask_storeu_epi8(to + g->padding[1] + x, some, codes);
                 }
+            else
+                for (int64_t phase = 0; phase < stride; phase++) {
+                    int64_t at = (phase + stride - g->padding[1] % stride) % stride; /* the first column of the phase */
+                    int8_t *place = to + phase * p->phase + (at + g->padding[1]) / stride;
+                    for (int64_t x = at; x < count; x += stride)
+                        *place++ = (int8_t)(from[x] ^ w->flip);
+                }
+        }
+}
+
+/* Add up a map (rows, columns, channels) over the positions at which each element of the kernel meets the image: the
+ * positions themselves, or what is met there. */
+CLONED static void sum_met(const geometry *g, const int32_t *map, int64_t width, int64_t channels, int of_input,
+                           double *line, double *out)
+{
+    memset(out, 0, (size_t)(taps_of(g) * channels) * 8);
+    for (int64_t i = 0; i < g->kernel[0]; i++) {
+        memset(line, 0, (size_t)(width * channels) * 8);
+        for (int64_t y = 0; y < g->out_height; y++) {
+            int64_t row = position(g, 0, y, i);
+            const int32_t *from = map + (of_input ? row : y) * width * channels;
+            for (int64_t x = 0; row >= 0 && x < width * channels; x++)
+                line[x] += from[x];
+        }
+        for (int64_t j = 0; j < g->kernel[1]; j++)
+            for (int64_t x = 0; x < g->out_width; x++) {
+                int64_t column = position(g, 1, x, j);
+                const double *from = line + (of_input ? column : x) * channels;
+                double *to = out + (i * g->kernel[1] + j) * channels;
+                for (int64_t c = 0; column >= 0 && c < channels; c++)
+                    to[c] += from[c];
+            }
+    }
+}
+
+CLONED static void flush(int32_t *restrict sums, int64_t n, double *restrict totals)
+{
+    for (int64_t i = 0; i < n; i++)
+        totals[i] += sums[i];
+    memset(sums, 0, (size_t)n * 4);
+}
+
+/* Add up some channels of some images, in the memory of a thread. */
+static void correlate_images(const correlation *w, const planes *p, int64_t first, int64_t last, int64_t channel,
+                             int64_t channels, int8_t *memory, double *totals)
+{
+    static void (*const table[3])(const int8_t *, const int64_t *, int64_t, int64_t, int64_t, const uint8_t *, int64_t,
+                                  int32_t *, int64_t) = {correlate_8_1, correlate_8_2, correlate_4_4};
+    const geometry *g = &w->g;
+    int64_t taps = taps_of(g), elements = channels * taps, padded = (elements + 7) / 8 * 8, lanes = lanes_of(g);
+    int64_t quads = quads_of(g), positions = g->out_height * g->out_width, summed = 0;
+    int64_t *offsets = (int64_t *)memory;
+    int32_t *sums = (int32_t *)(offsets + padded);
+    int8_t *laid_out = (int8_t *)(sums + padded * lanes), *buffer = laid_out + CHANNELS * p->channel + 64;
+    for (int64_t k = 0; k < padded; k++) {
+        int64_t t = k % taps, across = t % g->kernel[1] * g->dilation[1];
+        offsets[k] = k < elements ? k / taps * p->channel + t / g->kernel[1] * g->dilation[0] * p->row +
+                                        across % g->stride[1] * p->phase + across / g->stride[1] : 0;
+    }
+    memset(sums, 0, (size_t)(padded * lanes) * 4);
+    for (int64_t image = first; image < last; image++) {
+        if (summed + positions > MAX_TERMS) {
+            flush(sums, elements * lanes, totals);
+            summed = 0;
+        }
+        summed += positions;
+        for (int64_t y = 0; y < g->out_height; y += p->height) {
+            int64_t rows = g->out_height - y < p->height ? g->out_height - y : p->height;
+            const uint8_t *e = w->quads + (image * g->out_height + y) * quads * 4 * lanes;
+            if (p->height < g->out_height || image == first) /* whole images have their zeros in the same places */
+                memset(laid_out, 0, (size_t)(CHANNELS * p->channel));
+            fill_planes(w, p, image, y, channel, channels, laid_out, buffer);
+            for (int64_t vector = 0, vectors; vector < lanes / 16; vector += vectors) {
+                vectors = vectors_of(lanes / 16 - vector);
+                int64_t at_once = vectors == 4 ? 4 : 8;
+                for (int64_t k = 0; k < elements; k += at_once)
+                    table[vectors / 2](laid_out, offsets + k, rows, g->stride[0] * p->row, quads, e + 64 * vector,
+                                       4 * lanes, sums + k * lanes + 16 * vector, lanes);
             }
         }
     }
+    flush(sums, elements * lanes, totals);
 }
 
-INLINE void add_strided(const int32_t *restrict from, int64_t n, int64_t stride, int32_t *restrict to)
+/* From sums (elements, lanes) to gradients for some channels, see convolutions.py. */
+CLONED static void finish_elements(const correlation *w, int64_t channel, int64_t channels, const double *sums,
+                                   float *values)
 {
-    if (stride == 1)
-        for (int64_t i = 0; i < n; i++)
-            to[i] += from[i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            to[i] += from[i * stride];
-}
-
-/* The sums of a map (row, column) over the windows of a row of the output. */
-CLONED static void sum_line(const int32_t *map, const geometry *g, int64_t y, int32_t *to)
-{
-    int64_t stride = g->stride[1];
-    memset(to, 0, (size_t)g->out_width * 4);
-    for (int64_t j = 0; j < g->kernel[1]; j++) {
-        int64_t shift = j * g->dilation[1] - g->padding[1]; /* the column that output column 0 meets */
-        int64_t first = shift < 0 ? (-shift + stride - 1) / stride : 0;
-        int64_t last = shift < g->width ? (g->width - 1 - shift) / stride + 1 : 0;
-        last = last < g->out_width ? last : g->out_width;
-        for (int64_t i = 0; first < last && i < g->kernel[0]; i++) {
-            int64_t row = position(y, i, g->stride[0], g->padding[0], g->dilation[0], g->height);
-            if (row >= 0)
-                add_strided(map + row * g->width + first * stride + shift, last - first, stride, to + first);
+    const geometry *g = &w->g;
+    int64_t taps = taps_of(g), lanes = lanes_of(g);
+    for (int64_t k = 0; k < channels * taps; k++) {
+        int64_t t = k % taps;
+        double a_term = w->a_sums[t * g->channels + channel + k / taps] * w->a_scale;
+        a_term = a_term + w->counts[t] * (w->a_zero * (double)g->images);
+        for (int64_t o = 0; o < g->out_channels; o++) {
+            int64_t grid = w->e_grids > 1 ? o : 0;
+            double e_scale = w->e_scale[grid], e_zero = w->e_zero[grid] + w->e_offset * e_scale;
+            double value = sums[k * lanes + o] * (e_scale * w->a_scale);
+            value = value + w->e_sums[t * g->out_channels + o] * e_scale * w->a_zero;
+            value = value + a_term * e_zero;
+            values[k * lanes + o] = (float)value;
         }
     }
+    transpose_words((const int32_t *)values, channels * taps, g->out_channels, lanes,
+                    (int32_t *)w->out + channel * taps, g->channels * taps);
 }
 
-/* The sums of a map (image, row, column) over the window of each output position. Padding is 0. */
-static void sum_windows(const int32_t *map, const geometry *g, int32_t *out, int threads)
+/* Return false if there is not enough memory. */
+static int correlate(correlation *w)
 {
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t line = 0; line < g->images * g->out_height; line++)
-        sum_line(map + line / g->out_height * g->height * g->width, g, line % g->out_height, out + line * g->out_width);
+    const geometry *g = &w->g;
+    int64_t taps = taps_of(g), lanes = lanes_of(g), pixels = g->height * g->width, out = g->out_height * g->out_width;
+    int64_t blocks = (g->channels + CHANNELS - 1) / CHANNELS, groups = (w->threads + blocks - 1) / blocks;
+    groups = groups < g->images ? groups : g->images;
+    planes p = planes_of(g);
+    int64_t padded = (CHANNELS * taps + 7) / 8 * 8, block = CHANNELS * taps * lanes;
+    int64_t own = (8 * padded + 4 * padded * lanes + CHANNELS * (p.channel + p.channel / p.row * g->width) + 128 + 63) / 64 * 64;
+    int64_t widest = g->width * g->channels > g->out_width * g->out_channels ? g->width * g->channels
+                                                                              : g->out_width * g->out_channels;
+    int64_t doubles = taps * (g->channels + g->out_channels + 1) + widest + groups * blocks * block;
+    int64_t e_size = g->images * g->out_height * quads_of(g) * 4 * lanes;
+    int64_t totals = pixels * g->channels + out * g->out_channels + block;
+    uint8_t *memory = malloc((size_t)(w->threads * own + 8 * doubles + 4 * totals + e_size));
+    if (!memory)
+        return 0;
+    w->e_sums = (double *)(memory + w->threads * own);
+    w->a_sums = w->e_sums + taps * g->out_channels;
+    w->counts = w->a_sums + taps * g->channels;
+    double *line = w->counts + taps, *sums = line + widest;
+    int32_t *a_totals = (int32_t *)(sums + groups * blocks * block), *e_totals = a_totals + pixels * g->channels;
+    float *values = (float *)(e_totals + out * g->out_channels);
+    w->quads = (uint8_t *)(values + block);
+    memset(w->quads, 0, lanes > g->out_channels ? (size_t)e_size : 0);
+    memset(sums, 0, (size_t)(groups * blocks * block) * 8);
+    fill_quads(w);
+    sum_columns(g->codes, g->images, pixels * g->channels, a_totals, w->threads);
+    sum_columns(w->e, g->images, out * g->out_channels, e_totals, w->threads);
+    sum_met(g, a_totals, g->width, g->channels, 1, line, w->a_sums);
+    sum_met(g, e_totals, g->out_width, g->out_channels, 0, line, w->e_sums);
+    for (int64_t t = 0; t < taps; t++) {
+        int64_t rows = 0, columns = 0;
+        for (int64_t y = 0; y < g->out_height; y++)
+            rows += position(g, 0, y, t / g->kernel[1]) >= 0;
+        for (int64_t x = 0; x < g->out_width; x++)
+            columns += position(g, 1, x, t % g->kernel[1]) >= 0;
+        w->counts[t] = (double)(rows * columns);
+        for (int64_t c = 0; w->flip && c < g->channels; c++)
+            w->a_sums[t * g->channels + c] -= 128.0 * w->counts[t] * (double)g->images;
+    }
+#pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
+    for (int64_t part = 0; part < w->threads; part++)
+        for (int64_t task = part; task < blocks * groups; task += w->threads) {
+            int64_t channel = task % blocks * CHANNELS, group = task / blocks, left = g->channels - channel;
+            correlate_images(w, &p, group * g->images / groups, (group + 1) * g->images / groups, channel,
+                             left < CHANNELS ? left : CHANNELS, (int8_t *)memory + part * own,
+                             sums + task * block);
+        }
+    for (int64_t i = blocks * block; i < groups * blocks * block; i++)
+        sums[i % (blocks * block)] += sums[i];
+    for (int64_t i = 0; i < blocks; i++) {
+        int64_t channel = i * CHANNELS, left = g->channels - channel;
+        finish_elements(w, channel, left < CHANNELS ? left : CHANNELS, sums + i * block, values);
+    }
+    free(memory);
+    return 1;
 }
+#else
+static int has_vnni(void) { return 0; }
+#endif
 
 /* -------------------------------------------------------------------------------- floating-point formats */
 
@@ -1451,62 +1884,6 @@ static PyObject *py_draw(PyObject *self, PyObject *const *arguments, Py_ssize_t 
     Py_RETURN_NONE;
 }
 
-static PyObject *py_sum_columns(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
-{
-    int64_t a[6];
-    if (!integers(arguments, given, 6, a))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    sum_columns(ADDRESS(const int8_t, a[0]), a[1], a[2], a[3] != 0, ADDRESS(int32_t, a[4]), (int)a[5]);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
-}
-
-/* The arguments are those of integer_sums.combine, see there. */
-static PyObject *py_combine(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
-{
-    static const combiner table[2][2][2] = {
-        {{combine_one, combine_one_bias}, {combine_many, combine_many_bias}},
-        {{combine_float_one, combine_float_one_bias}, {combine_float_many, combine_float_many_bias}},
-    };
-    int64_t a[23];
-    if (!integers(arguments, given, 23, a))
-        return NULL;
-    int64_t rows = a[1], columns = a[2], kinds = a[5], q_grids = a[15], pixels = a[20];
-    const int32_t *terms = ADDRESS(const int32_t, a[6]), *by_column = ADDRESS(const int32_t, a[8]);
-    const float *q_scale = ADDRESS(const float, a[13]), *q_zero = ADDRESS(const float, a[14]);
-    float q_offset = (float)a[16], *out = ADDRESS(float, a[19]);
-    int threads = (int)a[22];
-    int64_t buffered = pixels > 0 ? threads * strip_of(columns) * columns : 0;
-    float *u = malloc((size_t)(kinds * columns + q_grids + buffered) * 4), *zeros = u + kinds * columns;
-    if (!u)
-        return PyErr_NoMemory();
-    combination c = {ADDRESS(const int32_t, a[0]), rows, columns, a[3], ADDRESS(const int32_t, a[4]), a[11], q_grids,
-                     ADDRESS(const int32_t, a[7]), ADDRESS(const float, a[9]), ADDRESS(const float, a[10]), q_scale,
-                     zeros, u, ADDRESS(const float, a[17]), ADDRESS(const float, a[18]), (float)a[12]};
-    combiner combine = table[a[21] != 0][q_grids > 1][c.bias != NULL];
-    Py_BEGIN_ALLOW_THREADS
-    for (int64_t i = 0; i < q_grids; i++)
-        zeros[i] = q_zero[i] + q_scale[i] * q_offset;
-    for (int64_t kind = 0; kind < kinds; kind++)
-        for (int64_t i = 0; i < columns; i++) {
-            int64_t grid = q_grids > 1 ? i : 0;
-            u[kind * columns + i] = (float)((double)q_scale[grid] * (double)by_column[kind * columns + i] +
-                                            (double)zeros[grid] * (double)terms[kind]);
-        }
-    int64_t height = (rows + threads - 1) / threads;
-    if (pixels > 0)
-        combine_images(&c, combine, pixels, zeros + q_grids, out, threads);
-    else {
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (int64_t first = 0; first < rows; first += height)
-            combine(&c, first, first + height < rows ? first + height : rows, out + first * columns);
-    }
-    Py_END_ALLOW_THREADS
-    free(u);
-    Py_RETURN_NONE;
-}
-
 /* The arguments are those of native.multiply, see there. */
 static PyObject *py_multiply(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
@@ -1531,46 +1908,59 @@ static PyObject *py_multiply(PyObject *self, PyObject *const *arguments, Py_ssiz
     Py_RETURN_NONE;
 }
 
-static PyObject *py_transpose(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+#if defined(__x86_64__) && defined(__GNUC__)
+static geometry read_geometry(const int64_t *a)
 {
-    int64_t a[7];
-    if (!integers(arguments, given, 7, a))
+    return (geometry){ADDRESS(const uint8_t, a[0]), a[1], a[2], a[3], a[4], a[5], a[6], a[7], {a[8], a[9]},
+                      {a[10], a[11]}, {a[12], a[13]}, {a[14], a[15]}, {a[16], a[17]}};
+}
+#endif
+
+/* The arguments are those of convolutions.convolve, see there. */
+static PyObject *py_convolve(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    int64_t a[41];
+    int done;
+    if (!integers(arguments, given, 41, a))
         return NULL;
+    convolution w = {.g = read_geometry(a), .pixel_sums = ADDRESS(const int32_t, a[18]),
+                     .kernel = ADDRESS(const int8_t, a[19]), .steps = {a[20], a[21], a[22], a[23]},
+                     .kinds = ADDRESS(const int32_t, a[24]), .kind_count = a[25],
+                     .inside = ADDRESS(const uint8_t, a[26]), .p_scale = ADDRESS(const float, a[27]),
+                     .p_zero = ADDRESS(const float, a[28]), .p_grids = a[29], .p_offset = (float)a[30],
+                     .q_scale = ADDRESS(const float, a[31]), .q_zero = ADDRESS(const float, a[32]), .q_grids = a[33],
+                     .q_offset = (float)a[34], .bias = ADDRESS(const float, a[35]),
+                     .row_bias = ADDRESS(const float, a[36]), .out = ADDRESS(void, a[37]), .channels_last = a[38] != 0,
+                     .to_bfloat16 = a[39] != 0, .threads = (int)a[40]};
     Py_BEGIN_ALLOW_THREADS
-    transpose_batch(ADDRESS(const void, a[0]), a[1], a[2], a[3], a[4] == 1, ADDRESS(void, a[5]), (int)a[6]);
+    done = convolve(&w);
     Py_END_ALLOW_THREADS
+    if (!done)
+        return PyErr_NoMemory();
+#endif
     Py_RETURN_NONE;
 }
 
-static int read_geometry(PyObject *const *arguments, Py_ssize_t given, int64_t *a, geometry *g)
+/* The arguments are those of convolutions.correlate, see there. */
+static PyObject *py_correlate(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    if (!integers(arguments, given, 17, a))
-        return 0;
-    *g = (geometry){a[2], a[3], a[4], a[5], a[6], a[7], {a[8], a[9]}, {a[10], a[11]}, {a[12], a[13]}, {a[14], a[15]}};
-    return 1;
-}
-
-static PyObject *py_unfold(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
-{
-    int64_t a[17];
-    geometry g;
-    if (!read_geometry(arguments, given, a, &g))
+#if defined(__x86_64__) && defined(__GNUC__)
+    int64_t a[29];
+    int done;
+    if (!integers(arguments, given, 29, a))
         return NULL;
+    correlation w = {.g = read_geometry(a), .e = ADDRESS(const uint8_t, a[18]), .e_scale = ADDRESS(const float, a[19]),
+                     .e_zero = ADDRESS(const float, a[20]), .e_grids = a[21], .e_offset = (double)a[22],
+                     .flip = a[26] ? 0x80 : 0, .out = ADDRESS(float, a[27]), .threads = (int)a[28]};
+    w.a_scale = *ADDRESS(const float, a[23]);
+    w.a_zero = *ADDRESS(const float, a[24]) + (double)(a[25] + (w.flip ? 128 : 0)) * w.a_scale;
     Py_BEGIN_ALLOW_THREADS
-    unfold_codes(ADDRESS(const int8_t, a[0]), &g, ADDRESS(int8_t, a[1]), (int)a[16]);
+    done = correlate(&w);
     Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
-}
-
-static PyObject *py_sum_windows(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
-{
-    int64_t a[17];
-    geometry g;
-    if (!read_geometry(arguments, given, a, &g))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    sum_windows(ADDRESS(const int32_t, a[0]), &g, ADDRESS(int32_t, a[1]), (int)a[16]);
-    Py_END_ALLOW_THREADS
+    if (!done)
+        return PyErr_NoMemory();
+#endif
     Py_RETURN_NONE;
 }
 
@@ -1592,13 +1982,10 @@ static PyMethodDef functions[] = {
     FUNCTION(decode, "Recover values from codes."),
     FUNCTION(round_float, "Round to a floating-point format with a scale for each block."),
     FUNCTION(draw, "Draw 16-bit noise."),
-    FUNCTION(sum_columns, "Sum the columns of a matrix of codes."),
-    FUNCTION(combine, "Turn integer sums into floating-point products."),
     FUNCTION(multiply, "Multiply batches of matrices of codes."),
-    FUNCTION(transpose, "Transpose each matrix of a batch."),
     FUNCTION(mask, "Mark positive elements by bits, or keep those that are marked."),
-    FUNCTION(unfold, "Lay out the windows of a convolution as rows."),
-    FUNCTION(sum_windows, "Sum a map over the windows of a convolution."),
+    FUNCTION(convolve, "Convolve codes of images with those of a kernel."),
+    FUNCTION(correlate, "Compute the gradient of a kernel from codes."),
     {NULL, NULL, 0, NULL},
 };
 

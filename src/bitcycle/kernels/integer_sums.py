@@ -42,18 +42,6 @@ class Grid(NamedTuple):
         return self.zero + self.scale * self.offset
 
 
-def column_sums(codes: Tensor) -> Tensor:
-    """Return the sum of each column of a matrix of signed or unsigned codes, in 32 bits."""
-    run = native.kernel("sum_columns", (codes, native.BYTES))
-    if run is None:
-        return codes.sum(0, dtype=torch.int32)
-    rows, columns = codes.shape
-    out = codes.new_empty(columns, dtype=torch.int32)
-    is_unsigned = codes.dtype is torch.uint8
-    run(codes.data_ptr(), rows, columns, is_unsigned, out.data_ptr(), native.threads(codes.numel()))
-    return out
-
-
 def multiply(
     p: Tensor,
     q: Tensor,
@@ -123,13 +111,11 @@ def combine(
     bias: Tensor | None = None,
     row_bias: Tensor | None = None,
     kinds: Tensor | None = None,
-    pixels: int = 0,
 ) -> Tensor:
     """Return a product of two matrices on their grids from the sums of their codes.
 
     Args:
-        sums: The sums ``S`` (rows, columns), in 32-bit integers or as whole numbers in single precision. Their memory
-            may be used for the result.
+        sums: The sums ``S`` (rows, columns).
         p: The grids of the first matrix: one, or one for each of equally many consecutive rows.
         q: The grids of the second matrix: one, or one for each column.
         by_row: The sums of the rows of the first matrix, ``r`` (rows,).
@@ -138,39 +124,9 @@ def combine(
         bias: Added to each row of the result.
         row_bias: Added to each column of the result.
         kinds: The kinds of the rows of an image, which repeat; by default all rows are of kind 0.
-        pixels: If given, rows are pixels of images of this size, and the result is (images, columns, pixels).
     """
+    rows, columns = sums.shape
     kinds = torch.zeros(1, dtype=torch.int32, device=sums.device) if kinds is None else kinds
-    run = native.kernel("combine", (sums, native.WORDS), (bias, native.FLOAT32), (row_bias, native.FLOAT32))
-    if run is None:
-        return _combine(sums, p, q, by_row, by_column, terms, bias, row_bias, kinds, pixels)
-    rows, columns = sums.shape
-    out = sums.new_empty(rows // pixels, columns, pixels, dtype=torch.float32) if pixels else sums
-    run(
-        sums.data_ptr(), rows, columns, kinds.numel(), kinds.data_ptr(), terms.numel(),
-        terms.data_ptr(), by_row.data_ptr(), by_column.data_ptr(),
-        p.scale.data_ptr(), p.zero.data_ptr(), p.scale.numel(), p.offset,
-        q.scale.data_ptr(), q.zero.data_ptr(), q.scale.numel(), q.offset,
-        0 if bias is None else bias.data_ptr(), 0 if row_bias is None else row_bias.data_ptr(),
-        out.data_ptr(), pixels, sums.dtype is torch.float32, native.threads(sums.numel()),
-    )  # fmt: skip
-    return out.view(torch.float32)
-
-
-def _combine(
-    sums: Tensor,
-    p: Grid,
-    q: Grid,
-    by_row: Tensor,
-    by_column: Tensor,
-    terms: Tensor,
-    bias: Tensor | None,
-    row_bias: Tensor | None,
-    kinds: Tensor,
-    pixels: int,
-) -> Tensor:
-    """Compute :func:`combine` by torch operations, which the kernel follows one by one."""
-    rows, columns = sums.shape
     p_scale, p_zero = (x.repeat_interleave(rows // max(len(x), 1)).view(-1, 1) for x in (p.scale, p.stored_zero()))
     q_scale, q_zero = q.scale.reshape(-1), q.stored_zero().reshape(-1)
     by_kind = by_column.view(-1, columns).double()
@@ -179,5 +135,4 @@ def _combine(
     out = out + q_zero * (p_scale * by_row.view(-1, 1).to(p_scale.dtype))
     out = out + u[kinds.long()].repeat(rows // kinds.numel(), 1) * p_zero
     out = out + (0.0 if row_bias is None else row_bias.view(-1, 1))
-    out = out if bias is None else out + bias
-    return out.view(-1, pixels, columns).transpose(1, 2).contiguous() if pixels else out
+    return out if bias is None else out + bias

@@ -69,6 +69,11 @@ def current_kernels() -> str:
     return "reference" if _library is None else "native"
 
 
+def multiplies() -> bool:
+    """Return whether products of codes are computed by the native kernels: on processors with VNNI."""
+    return _multiplies
+
+
 choose_kernels()
 
 

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 import bitcycle as bc
-from bitcycle.arithmetic import execution
 from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
 from bitcycle.arithmetic.execution import ExecutionPlan, Reason
 from tests.kernels.layouts import DEFAULTS, default
@@ -64,7 +63,7 @@ def test_the_defaults_of_torch_do_not_matter(name, execute, value):
     grad_output = torch.randn_like(layer(x))
 
     def step():
-        for cached in (integer_convolution._taps, execution._ones_and_zeros):
+        for cached in (integer_convolution._windows, integer_convolution._turned):
             cached.cache_clear()
         converted = bc.quantize(copy.deepcopy(layer), execute=execute)
         bc.set_bits(converted, forward=4, backward=8)

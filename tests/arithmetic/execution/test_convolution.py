@@ -9,10 +9,7 @@ from torch import nn
 import bitcycle as bc
 from bitcycle.arithmetic.backends.integer_cpu import convolution as integer_convolution
 from bitcycle.arithmetic.execution import ExecutionPlan, Reason
-from bitcycle.arithmetic.operands import Codes
-from bitcycle.arithmetic.products import ConvolutionProduct
 from bitcycle.conversion.sites import sites
-from bitcycle.kernels.images import Windows
 from tests.kernels.layouts import in_layout
 from tests.support.executions import (
     NEEDS_INTEGERS,
@@ -67,62 +64,10 @@ def test_convolution(
     # torch itself can crash on windows of padding alone with the channels last.
     x = in_layout(x, "channels last" if channels_last and not beyond else "contiguous")
     means = assert_agree(layer, (x,), recipe, forward, backward, magnitudes=magnitudes(layer, (x,)))[""]
-    windows = Windows(size, kernel, stride, padding, dilation)
     if beyond or groups > 1:
         assert means == ExecutionPlan.simulated(Reason.GEOMETRY)
     elif recipe.activations == recipe.weights == "tensor" and recipe.grad_output != "row":
-        wrong = integer_convolution.is_miscomputed(windows, channels[0])
-        assert means == (ExecutionPlan.simulated(Reason.GEOMETRY) if wrong else WHOLE)
-
-
-ONE_COLUMN = {
-    "one channel": (1, (3, 2), 2, (1, 2), 0),
-    "one channel, with padding": (1, (4, 1), 3, (1, 2), 1),
-    "a kernel of half a vector, as wide as the image": (32, (5, 4), (2, 4), (3, 4), 0),
-    "a narrow kernel with a large stride": (16, (8, 8), 8, 16, 0),
-}
-
-
-@pytest.mark.parametrize("name", ONE_COLUMN)
-def test_geometries_that_onednn_gets_wrong_are_simulated(name):
-    channels, size, kernel, stride, padding = ONE_COLUMN[name]
-    layer = seeded(lambda: nn.Conv2d(channels, 64, kernel, stride, padding))
-    assert assert_agree(layer, (randn(3, channels, *size),), TENSOR, 8, 8)[""] == ExecutionPlan.simulated(
-        Reason.GEOMETRY
-    )
-
-
-@settings(max_examples=4 * settings.default.max_examples)
-@given(
-    images=st.integers(1, 3),
-    channels=st.tuples(st.sampled_from([1, 2, 3, 4, 16, 32, 40, 64]), st.sampled_from([1, 8, 16, 24, 64])),
-    kernel=st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 3, 4, 8])),
-    stride=st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 3, 4, 8, 16])),
-    padding=st.integers(0, 1),
-    output=st.tuples(st.integers(1, 5), st.integers(1, 2)),
-    further=st.integers(0, 15),
-    seed=st.integers(0, 2**16),
-)
-def test_outputs_of_few_columns_are_right(images, channels, kernel, stride, padding, output, further, seed):
-    """All geometries of this kind but those: oneDNN rearranges many of them."""
-    rows, columns = ((n - 1) * s + k for n, s, k in zip(output, stride, kernel, strict=True))
-    size = rows, columns - 2 * padding + further % stride[1]
-    windows = Windows(size, kernel, stride, (0, padding), (1, 1))
-    assume(padding < kernel[1] and size[1] > 0 and not integer_convolution.is_miscomputed(windows, channels[0]))
-    generator = torch.Generator().manual_seed(seed)
-    a, b = (
-        torch.randint(0, 16, shape, generator=generator, dtype=torch.int8)
-        for shape in ((images, channels[0], *size), (channels[1], channels[0], *kernel))
-    )
-    product = ConvolutionProduct(windows.stride, windows.padding, windows.dilation, 1)
-    one, zero = torch.ones(()), torch.zeros(())
-    sums = a.sum(1, dtype=torch.int32)
-    operands = (
-        Codes(a.contiguous(memory_format=torch.channels_last), one, zero, 4, False, 0, torch.float32, pixel_sums=sums),
-        Codes(b, one, zero, 4, False, 0, torch.float32),
-    )
-    got = integer_convolution.output(product, *operands, None)
-    assert torch.equal(got.double(), product.output(a.double(), b.double(), None))
+        assert means == WHOLE
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
