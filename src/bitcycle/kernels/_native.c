@@ -389,6 +389,16 @@ static void range_of_run(const encoding *e, int64_t at, int64_t n, int32_t *low,
     }
 }
 
+/* Copy the values of a run of memory that has no grid. */
+static void pass_through(const encoding *e, int64_t at, int64_t n)
+{
+    for (int64_t end = at + n; e->values && at < end; at += STAGE) {
+        float buffer[STAGE];
+        n = end - at < STAGE ? end - at : STAGE;
+        memcpy(e->values + at, run_of(e, at, n, buffer), (size_t)n * 4);
+    }
+}
+
 /* Pixels of an image that are handled together: as many as a small buffer holds, in whole tiles. */
 static int64_t strip_of(int64_t channels)
 {
@@ -440,7 +450,10 @@ static void round_images(const encoding *e)
             }
             if (e->layout == FIRST) {
                 for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel)
-                    round_run(e, round, index, n, e->scale + grid, e->zero + grid);
+                    if (isfinite(e->scale[grid]) && e->scale[grid] >= SMALLEST)
+                        round_run(e, round, index, n, e->scale + grid, e->zero + grid);
+                    else
+                        pass_through(e, index, n);
                 continue;
             }
             for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel) {
@@ -452,15 +465,6 @@ static void round_images(const encoding *e)
             if (sums)
                 add_rows((const uint8_t *)buffer, channels, n, sums);
         }
-    }
-}
-
-static void pass_through(const encoding *e, int64_t at, int64_t n)
-{
-    for (int64_t end = at + n; e->values && at < end; at += STAGE) {
-        float buffer[STAGE];
-        n = end - at < STAGE ? end - at : STAGE;
-        memcpy(e->values + at, run_of(e, at, n, buffer), (size_t)n * 4);
     }
 }
 
@@ -522,15 +526,6 @@ static void range_channels(const encoding *e, int64_t first, int64_t last, int32
     }
 }
 
-/* Copy the values of channels that have no grid. */
-static void pass_channels_through(const encoding *e)
-{
-    int64_t channels = e->shared, pixels = e->inner;
-    for (int64_t run = 0; run < e->outer * channels; run++)
-        if (!isfinite(e->scale[run % channels]) || e->scale[run % channels] < SMALLEST)
-            pass_through(e, run * pixels, pixels);
-}
-
 /* Images with a grid for each, or for each channel. If some grid does not exist, the caller has no use for the codes; the
  * values are those of the images there. `ranges` has room for two numbers for each channel and thread. */
 static int64_t encode_images(const encoding *e, int32_t *ranges)
@@ -564,8 +559,6 @@ static int64_t encode_images(const encoding *e, int32_t *ranges)
     }
     if (!without || e->layout == FIRST)
         round_images(e);
-    if (without && e->layout == FIRST)
-        pass_channels_through(e);
     return without;
 }
 
