@@ -248,6 +248,19 @@ def test_other_types_go_to_the_reference(dtype):
             assert_same(part, wanted)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (3, 20, 50, 40), (1, 1, 1, 0)])
+def test_bfloat16_in_single_precision(layout, shape):
+    """All numbers of bfloat16, with their signs, infinities and what is not a number."""
+    patterns = torch.arange(torch.Size(shape).numel()).mul(13).to(torch.int16).view(shape)
+    x = in_layout(patterns, layout, [2, 0, 3, 1]).view(torch.bfloat16)
+    got, expected = both(lambda: native.widen(x, torch.float32), 2, parallel=1)
+    assert got.stride() == expected.stride()
+    is_number = ~x.isnan()
+    assert_same(got[is_number], x.float()[is_number])
+    assert got[~is_number].isnan().all()
+
+
 @pytest.mark.parametrize("value", DEFAULTS, ids=str)
 @pytest.mark.parametrize("kernels", native.CHOICES)
 def test_no_kernel_depends_on_the_defaults_of_torch(value, kernels):
@@ -537,7 +550,6 @@ def assert_near(got, exact):
     assert error < (3e-5 if got.dtype is torch.float32 else 4e-3)
 
 
-@settings(max_examples=4 * settings.default.max_examples)
 @given(convolutions(), st.data(), threads)
 def test_convolutions_of_codes(arguments, data, count):
     windows, _, p, q, _, p_grid, q_grid, *_ = arguments
@@ -562,7 +574,6 @@ def test_convolutions_of_codes(arguments, data, count):
     assert_near(got, exact)
 
 
-@settings(max_examples=4 * settings.default.max_examples)
 @given(convolutions(), threads)
 def test_gradients_of_kernels_from_codes(arguments, count):
     windows, bits, p, q, e, _, _, e_grid, p_grid = arguments
@@ -575,7 +586,6 @@ def test_gradients_of_kernels_from_codes(arguments, count):
     assert_near(got, exact)
 
 
-@settings(max_examples=2 * settings.default.max_examples)
 @given(convolutions(), threads)
 def test_convolutions_of_images_whose_pixels_lie_apart(arguments, count):
     """The input gradient of a convolution with a stride."""

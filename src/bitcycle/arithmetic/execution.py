@@ -7,6 +7,7 @@ machine and by shapes, never by a measurement while training, so that a training
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from functools import cache
 from typing import NamedTuple
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor
 
 from bitcycle.kernels import native
+
+_AS_IS = nullcontext()
 
 
 class Execution(Enum):
@@ -138,3 +141,8 @@ def is_autocast_enabled(x: Tensor) -> bool:
     """Return whether autocast applies to products of a tensor; it does not on devices that do not know it."""
     device = x.device.type
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager[object]:
+    """Return a context in which autocast does not apply to products of a tensor."""
+    return torch.autocast(x.device.type, enabled=False) if is_autocast_enabled(x) else _AS_IS

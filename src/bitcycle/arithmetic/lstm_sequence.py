@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.control import BACKWARD, read
+from bitcycle.arithmetic.execution import without_autocast
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import OperandSpec, Values, put_on_grid
 from bitcycle.arithmetic.precision import Strength
@@ -96,6 +97,11 @@ class _LSTMSequence(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_states: Tensor, grad_cell: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_order()
+        with without_autocast(grad_states):
+            return _LSTMSequence._backward(ctx, grad_states, grad_cell)
+
+    @staticmethod
+    def _backward(ctx: Any, grad_states: Tensor, grad_cell: Tensor) -> tuple[Tensor | None, ...]:
         first, activated, cells, tanh_cells, weight = ctx.saved_tensors
         steps, batch, size = cells.shape[0] - 1, cells.shape[1], cells.shape[2]
         i, f, g, o = activated.split(size, dim=2)

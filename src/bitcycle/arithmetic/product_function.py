@@ -10,7 +10,6 @@ A backend computes each of the three products, see :mod:`bitcycle.arithmetic.bac
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +19,14 @@ from torch import Tensor
 from bitcycle.arithmetic.backends import integer_cpu, simulated
 from bitcycle.arithmetic.block_rounding import Original, operands_of_gradient
 from bitcycle.arithmetic.control import BACKWARD, read
-from bitcycle.arithmetic.execution import ExecutionPlan, is_autocast_enabled
+from bitcycle.arithmetic.execution import ExecutionPlan, without_autocast
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Codes, Operand, OperandSpec, Values, put_on_grid, restored
 from bitcycle.arithmetic.precision import Precision, Strength
 from bitcycle.arithmetic.products import Absorbed, Product
 from bitcycle.arithmetic.site import Settings, Site
+from bitcycle.kernels import native
 from bitcycle.kernels.rounding import BYTE_BITS, Dims, Width, is_full_precision
-
-AS_IS = nullcontext()
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +104,7 @@ class _Product(torch.autograd.Function):
         a = None if ctx.a_form is None else restored(saved[:3], ctx.a_form)
         b = None if ctx.b_form is None else restored(saved[3:], ctx.b_form)
         # Autocast in a backward pass would also cast sums that are computed in single precision on purpose.
-        with torch.autocast(grad_output.device.type, enabled=False) if is_autocast_enabled(grad_output) else AS_IS:
+        with without_autocast(grad_output):
             backward = _Backward(ctx, grad_output)
             grad_a = None if b is None else backward.input_gradient(b).to(ctx.a_dtype)
             if grad_a is None:
@@ -159,6 +157,8 @@ class _Backward:
         self.product, self.settings, self.plan = ctx.call.product, ctx.call.settings, ctx.call.plan
         self.module: Any = integer_cpu.MODULES.get(type(self.product))
         self.bits = read(ctx.control, BACKWARD)
+        self.in_grid_dtype: Tensor | None = None
+        """In single precision, if that was needed."""
         self.rounded: Operand | None = None
         """What serves both gradient products, if grad_output is rounded once."""
         if is_full_precision(self.bits) and self.settings.grid.block is None:
@@ -203,7 +203,9 @@ class _Backward:
         factors, added = None, None
         if absorb is not None and other.scale is not None:
             other, scale, middle = other.split()
-            factors, added = absorb(self.grad_output.to(scale.dtype), scale, middle, self.ctx.a_shape, self.ctx.b_shape)
+            if self.in_grid_dtype is None:
+                self.in_grid_dtype = native.widen(self.grad_output, scale.dtype)
+            factors, added = absorb(self.in_grid_dtype, scale, middle, self.ctx.a_shape, self.ctx.b_shape)
         return self._round(self.grad_output, dims, in_integers, factors), other, added
 
     def bias_gradient(self) -> Tensor:

@@ -332,6 +332,14 @@ typedef struct {
 STAGE_RUN(stage_floats, float, x[i])
 STAGE_RUN(stage_bfloat16, uint16_t, widened(x[i]))
 
+static void widen(const uint16_t *x, int64_t n, float *out, int threads)
+{
+    int64_t blocks = (n + BLOCK - 1) / BLOCK;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t b = 0; b < blocks; b++)
+        stage_bfloat16(x + b * BLOCK, b + 1 < blocks ? BLOCK : n - b * BLOCK, NULL, 1.0f, out + b * BLOCK);
+}
+
 /* A run of elements within a row of memory, as they are rounded: those of the tensor itself if nothing is done to them. */
 static const float *run_of(const encoding *e, int64_t at, int64_t n, float *buffer)
 {
@@ -1901,6 +1909,17 @@ static PyObject *py_multiply(PyObject *self, PyObject *const *arguments, Py_ssiz
     Py_RETURN_NONE;
 }
 
+static PyObject *py_widen(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+{
+    int64_t a[4];
+    if (!integers(arguments, given, 4, a))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    widen(ADDRESS(const uint16_t, a[0]), a[1], ADDRESS(float, a[2]), (int)a[3]);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 #if defined(__x86_64__) && defined(__GNUC__)
 static geometry read_geometry(const int64_t *a)
 {
@@ -1977,6 +1996,7 @@ static PyMethodDef functions[] = {
     FUNCTION(draw, "Draw 16-bit noise."),
     FUNCTION(multiply, "Multiply batches of matrices of codes."),
     FUNCTION(mask, "Mark positive elements by bits, or keep those that are marked."),
+    FUNCTION(widen, "Convert bfloat16 to single precision."),
     FUNCTION(convolve, "Convolve codes of images with those of a kernel."),
     FUNCTION(correlate, "Compute the gradient of a kernel from codes."),
     {NULL, NULL, 0, NULL},

@@ -279,6 +279,15 @@ def multiply(
     return out
 
 
+def widen(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return ``x.to(dtype)``. Torch takes many times as long from bfloat16 to single precision."""
+    if dtype is not torch.float32 or not supports(x, (torch.bfloat16,)) or not _is_dense(x.shape, x.stride()):
+        return x.to(dtype)
+    out = torch.empty_like(x, dtype=dtype)
+    _library.widen(x.data_ptr(), x.numel(), out.data_ptr(), threads(x.numel()))
+    return out
+
+
 def threads(count: int) -> int:
     """Return how many threads compute this number of elements."""
     return 1 if count < PARALLEL else torch.get_num_threads()

@@ -119,10 +119,11 @@ def encode(
         if rounded is not None:
             stored = rounded.values if rounded.codes is None or rounded.without_grid else rounded.codes
             return Encoded(rounded.values, stored, rounded.scale, rounded.zero)
-    if factors is None:
-        return _round(x, bits, dims, noise, codes, offset, symmetric, with_zero)
-    encoded = _round(x * factors, bits, dims, noise, codes, offset, symmetric, with_zero)
-    return encoded._replace(values=encoded.values.to(x.dtype))
+    if factors is not None:
+        scaled = x * factors
+        encoded = encode(scaled, bits, dims, noise, offset, symmetric=symmetric, with_zero=with_zero, codes=codes)
+        return encoded if scaled.dtype is x.dtype else encoded._replace(values=encoded.values.to(x.dtype))
+    return _round(x, bits, dims, noise, codes, offset, symmetric, with_zero)
 
 
 def encode_in_bytes(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from bitcycle.arithmetic import LinearProduct, OperandSpec, Role, round_operand
-from bitcycle.arithmetic.execution import is_autocast_enabled
+from bitcycle.arithmetic.execution import is_autocast_enabled, without_autocast
 from bitcycle.arithmetic.lstm_sequence import lstm_sequence
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.recipe import Recipe
@@ -202,10 +202,9 @@ class QuantizedRecurrent(LinearLayer):
             and all(site.settings.grid.block is None for site in self.bitcycle.sites.values())
             and sizes[0] == sizes[-1]
             and gates.numel() > 0
-            and all(gates.dtype is x.dtype for x in (*initial, self.weight_hh_l0))  # type: ignore[attr-defined]
+            and (is_autocast_enabled(gates) or all(gates.dtype is x.dtype for x in (*initial, self.weight_hh_l0)))  # type: ignore[attr-defined]
             and not torch.compiler.is_compiling()
             and not current_observers()
-            and not is_autocast_enabled(gates)
         )
 
     def _whole_sequence(self, gates: Tensor, initial: State, name: str, reverse: bool) -> tuple[Tensor, State]:
@@ -217,9 +216,12 @@ class QuantizedRecurrent(LinearLayer):
         weight = round_operand(site, weight, weight_spec, self.training, "b")
         spec = OperandSpec(feature_dims(site.recipe.activations, initial[0]))
         gates = gates.flip(0) if reverse else gates
-        with hide_products():
-            h, c = initial
+        # Under autocast the gates are in half precision; all that follows from them is computed in that of the weight.
+        dtype = gates.dtype
+        with hide_products(), without_autocast(gates):
+            gates, h, c = (x.to(weight.dtype) for x in (gates, *initial))
             out, cell = lstm_sequence(site, gates, h, c, weight, bias, spec, self.training)
+        out, cell = out.to(dtype), cell.to(dtype)
         return (out.flip(0) if reverse else out).flatten(0, 1), (out[-1], cell)
 
     def _cell(self, name: str) -> Callable[[Tensor, State], State]:

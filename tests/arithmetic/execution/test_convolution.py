@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -31,7 +31,6 @@ pytestmark = NEEDS_INTEGERS
 sides = st.tuples(st.integers(1, 3), st.integers(1, 3))
 
 
-@settings(max_examples=2 * settings.default.max_examples)
 @given(
     images=st.integers(1, 3),
     channels=st.tuples(st.sampled_from([1, 2, 4, 16, 18]), st.sampled_from([1, 2, 4, 6, 16])),
