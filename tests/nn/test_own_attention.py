@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import bitcycle as bc
+from bitcycle.conversion.sites import sites
 from tests.nn.cases import Calls
 from tests.nn.reference import Plain
 
@@ -79,3 +80,38 @@ def test_dropout_applies_as_in_the_function_and_keeps_the_mean():
     assert not torch.equal(draws[0], draws[1])
     error = draws.std(0) / math.sqrt(len(draws))
     assert ((draws.mean(0) - expected).abs() < 5.5 * error + 1e-9).all()
+
+
+@pytest.mark.parametrize("execute", ["simulated", "integer"])
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_weights_are_computed_again_for_the_backward_pass(execute, half, masked, monkeypatch):
+    """Gradients are those of saved weights, bit for bit, and no tensor of their size is saved in single precision."""
+    q, k, v = (torch.randn(2, 4, 48, 16, generator=torch.Generator().manual_seed(seed)) for seed in range(3))
+    mask = torch.ones(48, 48, dtype=torch.bool).tril() if masked else None
+    attention = bc.quantize(Calls(F.scaled_dot_product_attention), execute=execute)
+    bc.set_bits(attention, forward=5, backward=6)
+
+    def gradients(saved):
+        inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+        for site in sites(attention).values():
+            site.begin_step(0)
+
+        def pack(x):
+            saved.append(x.numel() * x.element_size())
+            return x
+
+        with (
+            torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x),
+            torch.autocast("cpu", torch.bfloat16, enabled=half),
+        ):
+            out = attention(*inputs, attn_mask=mask)
+        return torch.autograd.grad(out.float().square().sum(), inputs)
+
+    without, with_weights = [], []
+    got = gradients(without)
+    monkeypatch.setattr("bitcycle.nn.attention.output_again", lambda _: None)
+    expected = gradients(with_weights)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert torch.equal(ours, theirs)
+    assert sum(with_weights) - sum(without) >= (2 * 4 * (2 if half else 4) - 4) * 48 * 48  # less the mask

@@ -93,14 +93,14 @@ class _Product(torch.autograd.Function):
         a_tensors, ctx.a_form = on_grid_a.saved() if a_needed else nothing
         b_tensors, ctx.b_form = on_grid_b.saved() if b_needed else nothing
         ctx.save_for_backward(*a_tensors, *b_tensors)
-        ctx.call, ctx.control = call, control
+        ctx.call, ctx.control, ctx.unpacked = call, control, None
         ctx.a_shape, ctx.a_dtype, ctx.b_shape, ctx.b_dtype = a.shape, a.dtype, b.shape, b.dtype
         return out.detach()  # autograd forbids later operations to change a view in place
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_order()
-        saved = ctx.saved_tensors
+        saved, ctx.unpacked = ctx.unpacked or ctx.saved_tensors, None
         a = None if ctx.a_form is None else restored(saved[:3], ctx.a_form)
         b = None if ctx.b_form is None else restored(saved[3:], ctx.b_form)
         # Autocast in a backward pass would also cast sums that are computed in single precision on purpose.
@@ -114,6 +114,29 @@ class _Product(torch.autograd.Function):
                 backward.skip_noise()
             grad_bias = backward.bias_gradient() if ctx.needs_input_grad[2] else None
         return grad_a, grad_b, grad_bias, None, None, None, None, None
+
+
+def output_again(out: Tensor) -> Callable[[], Tensor] | None:
+    """Return a function that computes the output of a product again from what its backward pass has saved.
+
+    It can be called until that backward pass. None if both operands are not saved as they were multiplied.
+    """
+    node: Any = out.grad_fn
+    saver: Any = _Product
+    if not isinstance(node, saver._backward_cls) or node.call.settings.grid.block is not None:
+        return None
+    if node.a_form is None or node.b_form is None or node.needs_input_grad[2]:
+        return None
+
+    def compute() -> Tensor:
+        saved = node.unpacked = node.saved_tensors  # activation checkpointing lets them be read only once
+        a, b = restored(saved[:3], node.a_form), restored(saved[3:], node.b_form)
+        in_codes = isinstance(a, Codes) and isinstance(b, Codes) and node.call.plan.output is None
+        backend = integer_cpu.MODULES[type(node.call.product)] if in_codes else simulated
+        output: Tensor = backend.output(node.call.product, a, b, None)
+        return output
+
+    return compute
 
 
 def _forward(

@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.arithmetic import MatmulProduct, OperandSpec, Role
+from bitcycle.arithmetic.product_function import output_again
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.layer import QuantizedLayer, feature_dims
 from bitcycle.nn.linear import LinearLayer
 from bitcycle.nn.registry import register
+
+
+def _scores(products: Tensor, softcap: float | None, mask: Tensor | None) -> Tensor:
+    scores = products if softcap is None else softcap * torch.tanh(products / softcap)
+    return scores if mask is None else scores + mask
+
+
+class _Softmax(torch.autograd.Function):
+    """A softmax of scores that computes them again for its backward pass, where torch saves the weights."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, scores: Tensor, again: Callable[[], Tensor], softcap: float | None, mask: Tensor | None
+    ) -> Tensor:
+        weights = scores.softmax(dim=-1)
+        ctx.again, ctx.softcap, ctx.dtypes = again, softcap, (scores.dtype, weights.dtype)
+        ctx.save_for_backward(mask)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        given, computed = ctx.dtypes
+        scores = _scores(ctx.again(), ctx.softcap, *ctx.saved_tensors).to(given)
+        weights = scores.softmax(dim=-1, dtype=computed)
+        return torch._softmax_backward_data(grad_output, weights, -1, given), None, None, None
 
 
 class AttentionLayer(QuantizedLayer):
@@ -52,14 +79,12 @@ class AttentionLayer(QuantizedLayer):
         if fused and mask is not None:
             masked_rows = mask.isneginf().all(-1, keepdim=True)
             mask = mask.masked_fill(masked_rows, 0)  # NaN would stay in their gradients
-        scores = self.attention_product(sites[0], MatmulProduct(transpose_b=True), query * scale, key)
-        if softcap is not None:
-            scores = softcap * torch.tanh(scores / softcap)
-        if mask is not None:
-            scores = scores + mask
+        products = self.attention_product(sites[0], MatmulProduct(transpose_b=True), query * scale, key)
+        scores = _scores(products, softcap, mask)
         if sinks is not None:
             scores = torch.cat([scores, sinks.view(-1, 1, 1).expand(*scores.shape[:-1], 1)], dim=-1)
-        weights = scores.softmax(dim=-1)
+        again = None if sinks is not None or torch.compiler.is_compiling() else output_again(products)
+        weights = scores.softmax(dim=-1) if again is None else _Softmax.apply(scores, again, softcap, mask)
         if sinks is not None:
             weights = weights[..., :-1]
         weights = F.dropout(weights, dropout)
