@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bitcycle.arithmetic.compiled_product import compiled_product, is_for_integers
 from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, is_autocast_enabled
 from bitcycle.arithmetic.export_rounding import ExportRounding, current_export_rounding
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
@@ -48,6 +49,8 @@ def multiply(
         a, a_spec = _with_zeros(exported, site, "a", a, a_spec)
         b, b_spec = _with_zeros(exported, site, "b", b, b_spec)
         return exported.multiply(site, product, a, b, bias, (a_spec, b_spec))
+    if torch.compiler.is_compiling() and is_for_integers(site.settings, product, a, b, (a_spec, b_spec)):
+        return compiled_product(site, product, a, b, bias, (a_spec, b_spec), training)
     precision = site.precision(training)
     if not current_observers():
         return quantized_product(site, product, a, b, bias, precision, a_spec, b_spec)

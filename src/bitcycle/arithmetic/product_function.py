@@ -105,15 +105,8 @@ class _Product(torch.autograd.Function):
         b = None if ctx.b_form is None else restored(saved[3:], ctx.b_form)
         # Autocast in a backward pass would also cast sums that are computed in single precision on purpose.
         with without_autocast(grad_output):
-            backward = _Backward(ctx, grad_output)
-            grad_a = None if b is None else backward.input_gradient(b).to(ctx.a_dtype)
-            if grad_a is None:
-                backward.skip_noise()
-            grad_b = None if a is None else backward.weight_gradient(a).to(ctx.b_dtype)
-            if grad_b is None:
-                backward.skip_noise()
-            grad_bias = backward.bias_gradient() if ctx.needs_input_grad[2] else None
-        return grad_a, grad_b, grad_bias, None, None, None, None, None
+            gradients = Backward(ctx, grad_output).gradients(a, b, ctx.needs_input_grad[2])
+        return *gradients, None, None, None, None, None
 
 
 def output_again(out: Tensor) -> Callable[[], Tensor] | None:
@@ -130,11 +123,7 @@ def output_again(out: Tensor) -> Callable[[], Tensor] | None:
 
     def compute() -> Tensor:
         saved = node.unpacked = node.saved_tensors  # activation checkpointing lets them be read only once
-        a, b = restored(saved[:3], node.a_form), restored(saved[3:], node.b_form)
-        in_codes = isinstance(a, Codes) and isinstance(b, Codes) and node.call.plan.output is None
-        backend = integer_cpu.MODULES[type(node.call.product)] if in_codes else simulated
-        output: Tensor = backend.output(node.call.product, a, b, None)
-        return output
+        return product_on_grids(node.call, restored(saved[:3], node.a_form), restored(saved[3:], node.b_form), None)
 
     return compute
 
@@ -151,28 +140,43 @@ def _forward(
     b_saved: bool,
 ) -> tuple[Tensor, Operand, Operand]:
     """Compute the product. Return it with its operands."""
-    product, a_spec, b_spec, grid = call.product, call.a_spec, call.b_spec, call.settings.grid
+    on_grid_a, on_grid_b = on_grids(call, a, b, a_bits, b_bits, strength, a_saved, b_saved)
+    return product_on_grids(call, on_grid_a, on_grid_b, bias), on_grid_a, on_grid_b
+
+
+def product_on_grids(call: Call, a: Operand, b: Operand, bias: Tensor | None) -> Tensor:
+    """Multiply two operands: in integers if the plan says so and both are codes."""
+    backend: Any = simulated
+    # A bias of another type is left to torch, which refuses it.
+    if isinstance(a, Codes) and isinstance(b, Codes) and (bias is None or bias.dtype is a.dtype):
+        backend = simulated if call.plan.output is not None else integer_cpu.MODULES[type(call.product)]
+    output: Tensor = backend.output(call.product, a, b, bias)
+    return output
+
+
+def on_grids(
+    call: Call, a: Tensor, b: Tensor, a_bits: Width, b_bits: Width, strength: Strength, a_saved: bool, b_saved: bool
+) -> tuple[Operand, Operand]:
+    """Put both operands on their grids, as codes if integers multiply them or if they are saved for backward."""
+    grid = call.settings.grid
     if call.plan.output is None:
         assert isinstance(a_bits, int)
         assert isinstance(b_bits, int)
-        module = integer_cpu.MODULES[type(product)]
-        on_grid_a = module.encode(a, a_bits, a_spec, grid)
-        on_grid_b = module.encode_weight(b, b_bits, b_spec, grid)
-        in_codes = isinstance(on_grid_a, Codes) and isinstance(on_grid_b, Codes)
-        # A bias of another type is left to torch, which refuses it.
-        backend = module if in_codes and (bias is None or bias.dtype is a.dtype) else simulated
-        return backend.output(product, on_grid_a, on_grid_b, bias), on_grid_a, on_grid_b
+        module = integer_cpu.MODULES[type(call.product)]
+        return module.encode(a, a_bits, call.a_spec, grid), module.encode_weight(b, b_bits, call.b_spec, grid)
     if grid.block is not None:
-        along = product.summed(a.dim()).output
-        on_grid_a = Original(a, a_bits, strength, a_spec).rounded(along[0], call.settings)
-        on_grid_b = Original(b, b_bits, strength, b_spec).rounded(along[1], call.settings)
-    else:
-        on_grid_a = put_on_grid(a, a_bits, a_spec, grid, strength=strength, saves=a_saved)
-        on_grid_b = put_on_grid(b, b_bits, b_spec, grid, strength=strength, saves=b_saved)
-    return simulated.output(product, on_grid_a, on_grid_b, bias), on_grid_a, on_grid_b
+        along = call.product.summed(a.dim()).output
+        return (
+            Original(a, a_bits, strength, call.a_spec).rounded(along[0], call.settings),
+            Original(b, b_bits, strength, call.b_spec).rounded(along[1], call.settings),
+        )
+    return (
+        put_on_grid(a, a_bits, call.a_spec, grid, strength=strength, saves=a_saved),
+        put_on_grid(b, b_bits, call.b_spec, grid, strength=strength, saves=b_saved),
+    )
 
 
-class _Backward:
+class Backward:
     """The gradients of one product for one grad_output."""
 
     def __init__(self, ctx: Any, grad_output: Tensor) -> None:
@@ -190,6 +194,16 @@ class _Backward:
             dims = self.product.rows(grad_output.dim()) if self.settings.grad_output == "row" else None
             in_integers = self.plan.input_gradient is None or self.plan.weight_gradient is None
             self.rounded = self._round(grad_output, dims, in_integers)
+
+    def gradients(self, a: Operand | None, b: Operand | None, of_bias: bool) -> tuple[Tensor | None, ...]:
+        """Return the gradients of ``a``, ``b`` and the bias: of ``a`` if ``b`` is given, and the other way round."""
+        grad_a = None if b is None else self.input_gradient(b).to(self.ctx.a_dtype)
+        if grad_a is None:
+            self.skip_noise()
+        grad_b = None if a is None else self.weight_gradient(a).to(self.ctx.b_dtype)
+        if grad_b is None:
+            self.skip_noise()
+        return grad_a, grad_b, self.bias_gradient() if of_bias else None
 
     def skip_noise(self) -> None:
         """Draw the noise of a gradient that nobody needs: that of the others does not depend on it."""
