@@ -512,25 +512,34 @@ static int64_t encode_whole(const encoding *e)
 /* The ranges of the channels of some images. */
 static void range_channels(const encoding *e, int64_t first, int64_t last, int32_t *low, int32_t *high)
 {
-    int64_t channels = e->shared, pixels = e->inner;
+    int64_t channels = e->shared, of_image = channels * e->inner;
+    /* With the channels last, those of several pixels are columns of their own at first. */
+    int64_t width = channels < STAGE ? STAGE / channels * channels : STAGE;
+    int32_t lows[STAGE], highs[STAGE];
+    float buffer[STAGE];
+    for (int64_t i = 0; i < width; i++) {
+        lows[i] = INT32_MAX;
+        highs[i] = INT32_MIN;
+    }
     for (int64_t channel = 0; channel < channels; channel++) {
         low[channel] = INT32_MAX;
         high[channel] = INT32_MIN;
     }
-    for (int64_t image = first; image < last; image++) {
-        int64_t at = image * channels * pixels;
-        float buffer[STAGE];
-        int64_t stage = stage_of(e, channels * pixels), end = at + channels * pixels;
-        if (e->layout == LAST)
-            for (int64_t n; at < end; at += n) {
-                n = end - at < stage ? end - at : stage;
-                const float *x = run_of(e, at, n, buffer);
-                for (int64_t i = 0; i < n; i += channels)
-                    range_columns(x + i, channels, low, high);
-            }
+    for (int64_t at = first * of_image; at < last * of_image; at += of_image)
+        if (e->layout != LAST)
+            for (int64_t channel = 0; channel < channels; channel++)
+                range_of_run(e, at + channel * e->inner, e->inner, low + channel, high + channel);
+        else if (channels > STAGE) /* the elements are those of the tensor */
+            for (int64_t i = 0; i < of_image; i += channels)
+                range_columns((const float *)e->x + at + i, channels, low, high);
         else
-            for (int64_t channel = 0; channel < channels; channel++, at += pixels)
-                range_of_run(e, at, pixels, low + channel, high + channel);
+            for (int64_t i = 0; i < of_image; i += width) {
+                int64_t n = of_image - i < width ? of_image - i : width;
+                range_columns(run_of(e, at + i, n, buffer), n, lows, highs);
+            }
+    for (int64_t i = 0; e->layout == LAST && channels <= STAGE && i < width; i++) {
+        low[i % channels] = lows[i] < low[i % channels] ? lows[i] : low[i % channels];
+        high[i % channels] = highs[i] > high[i % channels] ? highs[i] : high[i % channels];
     }
 }
 
@@ -1210,6 +1219,9 @@ static void convolve_band(const convolution *w, int64_t image, int64_t first, in
     int32_t *map = (int32_t *)(memory + met * width * deep), *columns = map + met * width;
     int32_t *by_row = columns + met * width, *sums = by_row + met * width;
     float *values = (float *)(sums + n * lanes), *buffer = values + n * lanes;
+    int in_place = w->channels_last && !w->to_bfloat16 && lanes == g->out_channels;
+    if (in_place)
+        values = (float *)w->out + (image * g->out_height + first) * g->out_width * lanes;
     fill_band(w, image, first, met, memory, map);
     for (int64_t vector = 0, vectors; vector < lanes / 16; vector += vectors) {
         int64_t pixels, step = g->stride[1] * deep;
@@ -1226,7 +1238,8 @@ static void convolve_band(const convolution *w, int64_t image, int64_t first, in
     for (int64_t y = 0; y < rows; y++)
         finish(w, image, first + y, sums + y * g->out_width * lanes, by_row + y * g->stride[0] * width,
                values + y * g->out_width * lanes);
-    write_pixels(w, image, first * g->out_width, n, values, buffer);
+    if (!in_place)
+        write_pixels(w, image, first * g->out_width, n, values, buffer);
 }
 
 /* Return false if there is not enough memory. */
@@ -1742,33 +1755,54 @@ static void format_columns(const formatting *w)
 
 #define PLANE 64 /* elements of a group of 8 PLANE that share a bit: byte k has element j PLANE + k in its bit j */
 
-/* Mark where the gradient of ReLU passes: wherever the result is not <= 0. */
-CLONED static void mark_group(const float *restrict x, int64_t n, uint8_t *restrict bits)
+/* The result of ReLU, which may be x itself, and where its gradient passes: wherever the result is not <= 0. */
+INLINE void relu_any(const float *x, int64_t n, uint8_t *restrict bits, float *out)
 {
     memset(bits, 0, PLANE);
-    for (int64_t j = 0; j * PLANE < n; j++)
-        for (int64_t k = 0; k < (n - j * PLANE < PLANE ? n - j * PLANE : PLANE); k++)
-            bits[k] |= (uint8_t)(!(x[j * PLANE + k] <= 0.0f) << j);
+    for (int64_t j = 0; j < n; j += PLANE)
+#pragma GCC ivdep
+        for (int64_t k = 0; k < (n - j < PLANE ? n - j : PLANE); k++) {
+            float value = x[j + k];
+            bits[k] |= (uint8_t)(!(value <= 0.0f) << (j / PLANE));
+            out[j + k] = value < 0.0f ? 0.0f : value;
+        }
 }
 
-CLONED static void keep_group(const float *restrict x, int64_t n, const uint8_t *restrict bits, float *restrict out)
+INLINE void keep_any(const float *restrict x, int64_t n, const uint8_t *restrict bits, float *restrict out)
 {
-    for (int64_t j = 0; j * PLANE < n; j++)
-        for (int64_t k = 0; k < (n - j * PLANE < PLANE ? n - j * PLANE : PLANE); k++)
-            out[j * PLANE + k] = bits[k] >> j & 1 ? x[j * PLANE + k] : 0.0f;
+    for (int64_t j = 0; j < n; j += PLANE)
+        for (int64_t k = 0; k < (n - j < PLANE ? n - j : PLANE); k++)
+            out[j + k] = bits[k] >> (j / PLANE) & 1 ? x[j + k] : 0.0f;
 }
 
-/* Mark the elements of x, or, given where to, keep those that are marked and make the others 0. */
-static void mask(const float *x, int64_t n, uint8_t *bits, float *out, int threads)
+/* Loops of a known length are faster. */
+CLONED static void relu_group(const float *x, int64_t n, uint8_t *bits, float *out)
+{
+    if (n == 8 * PLANE)
+        relu_any(x, 8 * PLANE, bits, out);
+    else
+        relu_any(x, n, bits, out);
+}
+
+CLONED static void keep_group(const float *x, int64_t n, const uint8_t *bits, float *out)
+{
+    if (n == 8 * PLANE)
+        keep_any(x, 8 * PLANE, bits, out);
+    else
+        keep_any(x, n, bits, out);
+}
+
+/* Compute ReLU with its bits, or keep the elements that are marked and make the others 0. */
+static void relu(const float *x, int64_t n, uint8_t *bits, float *out, int keep, int threads)
 {
     int64_t group = 8 * PLANE;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < (n + group - 1) / group; i++) {
         int64_t at = i * group, count = n - at < group ? n - at : group;
-        if (out)
+        if (keep)
             keep_group(x + at, count, bits + i * PLANE, out + at);
         else
-            mark_group(x + at, count, bits + i * PLANE);
+            relu_group(x + at, count, bits + i * PLANE, out + at);
     }
 }
 
@@ -1976,13 +2010,13 @@ static PyObject *py_correlate(PyObject *self, PyObject *const *arguments, Py_ssi
     Py_RETURN_NONE;
 }
 
-static PyObject *py_mask(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
+static PyObject *py_relu(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
-    int64_t a[5];
-    if (!integers(arguments, given, 5, a))
+    int64_t a[6];
+    if (!integers(arguments, given, 6, a))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    mask(ADDRESS(const float, a[0]), a[1], ADDRESS(uint8_t, a[2]), ADDRESS(float, a[3]), (int)a[4]);
+    relu(ADDRESS(const float, a[0]), a[1], ADDRESS(uint8_t, a[2]), ADDRESS(float, a[3]), a[4] != 0, (int)a[5]);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -1995,7 +2029,7 @@ static PyMethodDef functions[] = {
     FUNCTION(round_float, "Round to a floating-point format with a scale for each block."),
     FUNCTION(draw, "Draw 16-bit noise."),
     FUNCTION(multiply, "Multiply batches of matrices of codes."),
-    FUNCTION(mask, "Mark positive elements by bits, or keep those that are marked."),
+    FUNCTION(relu, "Compute ReLU with a bit for each element, or its gradient from the bits."),
     FUNCTION(widen, "Convert bfloat16 to single precision."),
     FUNCTION(convolve, "Convolve codes of images with those of a kernel."),
     FUNCTION(correlate, "Compute the gradient of a kernel from codes."),

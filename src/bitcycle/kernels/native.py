@@ -236,10 +236,9 @@ def draw(out: Tensor, key: tuple[int, int]) -> bool:
     return True
 
 
-def mask(x: Tensor, bits: Tensor, out: Tensor | None = None) -> None:
-    """Mark by bits where a dense tensor is not <= 0; or copy another one to ``out``, with 0 where it is not marked."""
-    at = 0 if out is None else out.data_ptr()
-    _library.mask(x.data_ptr(), x.numel(), bits.data_ptr(), at, threads(x.numel()))
+def relu(x: Tensor, bits: Tensor, out: Tensor, *, keep: bool = False) -> None:
+    """Write ``relu(x)`` and a bit for each element whose gradient passes; or keep the elements that have their bit."""
+    _library.relu(x.data_ptr(), x.numel(), bits.data_ptr(), out.data_ptr(), keep, threads(x.numel()))
 
 
 def kernel(name: str, *tensors: tuple[Tensor | None, tuple[torch.dtype, ...]]) -> Callable[..., Any] | None:

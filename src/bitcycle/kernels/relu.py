@@ -36,9 +36,9 @@ class _ReLU(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, inplace: bool) -> Tensor:
         if inplace:
             ctx.mark_dirty(x)
-        out = x.relu_() if inplace else x.relu()
+        out = x if inplace else torch.empty_like(x)
         bits = out.new_empty(-(-out.numel() // GROUP) * GROUP // 8, dtype=torch.uint8)
-        native.mask(out, bits)
+        native.relu(x, bits, out)
         ctx.save_for_backward(bits)
         ctx.layout = _layout(out)
         return out
@@ -57,7 +57,7 @@ class _Masked(torch.autograd.Function):
         ctx.save_for_backward(bits)
         ctx.layout = _layout(x)
         out = torch.empty_like(x)
-        native.mask(x, bits, out)
+        native.relu(x, bits, out, keep=True)
         return out
 
     @staticmethod
