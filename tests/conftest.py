@@ -7,6 +7,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import sys
 import time
+from importlib import import_module
 
 import pytest
 from hypothesis import settings
@@ -24,7 +25,9 @@ TOLERANCE = 1.5
 
 
 def pytest_collection_finish(session):
-    """Start the server of ``tests.support.command``, which takes seconds, before tests are timed."""
+    """Start the server of ``tests.support.command``, and import what a first run imports, before tests are timed."""
+    if PROFILE == "default" and not session.config.option.collectonly:
+        import_module("torch._dynamo")  # takes about a second
     command = sys.modules.get("tests.support.command")
     if PROFILE == "default" and command is not None and not session.config.option.collectonly:
         command.bitcycle("--version")

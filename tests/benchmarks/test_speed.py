@@ -132,7 +132,7 @@ def test_what_was_not_measured_is_told():
             each |= {"seconds": None, "ratio": None, "note": notes[each["variant"]]}
     ours, peers, *_ = tables(made)
     assert [row[3] for row in ours.rows] == ["-", "-"]
-    assert ours.notes == ("LSTM 200, auto, default: needs a library.", "ResNet-20, auto, default: needs a library.")
+    assert ours.notes == ("LSTM 200, auto: needs a library.", "ResNet-20, auto: needs a library.")
     assert dict(zip(peers.heads, peers.rows[0], strict=True))["torchao int8"] == "not installed"
     assert peers.notes == ("ResNet-20, brevitas: fails.",)
     made.steps = [row("gcn", variant, "needs a library", threads=1) for variant in variants_of("gcn")]

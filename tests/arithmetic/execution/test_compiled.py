@@ -60,6 +60,11 @@ def test_a_compiled_layer_computes_what_it_computes_in_eager_code(name, half, gr
             error = (ours - theirs).abs().max() / theirs.abs().max().clamp(min=1e-3)
             assert error < (0.02 if name == "attention" or half else 1e-5), (bits, error)
     assert len(graphs) == 1
+    for model in (layer, eager):
+        bc.set_bits(model.eval(), forward=2, evaluate=6)
+    with torch.no_grad():
+        got, expected = compiled(layer, randn(*shape)), output_of(eager, randn(*shape))
+    assert (got - expected).abs().max() < 0.02 * expected.abs().max()
     operators = str(graphs[0].graph)
     assert ("bitcycle.product" in operators) == (name != "grouped")
 
