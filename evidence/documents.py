@@ -25,7 +25,7 @@ PICTURE = Path("docs/pictures/quality_cost.svg")
 PICTURED = "digits"
 """The domain whose quality against cost the README shows."""
 VERDICTS = Path("src/bitcycle/lab/advice", FILE)
-QUOTING = ("README.md", "docs/best_practices.md", "docs/critical_periods.md", "docs/advice.md", "docs/range_test.md")
+QUOTING = ("README.md", *(f"docs/{name}.md" for name in ("best_practices", "critical_periods", "advice", "range_test", "recipes")))
 _QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+)( in short)? -->).*?(<!-- end -->)", re.DOTALL)
 
 
