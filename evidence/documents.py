@@ -25,7 +25,8 @@ PICTURE = Path("docs/pictures/quality_cost.svg")
 PICTURED = "digits"
 """The domain whose quality against cost the README shows."""
 VERDICTS = Path("src/bitcycle/lab/advice", FILE)
-QUOTING = ("README.md", *(f"docs/{name}.md" for name in ("best_practices", "critical_periods", "advice", "range_test", "recipes")))
+_QUOTING = ("best_practices", "critical_periods", "advice", "range_test", "recipes")
+QUOTING: tuple[str, ...] = ("README.md", *(f"docs/{name}.md" for name in _QUOTING))
 _QUOTE = re.compile(r"(<!-- verdict ([a-z0-9-]+)( in short)? -->).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -36,7 +37,9 @@ def repository_of(folder: Path) -> Path:
         ValueError: It is another folder, such as a copy.
     """
     found = folder.resolve()
-    if found.name != FOLDER.name or not all((found.parent / name).is_file() for name in (PAGE, VERDICTS, *QUOTING)):
+    if found.name != FOLDER.name or not all(
+        (found.parent / name).is_file() for name in map(str, (PAGE, VERDICTS, *QUOTING))
+    ):
         raise ValueError(f"--update needs the folder evidence of the repository, got {folder}")
     return found.parent
 

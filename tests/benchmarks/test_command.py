@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmarks.speed.models import MODELS
-from benchmarks.speed.variants import FULL_PRECISION, OWN, PEERS
+from benchmarks.speed.variants import FULL_PRECISION, HALF_PRECISION, OWN, PEERS
 from tests.support.command import bitcycle
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ def test_everything_of_one_model(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())
     assert f"written: {file}" in done.stderr
-    variants = [FULL_PRECISION, *OWN]
+    variants = [FULL_PRECISION, HALF_PRECISION, *OWN]
     assert [row["variant"] for row in found["steps"]] == variants
     assert [row["variant"] for row in found["memory"]] == variants
     assert found["steps"][0]["ratio"] == {"median": 1, "lower": 1, "upper": 1}
@@ -44,7 +44,7 @@ def test_everything_of_one_model(tmp_path):
         assert text in done.stdout
     lines = done.stdout.splitlines()
     head = next(line for line in lines if line.startswith("| model |"))
-    assert lines[lines.index(head) + 1] == "|" + "---|" * (len(OWN) + 2)
+    assert lines[lines.index(head) + 1] == "|" + "---|" * (len(variants) + 1)
     assert lines[lines.index(head) + 2].startswith("| ResNet-8 |")
 
 
@@ -57,8 +57,8 @@ def test_all_models_and_other_libraries():
     assert list(dict.fromkeys(row["model"] for row in found["steps"])) == list(MODELS)
     assert (found["settings"]["forward"], found["settings"]["backward"]) == (4, 6)
     assert found["memory"] == found["kernels"] == found["overhead"] == []
-    peers = {row["variant"] for row in found["steps"] if row["model"] == "transformer-256"} - {FULL_PRECISION, *OWN}
-    assert peers == set(PEERS)
+    variants = {row["variant"] for row in found["steps"] if row["model"] == "transformer-256"}
+    assert variants == {FULL_PRECISION, HALF_PRECISION, *OWN, *PEERS}
     for row in found["steps"]:
         assert (row["seconds"] is None) == (row["ratio"] is None) == bool(row["note"])
 

@@ -6,6 +6,7 @@ they are for the backward pass, which puts them on their grids again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor
 from bitcycle.arithmetic.backends import integer_cpu
 from bitcycle.arithmetic.control import EVALUATION, TRAINING, read_precision
 from bitcycle.arithmetic.execution import Execution
-from bitcycle.arithmetic.operands import OperandSpec
+from bitcycle.arithmetic.operands import Operand, OperandSpec
 from bitcycle.arithmetic.precision import Role
 from bitcycle.arithmetic.product_function import Backward, Call, on_grids, product_on_grids
 from bitcycle.arithmetic.products import ConvolutionProduct, LinearProduct, MatmulProduct, Product
@@ -25,7 +26,6 @@ from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.grids import grid_family
 
 GRAD_OUTPUTS: tuple[GradOutput, ...] = ("tensor", "row", "row and column")
-_CONVOLUTION, _MATMUL, _LINEAR = range(3)
 SMALL = 2**20
 """Elements of ``a`` times outputs for each, below which a compiler does better by fusing operations."""
 
@@ -34,9 +34,7 @@ def is_for_integers(settings: Settings, product: Product, a: Tensor, b: Tensor, 
     """Return whether integers may compute a product. Its plan decides when the graph runs."""
     if settings.execution is Execution.SIMULATED or not settings.grid.has_codes or not a.is_cpu:
         return False
-    if torch.compiler.is_exporting():
-        return False
-    if a.dtype is torch.float64 or any(spec.has_own_values for spec in specs):
+    if torch.compiler.is_exporting() or a.dtype is torch.float64 or any(spec.has_own_values for spec in specs):
         return False
     outputs = b.shape[0]
     if isinstance(product, ConvolutionProduct):
@@ -58,66 +56,53 @@ def compiled_product(
     specs: tuple[OperandSpec, OperandSpec],
     training: bool,
 ) -> Tensor:
-    """Return a product at a site as one operator. What it computes with is passed as numbers."""
-    settings, (a_spec, b_spec) = site.settings, specs
+    """Return a product at a site as one operator. What it computes with is passed as numbers, see :func:`_call`."""
+    settings = site.settings
+    geometry: list[int] = []
     if isinstance(product, ConvolutionProduct):
-        numbers = [_CONVOLUTION, *product.stride, *product.padding, *product.dilation]
+        geometry = [*product.stride, *product.padding, *product.dilation]
     elif isinstance(product, MatmulProduct):
-        numbers = [_MATMUL, int(product.transpose_b)]
-    else:
-        numbers = [_LINEAR]
-    flags = [
-        a_spec.role is Role.WEIGHT,
-        b_spec.role is Role.WEIGHT,
-        a_spec.with_zero,
-        b_spec.with_zero,
-        settings.stochastic,
-        settings.execution is Execution.FASTEST,
-        site.slots(training) == TRAINING,
-    ]
+        geometry = [int(product.transpose_b)]
+    flags = [site.slots(training) == TRAINING, settings.stochastic, settings.execution is Execution.FASTEST]
+    flags += [spec.role is Role.WEIGHT for spec in specs] + [spec.with_zero for spec in specs]
+    numbers = [GRAD_OUTPUTS.index(settings.grad_output), *map(int, flags), *geometry]
     dims = [None if spec.dims is None else list(spec.dims) for spec in specs]
-    out: Tensor = _product(
-        a, b, bias, site.control, settings.grid.name, GRAD_OUTPUTS.index(settings.grad_output), numbers, *dims, flags
-    )
+    out: Tensor = _product(a, b, bias, site.control, settings.grid.name, numbers, *dims)
     return out
 
 
 @lru_cache(maxsize=1024)
-def _call(
-    grid: str,
-    grad_output: int,
-    numbers: tuple[int, ...],
-    a_dims: tuple[int, ...] | None,
-    b_dims: tuple[int, ...] | None,
-    flags: tuple[bool, ...],
-) -> Call:
-    """Return what a product is computed with from the arguments of an operator, but for its plan."""
-    kind, geometry = numbers[0], numbers[1:]
+def _call(grid: str, numbers: tuple[int, ...], *dims: tuple[int, ...] | None) -> Call:
+    """Return what a product is computed with, but for its plan. Its kind follows from the length of its geometry."""
+    grad_output, _, stochastic, is_fastest, *of_operands = numbers[:8]
+    geometry = numbers[8:]
     product: Product = LinearProduct()
-    if kind == _MATMUL:
+    if len(geometry) == 1:
         product = MatmulProduct(transpose_b=bool(geometry[0]))
-    elif kind == _CONVOLUTION:
+    elif geometry:
         product = ConvolutionProduct(geometry[:2], geometry[2:4], geometry[4:], 1)
-    roles = [Role.WEIGHT if flag else Role.ACTIVATION for flag in flags[:2]]
     a_spec, b_spec = (
-        OperandSpec(dims, role=role, with_zero=with_zero)
-        for dims, role, with_zero in zip((a_dims, b_dims), roles, flags[2:4], strict=True)
+        OperandSpec(each, role=Role.WEIGHT if is_weight else Role.ACTIVATION, with_zero=bool(with_zero))
+        for each, is_weight, with_zero in zip(dims, of_operands[:2], of_operands[2:], strict=True)
     )
-    execution = Execution.FASTEST if flags[5] else Execution.INTEGER
-    settings = Settings(flags[4], GRAD_OUTPUTS[grad_output], execution, grid_family(grid))
+    execution = Execution.FASTEST if is_fastest else Execution.INTEGER
+    settings = Settings(bool(stochastic), GRAD_OUTPUTS[grad_output], execution, grid_family(grid))
     return Call(product, a_spec, b_spec, settings, integer_cpu.SIMULATED)
 
 
-def _on_grids(a: Tensor, b: Tensor, control: Tensor, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def _call_of(arguments: tuple[Any, ...]) -> Call:
+    return _call(*(tuple(each) if isinstance(each, list) else each for each in arguments))
+
+
+def _on_grids(a: Tensor, b: Tensor, control: Tensor, arguments: tuple[Any, ...]) -> tuple[Call, Operand, Operand]:
     """Return a call at the bits of now, and its operands."""
-    *others, flags = (tuple(each) if isinstance(each, list) else each for each in arguments)
-    call = _call(*others, flags)
+    call = _call_of(arguments)
     assert call.a_spec.role is not None
     assert call.b_spec.role is not None
-    precision = read_precision(control, TRAINING if flags[-1] else EVALUATION)
+    precision = read_precision(control, TRAINING if arguments[1][1] else EVALUATION)
     numbers = precision.width(call.a_spec.role), precision.width(call.b_spec.role), precision.strength
     plan = integer_cpu.plan(call.settings, call.product, a, b, *numbers, call.a_spec, call.b_spec)
-    call = Call(call.product, call.a_spec, call.b_spec, call.settings, plan)
+    call = replace(call, plan=plan)
     return call, *on_grids(call, a, b, *numbers, False, False)
 
 
@@ -128,20 +113,16 @@ def _product(
     bias: Tensor | None,
     control: Tensor,
     grid: str,
-    grad_output: int,
     numbers: list[int],
     a_dims: list[int] | None,
     b_dims: list[int] | None,
-    flags: list[bool],
 ) -> Tensor:
-    call, on_grid_a, on_grid_b = _on_grids(a, b, control, (grid, grad_output, numbers, a_dims, b_dims, flags))
-    return product_on_grids(call, on_grid_a, on_grid_b, bias)
+    return product_on_grids(*_on_grids(a, b, control, (grid, numbers, a_dims, b_dims)), bias)
 
 
 @_product.register_fake
 def _(a: Tensor, b: Tensor, bias: Tensor | None, control: Tensor, *arguments: Any) -> Tensor:
-    *others, flags = (tuple(each) if isinstance(each, list) else each for each in arguments)
-    return _call(*others, flags).product.output(a, b, bias)
+    return _call_of(arguments).product.output(a, b, bias)
 
 
 @torch.library.custom_op("bitcycle::product_backward", mutates_args=("control",))
@@ -152,20 +133,16 @@ def _product_backward(
     control: Tensor,
     needed: list[bool],
     grid: str,
-    grad_output: int,
     numbers: list[int],
     a_dims: list[int] | None,
     b_dims: list[int] | None,
-    flags: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    call, on_grid_a, on_grid_b = _on_grids(a, b, control, (grid, grad_output, numbers, a_dims, b_dims, flags))
-    ctx = SimpleNamespace(
-        call=call, control=control, a_shape=a.shape, b_shape=b.shape, a_dtype=a.dtype, b_dtype=b.dtype
-    )
+    call, on_grid_a, on_grid_b = _on_grids(a, b, control, (grid, numbers, a_dims, b_dims))
     of_a, of_b, of_bias = needed
-    gradients = Backward(ctx, error).gradients(on_grid_a if of_b else None, on_grid_b if of_a else None, of_bias)
-    grad_a, grad_b = (_in_layout(gradient, x) for gradient, x in zip(gradients[:2], (a, b), strict=True))
-    return grad_a, grad_b, error.new_empty(0) if gradients[2] is None else gradients[2]
+    types = {"a_shape": a.shape, "a_dtype": a.dtype, "b_shape": b.shape, "b_dtype": b.dtype}
+    backward = Backward(SimpleNamespace(call=call, control=control, **types), error)
+    grad_a, grad_b, bias = backward.gradients(on_grid_a if of_b else None, on_grid_b if of_a else None, of_bias)
+    return _in_layout(grad_a, a), _in_layout(grad_b, b), error.new_empty(0) if bias is None else bias
 
 
 def _in_layout(gradient: Tensor | None, x: Tensor) -> Tensor:
@@ -178,8 +155,11 @@ def _in_layout(gradient: Tensor | None, x: Tensor) -> Tensor:
 
 @_product_backward.register_fake
 def _(error: Tensor, a: Tensor, b: Tensor, control: Tensor, needed: list[bool], *arguments: Any) -> tuple[Tensor, ...]:
-    shapes = [torch.empty_like(x) if need else x.new_empty(0) for x, need in zip((a, b), needed, strict=False)]
-    return *shapes, error.new_empty(error.shape[_channel(arguments)] if needed[2] else 0)
+    grad_a, grad_b = (
+        torch.empty_like(x) if is_needed else x.new_empty(0) for x, is_needed in zip((a, b), needed, strict=False)
+    )
+    channel = 1 if isinstance(_call_of(arguments).product, ConvolutionProduct) else -1
+    return grad_a, grad_b, error.new_empty(error.shape[channel] if needed[2] else 0)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -190,13 +170,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _gradients(ctx: Any, error: Tensor) -> tuple[Tensor | None, ...]:
     needed = list(ctx.needs_input_grad[:3])
     found = _product_backward(error, *ctx.saved_tensors, ctx.control, needed, *ctx.arguments)
-    gradients = [gradient if need else None for gradient, need in zip(found, needed, strict=True)]
+    gradients = [gradient if is_needed else None for gradient, is_needed in zip(found, needed, strict=True)]
     return *gradients, None, *(None for _ in ctx.arguments)
 
 
 _product.register_autograd(_gradients, setup_context=_setup)
-
-
-def _channel(arguments: tuple[Any, ...]) -> int:
-    """Return the dimension of the output that a bias belongs to."""
-    return 1 if arguments[2][0] == _CONVOLUTION else -1

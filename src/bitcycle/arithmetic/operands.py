@@ -48,9 +48,6 @@ class OperandSpec(NamedTuple):
         return self.already_rounded or self.keeps_zeros
 
 
-PER_TENSOR = OperandSpec()
-
-
 @dataclass(eq=False, slots=True)
 class Values:
     """An operand as it is multiplied. Values that are not on grids of integers have no scale."""

@@ -27,7 +27,6 @@ PARALLEL = 32768
 BYTES = (torch.int8, torch.uint8)
 INT32 = (torch.int32,)
 FLOAT32 = (torch.float32,)
-WORDS = INT32 + FLOAT32
 FLOATS = (torch.float32, torch.bfloat16)
 """The types whose codes are computed; values are only computed in single precision."""
 STAGE = 1024
@@ -356,12 +355,14 @@ def _layout(
         sizes = split
         grid_shape = tuple(1 if d in chosen else size for d, size in enumerate(shape))
     expanded, period = None, 0
+    if factors is not None and dims is None:
+        return None
     if factors is not None and (kind != _FLAT or channels_last):
         period = int(factors[1] > 1)
         if factors.numel() != shape[period]:
             return None
     elif factors is not None:
-        if dims is None or shape[-1] != (sizes[2] if sizes[2] > 1 else sizes[1]):
+        if shape[-1] != (sizes[2] if sizes[2] > 1 else sizes[1]):
             return None
         if factors[-1] == 1:
             expanded = (*shape[:-1], 1)

@@ -12,6 +12,14 @@ from tests.support.executions import NEEDS_INTEGERS, randn, seeded
 
 pytestmark = [*NEEDS_INTEGERS, pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
+
+@pytest.fixture(autouse=True)
+def _nothing_compiled_before():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
 LAYERS = {
     "linear": (lambda: nn.Linear(24, 40), (6, 5, 24)),
     "linear without a bias": (lambda: nn.Linear(24, 40, bias=False), (6, 24)),
@@ -32,7 +40,6 @@ def output_of(layer, x):
 @pytest.mark.parametrize("grad_output", ["tensor", "row and column"])
 def test_a_compiled_layer_computes_what_it_computes_in_eager_code(name, half, grad_output):
     """Over changes of the bits, full precision among them, in one graph. Noise is the same."""
-    torch._dynamo.reset()
     build, shape = LAYERS[name]
     layer = bc.quantize(seeded(build), bc.Recipe(grad_output=grad_output), execute="integer")
     eager = copy.deepcopy(layer)
@@ -70,7 +77,6 @@ def test_a_compiled_layer_computes_what_it_computes_in_eager_code(name, half, gr
 
 
 def test_inductor_runs_the_operators():
-    torch._dynamo.reset()
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 8, 3), nn.Flatten(), nn.Linear(288, 4)
     )
@@ -91,7 +97,6 @@ def test_inductor_runs_the_operators():
 
 
 def test_small_products_stay_in_the_graph_where_speed_is_asked():
-    torch._dynamo.reset()
     graphs = []
 
     def backend(graph, inputs):
