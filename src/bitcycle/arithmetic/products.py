@@ -22,8 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bitcycle.kernels.convolutions import has_channels_last
 from bitcycle.kernels.float_rounding import Blocks
-from bitcycle.kernels.images import has_channels_last
 from bitcycle.kernels.rounding import Dims
 
 

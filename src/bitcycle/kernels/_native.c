@@ -1,7 +1,7 @@
 /* Native kernels: everything that touches each element of a tensor.
  *
  * Each function computes exactly what the torch operations of noise.py, rounding.py, float_rounding.py,
- * integer_sums.py, convolutions.py, images.py and relu.py compute, bit for bit: the file is compiled without fused
+ * integer_sums.py, convolutions.py and relu.py compute, bit for bit: the file is compiled without fused
  * multiply-adds and without fast-math, and the order of the operations is the same.
  * Tensors are dense arrays of single precision, passed as addresses. The loops are plain C; the compiler makes clones of
  * them for AVX-512, AVX2 and the baseline, and the loader chooses one. Products of codes use the instructions of VNNI.

@@ -24,6 +24,11 @@ _UNFOLDED = 2**21
 Pair = tuple[int, int]
 
 
+def has_channels_last(x: Tensor) -> bool:
+    """Return whether images have their channels last in memory, and not also in the order of the dimensions."""
+    return x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
+
+
 @dataclass(frozen=True)
 class Windows:
     """The windows of a 2-D convolution over images of a size."""

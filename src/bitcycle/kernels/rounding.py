@@ -57,6 +57,16 @@ class Encoded(NamedTuple):
     zero: Tensor
 
 
+class InBytes(NamedTuple):
+    """The codes of a tensor in bytes, with their grids."""
+
+    codes: Tensor
+    scale: Tensor
+    zero: Tensor
+    pixel_sums: Tensor | None = None
+    """The sum of the codes of each pixel (images, rows, columns), if they have the channels last."""
+
+
 def is_full_precision(bits: Width) -> bool:
     """Return whether a width is known to be 0; the width in a compiled graph is not known."""
     return isinstance(bits, int) and bits == 0
@@ -136,21 +146,30 @@ def encode_in_bytes(
     symmetric: bool = False,
     with_zero: bool = False,
     factors: Tensor | None = None,
-) -> Encoded | None:
+    channels_last: bool = False,
+) -> InBytes | None:
     """Round ``x`` to codes of one byte, without their values; None if some values have no grid.
 
-    The ``values`` of the result are its codes. Only for the CPU and for widths of 1 to 8 bits.
+    Only for the CPU and for widths of 1 to 8 bits. Images can have codes with the channels last in memory, with one
+    grid, one for each image or one for each channel, and the offset 0.
     """
     x = x.float() if x.dtype is torch.float16 else x
     if not isinstance(noise, Tensor) and native.supports(x, native.FLOATS) and x.numel() > 0:
         rounded = native.encode(
-            x, bits, dims, noise, offset, False, True, symmetric, factors=factors, with_zero=with_zero
+            x, bits, dims, noise, offset, False, True, symmetric, channels_last, factors=factors, with_zero=with_zero
         )
         if rounded is not None:
-            codes = rounded.codes
-            return None if rounded.without_grid else Encoded(codes, codes, rounded.scale, rounded.zero)
-    encoded = encode(x, bits, dims, noise, offset, symmetric=symmetric, with_zero=with_zero, factors=factors)
-    return encoded._replace(values=encoded.codes) if encoded.codes.dtype is torch.int8 else None
+            found = InBytes(rounded.codes, rounded.scale, rounded.zero, rounded.pixel_sums)
+            return None if rounded.without_grid else found
+    _, codes, scale, zero = encode(
+        x, bits, dims, noise, offset, symmetric=symmetric, with_zero=with_zero, factors=factors
+    )
+    if codes.dtype is not torch.int8:
+        return None
+    if not channels_last:
+        return InBytes(codes, scale, zero)
+    codes = codes.contiguous(memory_format=torch.channels_last)
+    return InBytes(codes, scale, zero, codes.view(torch.uint8).sum(1, dtype=torch.int32))
 
 
 def _round(

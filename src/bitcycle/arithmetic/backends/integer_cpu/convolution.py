@@ -18,9 +18,8 @@ from bitcycle.arithmetic.products import ConvolutionProduct
 from bitcycle.arithmetic.recipe import GradOutput
 from bitcycle.grids import GridFamily
 from bitcycle.kernels import native
-from bitcycle.kernels.convolutions import MAX_TERMS, Windows, convolve, correlate
-from bitcycle.kernels.images import encode_images, has_channels_last
-from bitcycle.kernels.rounding import Dims, Noise, origin_of
+from bitcycle.kernels.convolutions import MAX_TERMS, Windows, convolve, correlate, has_channels_last
+from bitcycle.kernels.rounding import Dims, Noise, encode_in_bytes, origin_of
 
 MAX_CODES = (2**31 - 1) // 255
 """A sum of this many unsigned bytes stays within 32 bits."""
@@ -64,7 +63,9 @@ def encode(
     x: Tensor, bits: int, spec: OperandSpec, grid: GridFamily, noise: Noise = None, factors: Tensor | None = None
 ) -> Operand:
     """Return the codes of images with the channels last, or their values if some have no grid."""
-    images = encode_images(x, bits, spec.dims, noise, symmetric=grid.symmetric, factors=factors)
+    images = encode_in_bytes(
+        x, bits, spec.dims, noise, 0, symmetric=grid.symmetric, factors=factors, channels_last=True
+    )
     if images is None:
         return put_on_grid(x, bits, spec, grid, noise=noise, factors=factors)
     codes, scale, zero, sums = images
