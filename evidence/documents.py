@@ -20,8 +20,7 @@ from evidence.judging import Mark, judge
 from evidence.page import markdown_page
 from evidence.plot import cost_plot
 
-PAGE = Path("docs/evidence.md")
-PICTURE = Path("docs/pictures/quality_cost.svg")
+PAGE, PICTURE = Path("docs/evidence.md"), Path("docs/pictures/quality_cost.svg")
 PICTURED = "digits"
 """The domain whose quality against cost the README shows."""
 VERDICTS = Path("src/bitcycle/lab/advice", FILE)

@@ -81,16 +81,12 @@ def test_inductor_runs_the_operators():
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 8, 3), nn.Flatten(), nn.Linear(288, 4)
     )
     bc.quantize(model, execute="integer")
-    eager = copy.deepcopy(model)
-    compiled = torch.compile(model, fullgraph=True)
-    for each in (model, eager):
-        bc.set_bits(each, forward=5, backward=8)
+    bc.set_bits(model, forward=5, backward=8)
+    eager, compiled = copy.deepcopy(model), torch.compile(model, fullgraph=True)
     x = randn(4, 3, 8, 8)
     for memory in (torch.contiguous_format, torch.channels_last):
-        x = x.to(memory_format=memory)
-        losses = [run(x).square().sum() for run in (compiled, eager)]
-        for loss in losses:
-            loss.backward()
+        losses = [run(x.to(memory_format=memory)).square().sum() for run in (compiled, eager)]
+        sum(losses).backward()
         torch.testing.assert_close(*losses)
     for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
         assert (ours.grad - theirs.grad).abs().max() <= 0.02 * theirs.grad.abs().max()
