@@ -115,7 +115,7 @@ class Codes:
     def split(self) -> tuple[Codes, Tensor, Tensor]:
         """Return ``unit``, ``scale`` and ``middle`` as :meth:`Values.split` does, with the codes of ``unit``."""
         half = 0.0 if self.origin else 2.0 ** (self.bits - 1)
-        one, zero = (self.scale.new_full((), number) for number in (1.0, -half))
+        one, zero = self.scale.new_full((), 1.0), self.scale.new_full((), -half)
         unit = Codes(
             self.stored, one, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
             self.channels_last,

@@ -96,9 +96,10 @@ def supports(x: Tensor, dtypes: tuple[torch.dtype, ...] = FLOAT32) -> bool:
     return (
         _library is not None
         and not torch.compiler.is_compiling()  # a compiler refuses some of what follows in a backward pass
+        and type(x) in _PLAIN  # a fake tensor has no memory, nor has one that another transformation wraps
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
         and x.dtype in dtypes
         and x.is_cpu
-        and not _is_traced(x)
         and x.layout is torch.strided
         and not x.is_neg()  # torch changes the sign of the elements of such a view when it reads them
         and not x._is_zerotensor()  # has no memory at all
@@ -224,7 +225,7 @@ def round_float(
 
 def draw(out: Tensor, key: tuple[int, int]) -> bool:
     """Fill a tensor with 16-bit noise. Return False if it is not one for the kernels."""
-    if _library is None or out.device.type != "cpu" or _is_traced(out):
+    if not supports(out, (out.dtype,)):
         return False
     if out.is_contiguous():
         _library.draw(out.data_ptr(), 1, out.numel(), 0, *key)
@@ -289,11 +290,6 @@ def widen(x: Tensor, dtype: torch.dtype) -> Tensor:
 def threads(count: int) -> int:
     """Return how many threads compute this number of elements."""
     return 1 if count < PARALLEL else torch.get_num_threads()
-
-
-def _is_traced(x: Tensor) -> bool:
-    """Return whether a tensor has no memory: a fake tensor, or one that another transformation wraps."""
-    return type(x) not in _PLAIN or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 class _Layout(NamedTuple):
