@@ -1,7 +1,7 @@
 """Products of a compiled graph that integers compute: operators that the compiler does not look into.
 
 They compute what eager code computes, at the bits that the site has when the graph runs. A graph keeps the operands as
-they are for the backward pass, which puts them on their grids again.
+they are for the backward pass, which puts them on their grids again, at the bits of the forward pass.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def compiled_product(
     flags += [spec.role is Role.WEIGHT for spec in specs] + [spec.with_zero for spec in specs]
     numbers = [GRAD_OUTPUTS.index(settings.grad_output), *map(int, flags), *geometry]
     dims = [None if spec.dims is None else list(spec.dims) for spec in specs]
-    out: Tensor = _product(a, b, bias, site.control, settings.grid.name, numbers, *dims)
+    out: Tensor = _product(a, b, bias, site.control, settings.grid.name, numbers, *dims)[0]
     return out
 
 
@@ -95,7 +95,7 @@ def _call_of(arguments: tuple[Any, ...]) -> Call:
 
 
 def _on_grids(a: Tensor, b: Tensor, control: Tensor, arguments: tuple[Any, ...]) -> tuple[Call, Operand, Operand]:
-    """Return a call at the bits of now, and its operands."""
+    """Return a call at the bits of a site, and its operands."""
     call = _call_of(arguments)
     assert call.a_spec.role is not None
     assert call.b_spec.role is not None
@@ -116,13 +116,15 @@ def _product(
     numbers: list[int],
     a_dims: list[int] | None,
     b_dims: list[int] | None,
-) -> Tensor:
-    return product_on_grids(*_on_grids(a, b, control, (grid, numbers, a_dims, b_dims)), bias)
+) -> tuple[Tensor, Tensor]:
+    """Return the product, and the numbers of the site as they are now."""
+    out = product_on_grids(*_on_grids(a, b, control, (grid, numbers, a_dims, b_dims)), bias)
+    return out, control.clone()
 
 
 @_product.register_fake
-def _(a: Tensor, b: Tensor, bias: Tensor | None, control: Tensor, *arguments: Any) -> Tensor:
-    return _call_of(arguments).product.output(a, b, bias)
+def _(a: Tensor, b: Tensor, bias: Tensor | None, control: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+    return _call_of(arguments).product.output(a, b, bias), torch.empty_like(control)
 
 
 @torch.library.custom_op("bitcycle::product_backward", mutates_args=("control",))
@@ -130,6 +132,7 @@ def _product_backward(
     error: Tensor,
     a: Tensor,
     b: Tensor,
+    before: Tensor,
     control: Tensor,
     needed: list[bool],
     grid: str,
@@ -137,7 +140,8 @@ def _product_backward(
     a_dims: list[int] | None,
     b_dims: list[int] | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    call, on_grid_a, on_grid_b = _on_grids(a, b, control, (grid, numbers, a_dims, b_dims))
+    """Return the gradients. ``before`` has the numbers of the site in the forward pass."""
+    call, on_grid_a, on_grid_b = _on_grids(a, b, before, (grid, numbers, a_dims, b_dims))
     of_a, of_b, of_bias = needed
     types = {"a_shape": a.shape, "a_dtype": a.dtype, "b_shape": b.shape, "b_dtype": b.dtype}
     backward = Backward(SimpleNamespace(call=call, control=control, **types), error)
@@ -154,7 +158,9 @@ def _in_layout(gradient: Tensor | None, x: Tensor) -> Tensor:
 
 
 @_product_backward.register_fake
-def _(error: Tensor, a: Tensor, b: Tensor, control: Tensor, needed: list[bool], *arguments: Any) -> tuple[Tensor, ...]:
+def _(
+    error: Tensor, a: Tensor, b: Tensor, before: Tensor, control: Tensor, needed: list[bool], *arguments: Any
+) -> tuple[Tensor, ...]:
     grad_a, grad_b = (
         torch.empty_like(x) if is_needed else x.new_empty(0) for x, is_needed in zip((a, b), needed, strict=False)
     )
@@ -162,12 +168,12 @@ def _(error: Tensor, a: Tensor, b: Tensor, control: Tensor, needed: list[bool], 
     return grad_a, grad_b, error.new_empty(error.shape[channel] if needed[2] else 0)
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     a, b, _, ctx.control, *ctx.arguments = inputs
-    ctx.save_for_backward(a, b)
+    ctx.save_for_backward(a, b, output[1])
 
 
-def _gradients(ctx: Any, error: Tensor) -> tuple[Tensor | None, ...]:
+def _gradients(ctx: Any, error: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     needed = list(ctx.needs_input_grad[:3])
     found = _product_backward(error, *ctx.saved_tensors, ctx.control, needed, *ctx.arguments)
     gradients = [gradient if is_needed else None for gradient, is_needed in zip(found, needed, strict=True)]
