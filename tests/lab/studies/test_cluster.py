@@ -9,6 +9,7 @@ from bitcycle.lab.studies.driver import run_study
 from bitcycle.lab.studies.engines.local import LocalEngine
 from bitcycle.lab.studies.plan_file import plan_of
 from bitcycle.lab.studies.store import Store
+from tests.lab.studies.own_task_files import edit, write
 from tests.support.studies import results
 
 pytestmark = pytest.mark.slow
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 ray = pytest.importorskip("ray")
 from bitcycle.lab.studies.engines.cluster import RayEngine
 
-PLAN = {"task": "image", "schedules": ["CR", "static q_max"], "bits": [3, 8], "steps": 40, "batch_size": 16, "seeds": 2}
+PLAN = {"task": "image", "steps": 40, "batch_size": 16}
 
 
 @pytest.fixture
@@ -35,18 +36,23 @@ def cluster():
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_a_node_dies_and_the_results_are_those_of_one_machine(cluster, tmp_path):
     [other] = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
-    killed = []
+    task, killed = write(tmp_path / "files"), tmp_path / "killed"
+    wait = f"    while self.now > 20 and not os.path.exists({str(killed)!r}):\n            time.sleep(0.01)\n"
+    edit(tmp_path / "files" / "points_task.py", "    time.sleep(0.01)\n", f"    self.now += 1\n    {wait}")
+    edit(tmp_path / "files" / "points_task.py", "learning = 0.05", "learning, now = 0.05, 0")
+    edit(tmp_path / "files" / "points_task.py", "import time", "import os\nimport time")
+    plan = plan_of({"task": task, "schedules": ["CR", "static q_max"], "seeds": 2}, "points")
 
     def watch(now):
-        if not killed and len(now.running) == 2 and min(now.running.values()) >= 2:
-            killed.append(True)
+        if not killed.exists() and sum(step > 0 for step in now.running.values()) == 2:  # one on each node
             cluster.remove_node(other, allow_graceful=False)
+            killed.touch()
 
     with Store(tmp_path / "cluster.sqlite") as store:
-        run_study(plan_of(PLAN, "image"), store, RayEngine(), watch=watch)
-    assert killed
+        run_study(plan, store, RayEngine(), watch=watch)
+    assert killed.exists()
     with Store(tmp_path / "local.sqlite") as store:
-        run_study(plan_of(PLAN, "image"), store, LocalEngine(workers=2, threads=1))
+        run_study(plan, store, LocalEngine(workers=2, threads=1))
     assert results(tmp_path / "cluster.sqlite") == results(tmp_path / "local.sqlite")
 
 
