@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -78,6 +79,11 @@ class Values:
         scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
         return Values(self.tensor.to(scale.dtype).sub(middle).div_(scale).to(self.tensor.dtype)), scale, middle
 
+    def reshaped(self, function: Callable[[Tensor], Tensor]) -> Operand:
+        """Return the values in another shape, as a function gives it."""
+        tensor = function(self.tensor)
+        return self if tensor is self.tensor else Values(tensor)
+
     def saved(self) -> tuple[Tensors, Form]:
         """Return the tensors that autograd saves, and what else :func:`restored` needs."""
         return (self.tensor, self.scale, self.zero), (Values, self.bits, self.symmetric)
@@ -101,6 +107,8 @@ class Codes:
     """The sums of the codes of each pixel, for images whose codes are stored with the channels last."""
     channels_last: bool = False
     """Whether the images or the kernel had the channels last in memory, as results of their products then have."""
+    is_unit: bool = False
+    """Whether it is what :meth:`split` returned: the value of the stored code 0 is 0 if the offset is the middle."""
 
     def values(self) -> Tensor:
         """Return the values."""
@@ -118,9 +126,22 @@ class Codes:
         one, zero = self.scale.new_full((), 1.0), self.scale.new_full((), -half)
         unit = Codes(
             self.stored, one, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
-            self.channels_last,
+            self.channels_last, True,
         )  # fmt: skip
         return unit, self.scale, torch.add(self.zero, self.scale, alpha=half) if half else self.zero
+
+    def reshaped(self, function: Callable[[Tensor], Tensor]) -> Operand:
+        """Return the values in another shape, as a function gives it: as codes if they have one grid."""
+        stored = function(self.stored)
+        if stored is self.stored:
+            return self
+        if self.scale.numel() > 1 or (stored.numel() > self.stored.numel() and not self.is_unit):
+            return Values(function(self.values()))
+        scale, zero = self.scale.reshape(()), self.zero.reshape(())
+        return Codes(
+            stored, scale, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
+            self.channels_last, self.is_unit,
+        )  # fmt: skip
 
     def saved(self) -> tuple[Tensors, Form]:
         """Return the tensors that autograd saves, and what else :func:`restored` needs."""

@@ -215,7 +215,7 @@ class Backward:
         """Return the gradient of operand ``a``."""
         ctx, product, in_integers = self.ctx, self.product, self.plan.input_gradient is None
         absorb = product.absorb_b if product.absorbs_b(self.call.b_spec.dims, len(ctx.b_shape)) else None
-        e, b, added = self._operands(b, absorb, product.rows(self.grad_output.dim()), in_integers, of_a=False)
+        e, b, added = self._operands(b, absorb, in_integers, of_a=False)
         backend = self.module if isinstance(e, Codes) and isinstance(b, Codes) and in_integers else simulated
         gradient: Tensor = backend.input_gradient(product, e, b, ctx.a_shape, added)
         return gradient
@@ -224,26 +224,31 @@ class Backward:
         """Return the gradient of operand ``b``."""
         ctx, product, in_integers = self.ctx, self.product, self.plan.weight_gradient is None
         absorb = product.absorb_a if product.absorbs_a(self.call.a_spec.dims, len(ctx.a_shape)) else None
-        e, a, added = self._operands(a, absorb, product.columns(self.grad_output.dim()), in_integers, of_a=True)
+        e, a, added = self._operands(a, absorb, in_integers, of_a=True)
         backend = self.module if isinstance(e, Codes) and isinstance(a, Codes) and in_integers else simulated
         gradient: Tensor = backend.weight_gradient(product, e, a, ctx.b_shape, added)
         return gradient
 
     def _operands(
-        self, other: Operand, absorb: Callable[..., Absorbed] | None, dims: Dims, in_integers: bool, of_a: bool
+        self, other: Operand, absorb: Callable[..., Absorbed] | None, in_integers: bool, of_a: bool
     ) -> tuple[Operand, Operand, Tensor | None]:
         """Return grad_output and the other operand as a gradient product multiplies them, and what is added to it."""
         if self.rounded is not None:
             return self.rounded, other, None
         if self.settings.grid.block is not None:
             return *self._operands_in_blocks(other, of_a), None
-        factors, added = None, None
+        error, factors, added = self.grad_output, None, None
         if absorb is not None and other.scale is not None:
             other, scale, middle = other.split()
             if self.in_grid_dtype is None:
                 self.in_grid_dtype = native.widen(self.grad_output, scale.dtype)
             factors, added = absorb(self.in_grid_dtype, scale, middle, self.ctx.a_shape, self.ctx.b_shape)
-        return self._round(self.grad_output, dims, in_integers, factors), other, added
+        if not of_a:
+            return self._round(error, self.product.rows(error.dim()), in_integers, factors), other, added
+        in_blocks = self.product.in_blocks
+        error, factors = in_blocks(error, repeats=True), None if factors is None else in_blocks(factors, repeats=True)
+        other = other.reshaped(in_blocks)
+        return self._round(error, self.product.columns(error.shape), in_integers, factors), other, added
 
     def bias_gradient(self) -> Tensor:
         """Return the sum of grad_output: as it is rounded once, or unrounded if each product rounds its own."""

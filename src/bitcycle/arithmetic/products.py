@@ -26,6 +26,11 @@ from bitcycle.kernels.convolutions import has_channels_last
 from bitcycle.kernels.float_rounding import Blocks
 from bitcycle.kernels.rounding import Dims
 
+BLOCK = 128
+"""Rows of grad_output whose columns have grids of their own in the weight gradient of a linear layer."""
+FEW = 16
+"""Fewer positions than this of a channel of a sample have no grid of their own."""
+
 
 class Summed(NamedTuple):
     """The dimensions that the three products of a site sum over, in each of both operands."""
@@ -79,9 +84,16 @@ class Product(Counted):
         """Return the dimensions of a grad_output with ``dim`` dimensions that share a grid, for one grid per row."""
         return None
 
-    def columns(self, dim: int) -> Dims:
-        """Return the dimensions of a grad_output with ``dim`` dimensions that share a grid, for one grid per column."""
+    def columns(self, shape: torch.Size) -> Dims:
+        """Return the dimensions of a grad_output in blocks that share a grid, for the weight gradient."""
         return None
+
+    def in_blocks(self, x: Tensor, *, repeats: bool = False) -> Tensor:
+        """Return grad_output, its factors or operand ``a`` in the blocks that the weight gradient is a sum over.
+
+        Blocks are filled with zeros, or with the last row if it ``repeats``.
+        """
+        return x
 
     def absorbs_b(self, dims: Dims, dim: int) -> bool:
         """Return whether grad_output can be multiplied by the scales of ``b``, which vary along the summed dimension.
@@ -146,8 +158,20 @@ class LinearProduct(Product):
     def rows(self, dim: int) -> Dims:
         return (-1,)
 
-    def columns(self, dim: int) -> Dims:
-        return tuple(range(dim - 1)) or None
+    def columns(self, shape: torch.Size) -> Dims:
+        """One grid per column of each block of rows."""
+        return (-2,) if len(shape) > 1 else None
+
+    def in_blocks(self, x: Tensor, *, repeats: bool = False) -> Tensor:
+        rows = _rows(x)
+        if len(rows) <= BLOCK:
+            return rows
+        missing = -len(rows) % BLOCK
+        if missing:
+            rows = torch.cat(
+                [rows, rows[-1:].expand(missing, -1) if repeats else rows.new_zeros(missing, rows.shape[1])]
+            )
+        return rows.view(-1, BLOCK, rows.shape[1])
 
     def absorbs_b(self, dims: Dims, dim: int) -> bool:
         return _varies_along(dims, dim, 0, 1)
@@ -206,9 +230,9 @@ class ConvolutionProduct(Product):
         """One grid per sample."""
         return tuple(range(1, dim))
 
-    def columns(self, dim: int) -> Dims:
-        """One grid per output channel."""
-        return 0, *range(2, dim)
+    def columns(self, shape: torch.Size) -> Dims:
+        """One grid per channel of each sample, or per sample if a channel has few positions."""
+        return tuple(range(2 if shape[2:].numel() >= FEW else 1, len(shape)))
 
     def absorbs_b(self, dims: Dims, dim: int) -> bool:
         channel = 1 if self.transposed else 0
@@ -370,7 +394,7 @@ class MatmulProduct(Product):
     def rows(self, dim: int) -> Dims:
         return (-1,)
 
-    def columns(self, dim: int) -> Dims:
+    def columns(self, shape: torch.Size) -> Dims:
         return (-2,)
 
     def absorbs_b(self, dims: Dims, dim: int) -> bool:

@@ -197,12 +197,6 @@ CLONED static void sum_rows(const int8_t *restrict codes, int64_t rows, int64_t 
         sum_rows_any(codes, rows, columns, flip, out);
 }
 
-CLONED static void add_run(const uint8_t *restrict codes, int64_t n, int32_t *restrict totals)
-{
-    for (int64_t i = 0; i < n; i++)
-        totals[i] += codes[i];
-}
-
 /* The sums of the columns of a few rows. */
 CLONED static void add_rows(const uint8_t *restrict codes, int64_t rows, int64_t columns, int32_t *restrict totals)
 {
@@ -210,17 +204,6 @@ CLONED static void add_rows(const uint8_t *restrict codes, int64_t rows, int64_t
     for (int64_t row = 0; row < rows; row++)
         for (int64_t i = 0; i < columns; i++)
             totals[i] += codes[row * columns + i];
-}
-
-/* The sums of the columns of a matrix of unsigned codes. */
-static void sum_columns(const uint8_t *codes, int64_t rows, int64_t columns, int32_t *out, int threads)
-{
-    int64_t width = columns / threads + 1;
-    memset(out, 0, (size_t)columns * 4);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t first = 0; first < columns; first += width)
-        for (int64_t row = 0; row < rows; row++)
-            add_run(codes + row * columns + first, columns - first < width ? columns - first : width, out + first);
 }
 
 /* ---------------------------------------------------------------------------------------------- rounding */
@@ -289,11 +272,10 @@ static rounder choose(int columns, int noisy, int values, int codes)
 enum layout {
     FLAT,   /* (outer, shared, inner) */
     LAST,   /* images with the channels last in memory: (image, channel, pixel) are outer, shared, inner */
-    TO_LAST, /* the same, but the channels come before the pixels in memory, and are to be last in that of the codes */
-    FIRST   /* the same, with the channels before the pixels in both */
+    TO_LAST /* the same, but the channels come before the pixels in memory, and are to be last in that of the codes */
 };
 
-enum grids { ONE, PER_IMAGE, PER_CHANNEL }; /* of images, in all layouts but FLAT */
+enum grids { ONE, PER_IMAGE, PER_CHANNEL }; /* of images, in all layouts but FLAT: PER_CHANNEL of each image */
 
 typedef struct {
     const void *x; /* in single precision or in bfloat16 */
@@ -414,65 +396,53 @@ static int64_t strip_of(int64_t channels)
     return pixels < 16 ? 16 : pixels > 256 ? 256 : pixels;
 }
 
-/* Round images strip by strip. The index of an element counts (image, channel, pixel) in all layouts. */
-static void round_images(const encoding *e)
+/* Round the pixels of an image with the channels last in memory: several together, or some channels of one. */
+static void round_pixels(const encoding *e, rounder round, int64_t image, const float *scale, const float *zero)
+{
+    int64_t channels = e->shared, pixels = e->inner, width = channels < STAGE ? channels : STAGE, together = STAGE / width;
+    int by_channel = e->grids == PER_CHANNEL, repeats = by_channel && channels == width;
+    uint32_t indices[STAGE];
+    float scales[STAGE], zeros[STAGE], staged[STAGE];
+    for (int64_t i = 0; i < together * width; i++) {
+        indices[i] = (uint32_t)(i % width * pixels + i / width);
+        scales[i] = repeats ? scale[i % width] : 0.0f;
+        zeros[i] = repeats ? zero[i % width] : 0.0f;
+    }
+    for (int64_t i = 0; i < pixels; i += together)
+        for (int64_t channel = 0; channel < channels; channel += width) {
+            int64_t some = together > 1 ? (pixels - i < together ? pixels - i : together) * width
+                           : channels - channel < width ? channels - channel : width;
+            int64_t from = (image * pixels + i) * channels + channel;
+            round(run_of(e, from, some, staged), some, repeats ? scales : scale + by_channel * channel,
+                  repeats ? zeros : zero + by_channel * channel, e->lowest, e->levels,
+                  (uint32_t)(image * channels * pixels + i + channel * pixels), indices, e->key1, e->key2,
+                  e->values ? e->values + from : NULL, e->codes ? e->codes + from : NULL, e->offset);
+        }
+    if (e->sums)
+        sum_rows(e->codes + image * channels * pixels, pixels, channels, INT8_MIN, e->sums + image * pixels);
+}
+
+/* Round an image on its grids. The index of an element counts (image, channel, pixel) in all layouts. */
+static void round_image(const encoding *e, int64_t image, const float *scale, const float *zero, int8_t *buffer)
 {
     int64_t channels = e->shared, pixels = e->inner, strip = strip_of(channels);
-    int64_t strips = (pixels + strip - 1) / strip;
     int by_channel = e->grids == PER_CHANNEL;
     rounder round = choose(by_channel && e->layout == LAST, e->noisy, e->values != NULL, e->codes != NULL);
-    /* With the channels last, several pixels are rounded together, or some channels of one. */
-    int64_t width = channels < STAGE ? channels : STAGE, together = STAGE / width;
-    uint32_t indices[STAGE];
-    float scales[STAGE], zeros[STAGE];
-    for (int64_t i = 0; e->layout == LAST && i < together * width; i++) {
-        indices[i] = (uint32_t)(i % width * pixels + i / width);
-        scales[i] = by_channel && channels == width ? e->scale[i % width] : 0.0f;
-        zeros[i] = by_channel && channels == width ? e->zero[i % width] : 0.0f;
+    if (e->layout == LAST) {
+        round_pixels(e, round, image, scale, zero);
+        return;
     }
-#pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
-    for (int64_t part = 0; part < e->threads; part++) {
-        int8_t *buffer = e->buffers + part * strip * channels;
-        for (int64_t task = part; task < e->outer * strips; task += e->threads) {
-            int64_t image = task / strips, first = task % strips * strip;
-            int64_t n = pixels - first < strip ? pixels - first : strip;
-            int64_t index = image * channels * pixels + first, at = (image * pixels + first) * channels;
-            int64_t grid = e->grids == PER_IMAGE ? image : 0;
-            int32_t *sums = e->sums ? e->sums + image * pixels + first : NULL;
-            if (e->layout == LAST) {
-                float staged[STAGE];
-                for (int64_t i = 0; i < n; i += together)
-                    for (int64_t channel = 0; channel < channels; channel += width) {
-                        int64_t some = together > 1 ? (n - i < together ? n - i : together) * width
-                                       : channels - channel < width ? channels - channel : width;
-                        int64_t from = at + i * channels + channel;
-                        int repeats = by_channel && channels == width;
-                        round(run_of(e, from, some, staged), some, repeats ? scales : e->scale + grid + by_channel * channel,
-                              repeats ? zeros : e->zero + grid + by_channel * channel, e->lowest, e->levels,
-                              (uint32_t)(index + i + channel * pixels), indices, e->key1, e->key2,
-                              e->values ? e->values + from : NULL, e->codes ? e->codes + from : NULL, e->offset);
-                    }
-                if (sums)
-                    sum_rows(e->codes + at, n, channels, INT8_MIN, sums);
-                continue;
-            }
-            if (e->layout == FIRST) {
-                for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel)
-                    if (isfinite(e->scale[grid]) && e->scale[grid] >= SMALLEST)
-                        round_run(e, round, index, n, e->scale + grid, e->zero + grid);
-                    else
-                        pass_through(e, index, n);
-                continue;
-            }
-            for (int64_t channel = 0; channel < channels; channel++, index += pixels, grid += by_channel) {
-                float staged[STAGE]; /* a strip has fewer elements of a channel */
-                round(run_of(e, index, n, staged), n, e->scale + grid, e->zero + grid, e->lowest, e->levels,
-                      (uint32_t)index, NULL, e->key1, e->key2, NULL, buffer + channel * n, e->offset);
-            }
-            transpose_bytes(buffer, channels, n, n, e->codes + at, channels);
-            if (sums)
-                add_rows((const uint8_t *)buffer, channels, n, sums);
+    for (int64_t first = 0; first < pixels; first += strip) {
+        int64_t n = pixels - first < strip ? pixels - first : strip, at = image * pixels + first;
+        for (int64_t channel = 0; channel < channels; channel++) {
+            float staged[STAGE]; /* a strip has fewer elements of a channel */
+            int64_t index = (image * channels + channel) * pixels + first;
+            round(run_of(e, index, n, staged), n, scale + by_channel * channel, zero + by_channel * channel, e->lowest,
+                  e->levels, (uint32_t)index, NULL, e->key1, e->key2, NULL, buffer + channel * n, e->offset);
         }
+        transpose_bytes(buffer, channels, n, n, e->codes + at * channels, channels);
+        if (e->sums)
+            add_rows((const uint8_t *)buffer, channels, n, e->sums + at);
     }
 }
 
@@ -499,7 +469,10 @@ static int64_t encode_whole(const encoding *e)
         return 1;
     }
     if (e->layout != FLAT) {
-        round_images(e);
+#pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
+        for (int64_t part = 0; part < e->threads; part++)
+            for (int64_t image = part; image < e->outer; image += e->threads)
+                round_image(e, image, e->scale, e->zero, e->buffers + part * strip_of(e->shared) * e->shared);
         return 0;
     }
     rounder round = choose(0, e->noisy, e->values != NULL, e->codes != NULL);
@@ -509,73 +482,66 @@ static int64_t encode_whole(const encoding *e)
     return 0;
 }
 
-/* The ranges of the channels of some images. */
-static void range_channels(const encoding *e, int64_t first, int64_t last, int32_t *low, int32_t *high)
+/* The ranges of the channels of an image. */
+static void range_channels(const encoding *e, int64_t image, int32_t *low, int32_t *high)
 {
-    int64_t channels = e->shared, of_image = channels * e->inner;
-    /* With the channels last, those of several pixels are columns of their own at first. */
-    int64_t width = channels < STAGE ? STAGE / channels * channels : STAGE;
+    int64_t channels = e->shared, n = channels * e->inner, at = image * n;
+    for (int64_t channel = 0; channel < channels; channel++) {
+        low[channel] = INT32_MAX;
+        high[channel] = INT32_MIN;
+        if (e->layout != LAST)
+            range_of_run(e, at + channel * e->inner, e->inner, low + channel, high + channel);
+    }
+    if (e->layout != LAST)
+        return;
+    if (channels > STAGE) { /* the elements are those of the tensor */
+        for (int64_t i = 0; i < n; i += channels)
+            range_columns((const float *)e->x + at + i, channels, low, high);
+        return;
+    }
+    /* Those of several pixels are columns of their own at first. */
+    int64_t width = STAGE / channels * channels;
     int32_t lows[STAGE], highs[STAGE];
     float buffer[STAGE];
     for (int64_t i = 0; i < width; i++) {
         lows[i] = INT32_MAX;
         highs[i] = INT32_MIN;
     }
-    for (int64_t channel = 0; channel < channels; channel++) {
-        low[channel] = INT32_MAX;
-        high[channel] = INT32_MIN;
-    }
-    for (int64_t at = first * of_image; at < last * of_image; at += of_image)
-        if (e->layout != LAST)
-            for (int64_t channel = 0; channel < channels; channel++)
-                range_of_run(e, at + channel * e->inner, e->inner, low + channel, high + channel);
-        else if (channels > STAGE) /* the elements are those of the tensor */
-            for (int64_t i = 0; i < of_image; i += channels)
-                range_columns((const float *)e->x + at + i, channels, low, high);
-        else
-            for (int64_t i = 0; i < of_image; i += width) {
-                int64_t n = of_image - i < width ? of_image - i : width;
-                range_columns(run_of(e, at + i, n, buffer), n, lows, highs);
-            }
-    for (int64_t i = 0; e->layout == LAST && channels <= STAGE && i < width; i++) {
+    for (int64_t i = 0; i < n; i += width)
+        range_columns(run_of(e, at + i, n - i < width ? n - i : width, buffer), n - i < width ? n - i : width, lows,
+                      highs);
+    for (int64_t i = 0; i < width; i++) {
         low[i % channels] = lows[i] < low[i % channels] ? lows[i] : low[i % channels];
         high[i % channels] = highs[i] > high[i % channels] ? highs[i] : high[i % channels];
     }
 }
 
-/* Images with a grid for each, or for each channel. If some grid does not exist, the caller has no use for the codes; the
- * values are those of the images there. `ranges` has room for two numbers for each channel and thread. */
+/* Images with a grid for each, or for each of their channels. If some grid does not exist, the caller has no use for the
+ * codes. `ranges` has room for two numbers for each channel and thread. */
 static int64_t encode_images(const encoding *e, int32_t *ranges)
 {
     int64_t without = 0, channels = e->shared, of_image = e->shared * e->inner;
-    if (e->grids == PER_IMAGE) {
+    int64_t grids = e->grids == PER_CHANNEL ? channels : 1; /* of an image */
 #pragma omp parallel for num_threads(e->threads) if (e->threads > 1) reduction(+ : without)
-        for (int64_t image = 0; image < e->outer; image++) {
-            int32_t low = INT32_MAX, high = INT32_MIN;
-            for (int64_t run = 0; run < (e->layout == LAST ? 1 : channels); run++)
-                range_of_run(e, image * of_image + run * e->inner, e->layout == LAST ? of_image : e->inner, &low, &high);
-            without += !grid_of(low, high, e->levels, e->span, e->scale + image, e->zero + image);
-        }
-    } else {
-        int64_t share = (e->outer + e->threads - 1) / e->threads;
-#pragma omp parallel for num_threads(e->threads) if (e->threads > 1)
-        for (int64_t part = 0; part < e->threads; part++) {
-            int64_t first = part * share < e->outer ? part * share : e->outer;
-            int64_t last = first + share < e->outer ? first + share : e->outer;
-            range_channels(e, first, last, ranges + 2 * part * channels, ranges + (2 * part + 1) * channels);
-        }
-        for (int64_t channel = 0; channel < channels; channel++) {
-            int32_t low = INT32_MAX, high = INT32_MIN;
-            for (int64_t part = 0; part < e->threads; part++) {
-                int32_t l = ranges[2 * part * channels + channel], h = ranges[(2 * part + 1) * channels + channel];
-                low = l < low ? l : low;
-                high = h > high ? h : high;
+    for (int64_t part = 0; part < e->threads; part++)
+        for (int64_t image = part; image < e->outer; image += e->threads) {
+            int32_t *low = ranges + 2 * part * grids, *high = low + grids;
+            float *scale = e->scale + image * grids, *zero = e->zero + image * grids;
+            int64_t missing = 0;
+            if (e->grids == PER_CHANNEL) {
+                range_channels(e, image, low, high);
+            } else {
+                *low = INT32_MAX;
+                *high = INT32_MIN;
+                for (int64_t run = 0; run < (e->layout == LAST ? 1 : channels); run++)
+                    range_of_run(e, image * of_image + run * e->inner, e->layout == LAST ? of_image : e->inner, low, high);
             }
-            without += !grid_of(low, high, e->levels, e->span, e->scale + channel, e->zero + channel);
+            for (int64_t i = 0; i < grids; i++)
+                missing += !grid_of(low[i], high[i], e->levels, e->span, scale + i, zero + i);
+            without += missing;
+            if (!missing)
+                round_image(e, image, scale, zero, e->buffers + part * strip_of(channels) * channels);
         }
-    }
-    if (!without || e->layout == FIRST)
-        round_images(e);
     return without;
 }
 
@@ -603,7 +569,7 @@ static int64_t encode_rows(const encoding *e)
 static int64_t encode_columns(const encoding *e)
 {
     /* Tiles are narrow enough for all threads. */
-    int64_t tile = (e->inner + e->threads - 1) / e->threads, without = 0;
+    int64_t tile = e->outer < e->threads ? (e->inner + e->threads - 1) / e->threads : TILE, without = 0;
     tile = tile > TILE ? TILE : (tile + 15) / 16 * 16;
     int64_t tiles = (e->inner + tile - 1) / tile;
     rounder round = choose(1, e->noisy, e->values != NULL, e->codes != NULL);
@@ -697,7 +663,7 @@ static void decode_all(const int8_t *codes, int64_t outer, int64_t shared, int64
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
-#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,prefer-vector-width=512")))
 
 #define PANEL 64   /* columns that are multiplied together: four vectors of sums */
 #define HEIGHT 6   /* rows that are multiplied together: with four vectors each, they fill the registers */
@@ -719,7 +685,7 @@ typedef struct {
     const float *bias, *row_bias; /* NULL means none */
     int64_t bias_step;            /* from the biases of a matrix to those of the next one */
     void *out;
-    int to_bfloat16, threads;
+    int to_bfloat16, is_summed, threads; /* is_summed: the products of all matrices are added up */
     int8_t *packed_a, *packed_b;
     int32_t *sums_a, *sums_b; /* of the codes of each line */
 } multiplication;
@@ -810,8 +776,20 @@ INLINE uint16_t to_bfloat16(float x)
     return x != x ? 0x7FC0 : (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* Some rows of a matrix times a panel: out = s_p s_q S + s_p r z_q + z_p u + row_bias + bias, see integer_sums.py. */
-VNNI static void multiply_chunk(const multiplication *w, int64_t number, int64_t panel, int64_t first, int64_t last)
+/* Write the first columns of a row of a panel. */
+INLINE void write_row(const multiplication *w, const float *values, int64_t width, int64_t at)
+{
+    if (!w->to_bfloat16)
+        memcpy((float *)w->out + at, values, (size_t)width * 4);
+    else
+        for (int64_t i = 0; i < width; i++)
+            ((uint16_t *)w->out)[at + i] = to_bfloat16(values[i]);
+}
+
+/* Some rows of a matrix times a panel: out = s_p s_q S + s_p r z_q + z_p u + row_bias + bias, see integer_sums.py. They
+ * are written, or added to `totals` if given. */
+VNNI static void multiply_chunk(const multiplication *w, int64_t number, int64_t panel, int64_t first, int64_t last,
+                                float *totals)
 {
     static void (*const products[HEIGHT])(const int8_t *, int64_t, int64_t, const int8_t *, int64_t, const int32_t *,
                                           int32_t *) = {products_1, products_2, products_3,
@@ -822,6 +800,7 @@ VNNI static void multiply_chunk(const multiplication *w, int64_t number, int64_t
     int64_t b_grids = b->grids > 1 ? b->lines : b->grids, a_grids = a->grids > 1 ? a->lines : a->grids;
     float q_scale[PANEL] = {0}, q_zero[PANEL] = {0}, u[PANEL] = {0}, bias[PANEL] = {0};
     int32_t start[PANEL] = {0}, sums[HEIGHT * PANEL];
+    int has_biases = !totals || number == 0;
     for (int64_t i = 0; i < width; i++) {
         int64_t grid = number * b_grids + (b->grids > 1 ? column + i : 0);
         int32_t total = w->sums_b[place * PANEL + i];
@@ -829,9 +808,11 @@ VNNI static void multiply_chunk(const multiplication *w, int64_t number, int64_t
         q_scale[i] = b->scale[grid];
         q_zero[i] = b->zero[grid] + q_scale[i] * b->offset;
         u[i] = (float)((double)q_scale[i] * (double)total + (double)q_zero[i] * (double)w->terms);
-        bias[i] = w->bias ? w->bias[number * w->bias_step + column + i] : 0.0f;
+        bias[i] = w->bias && has_biases ? w->bias[number * w->bias_step + column + i] : 0.0f;
     }
     const int8_t *matrix = matrix_of(a, w, number);
+    int64_t out_row = totals ? 0 : number * a->lines;
+    int is_unit = totals && b->grids == 0 && q_scale[0] == 1.0f && q_zero[0] == 0.0f && !w->bias; /* fewer terms then */
     for (int64_t row = first; row < last;) {
         /* Rows that are packed lie in panels, of which none is crossed. */
         int64_t in_panel = w->packed_a ? PANEL - row % PANEL : HEIGHT;
@@ -841,10 +822,16 @@ VNNI static void multiply_chunk(const multiplication *w, int64_t number, int64_t
         products[rows - 1](w->packed_a ? w->packed_a + a_place : matrix + row * a->line, w->packed_a ? 4 : a->line,
                            w->packed_a ? 4 * PANEL : 4, w->packed_b + place * groups * PANEL * 4, groups, start, sums);
         for (int64_t r = 0; r < rows; r++, row++) {
-            int64_t grid = number * a_grids + (a->grids > 1 ? row : 0), at = (number * a->lines + row) * b->lines + column;
+            int64_t grid = number * a_grids + (a->grids > 1 ? row : 0), at = (out_row + row) * b->lines + column;
             float p_scale = a->scale[grid], p_zero = a->zero[grid] + p_scale * a->offset;
             float p_term = p_scale * (float)w->sums_a[number * panels_of(a->lines) * PANEL + row];
-            float row_bias = w->row_bias ? w->row_bias[number * a->lines + row] : 0.0f, values[PANEL];
+            float row_bias = w->row_bias && has_biases ? w->row_bias[out_row + row] : 0.0f, values[PANEL];
+            float *restrict total = totals ? totals + (row - first) * PANEL : NULL;
+            if (is_unit) {
+                for (int64_t i = 0; i < PANEL; i++)
+                    total[i] += (float)sums[r * PANEL + i] * p_scale + u[i] * p_zero + row_bias;
+                continue;
+            }
             for (int64_t i = 0; i < PANEL; i++) {
                 float value = (float)sums[r * PANEL + i] * q_scale[i] * p_scale;
                 value = value + q_zero[i] * p_term;
@@ -852,11 +839,10 @@ VNNI static void multiply_chunk(const multiplication *w, int64_t number, int64_t
                 value = value + row_bias;
                 values[i] = value + bias[i];
             }
-            if (!w->to_bfloat16)
-                memcpy((float *)w->out + at, values, (size_t)width * 4);
-            else
-                for (int64_t i = 0; i < width; i++)
-                    ((uint16_t *)w->out)[at + i] = to_bfloat16(values[i]);
+            for (int64_t i = 0; total && i < PANEL; i++)
+                total[i] += values[i];
+            if (!total)
+                write_row(w, values, width, at);
         }
     }
 }
@@ -882,11 +868,17 @@ static void multiply_all(multiplication *w)
     int64_t chunks = (w->a.lines + CHUNK - 1) / CHUNK;
     pack_all(w, &w->a, w->packed_a, w->sums_a);
     pack_all(w, &w->b, w->packed_b, w->sums_b);
+    int64_t together = w->is_summed ? batch : 1; /* matrices of a task */
 #pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
-    for (int64_t task = 0; task < batch * panels * chunks; task++) {
-        int64_t number = task / (panels * chunks), first = task / panels % chunks * CHUNK;
-        multiply_chunk(w, number, task % panels, first,
-                       w->a.lines - first < CHUNK ? w->a.lines : first + CHUNK);
+    for (int64_t task = 0; task < batch / together * panels * chunks; task++) {
+        int64_t number = task / (panels * chunks), first = task / panels % chunks * CHUNK, panel = task % panels;
+        int64_t last = w->a.lines - first < CHUNK ? w->a.lines : first + CHUNK, left = w->b.lines - panel * PANEL;
+        float totals[CHUNK * PANEL];
+        memset(totals, 0, w->is_summed ? sizeof(totals) : 0);
+        for (int64_t i = number; i < number + together; i++)
+            multiply_chunk(w, i, panel, first, last, w->is_summed ? totals : NULL);
+        for (int64_t row = first; w->is_summed && row < last; row++)
+            write_row(w, totals + (row - first) * PANEL, left < PANEL ? left : PANEL, row * w->b.lines + panel * PANEL);
     }
 }
 
@@ -919,7 +911,6 @@ static int multiply(multiplication *w)
 
 /* ------------------------------------------------------------------------------------ convolutions of codes */
 
-#define MAX_TERMS 65793 /* a sum of this many products of an unsigned and a signed byte stays within 32 bits */
 #define BAND 32768      /* bytes of an image that are laid out together */
 
 /* Codes are (images, height, width, channels), unsigned. Out of the image is the code 0. */
@@ -929,14 +920,6 @@ typedef struct {
     int64_t kernel[2], stride[2], padding[2], dilation[2];
     int64_t apart[2]; /* rows and columns of the image lie so far apart, with zeros between them */
 } geometry;
-
-/* The row or column of the image that one of the output meets at one of the kernel, or -1. */
-INLINE int64_t position(const geometry *g, int side, int64_t out, int64_t tap)
-{
-    int64_t at = out * g->stride[side] - g->padding[side] + tap * g->dilation[side];
-    int64_t size = side ? g->width : g->height;
-    return at < 0 || at % g->apart[side] || at / g->apart[side] >= size ? -1 : at / g->apart[side];
-}
 
 INLINE int64_t taps_of(const geometry *g) { return g->kernel[0] * g->kernel[1]; }
 INLINE int64_t lanes_of(const geometry *g) { return (g->out_channels + 15) / 16 * 16; }
@@ -1279,20 +1262,19 @@ static int convolve(convolution *w)
 /* The gradient of a kernel: for each of its elements, the sum over all windows of e times what the element meets.
  *
  * Instructions multiply four positions at once, unsigned bytes of e by signed bytes of the image: e is laid out as
- * (output row, four columns, lane, 4), the image as (channel, row, phase of the stride, column). */
+ * (output row, four columns, lane, 4), the image as (channel, row, phase of the stride, column). The sums of an image are
+ * integers; those of GROUP images, and then the groups, are added in single precision, in their order. */
 #define CHANNELS 16 /* of the image that are laid out together */
+#define GROUP 32
 
 typedef struct {
     geometry g;
-    const uint8_t *e;   /* (images, output rows, output columns, output channels) */
-    uint8_t flip;       /* 0x80 if codes of the image have 8 bits: they are taken 128 lower, as signed bytes */
-    double a_scale, a_zero, e_offset;
-    const float *e_scale, *e_zero;
-    int64_t e_grids;
-    float *out;         /* (output channels, channels, rows, columns) */
+    const uint8_t *e;            /* (images, output rows, output columns, output channels) */
+    const float *scale, *middle; /* of e: (images, output channels) */
+    int32_t e_half, p_half;      /* codes are taken so much lower */
+    float *out;                  /* (output channels, channels, rows, columns) */
     int threads;
-    uint8_t *quads;     /* e as it is laid out */
-    double *e_sums, *a_sums, *counts; /* over the positions at which an element meets the image */
+    uint8_t *quads;              /* e as it is laid out */
 } correlation;
 
 INLINE int64_t quads_of(const geometry *g) { return (g->out_width + 3) / 4; }
@@ -1390,7 +1372,7 @@ VNNI static void fill_planes(const correlation *w, const planes *p, int64_t imag
         return;
     transpose_bytes((const int8_t *)g->codes + (image * g->height + low) * g->width * g->channels + channel, n, channels,
                     g->channels, buffer, n);
-    const __m512i flip = _mm512_set1_epi8((char)w->flip);
+    const __m512i half = _mm512_set1_epi8((char)w->p_half);
     for (int64_t c = 0; c < channels; c++)
         for (int64_t row = low; row < high; row++) {
             const int8_t *from = buffer + c * n + (row - low) * g->width;
@@ -1398,7 +1380,7 @@ VNNI static void fill_planes(const correlation *w, const planes *p, int64_t imag
             if (stride == 1)
                 for (int64_t x = 0; x < count; x += 64) {
                     __mmask64 some = count - x < 64 ? ((__mmask64)1 << (count - x)) - 1 : ~(__mmask64)0;
-                    __m512i codes = _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, from + x), flip);
+                    __m512i codes = _mm512_sub_epi8(_mm512_maskz_loadu_epi8(some, from + x), half);
                     _mm512_mask_storeu_epi8(to + g->padding[1] + x, some, codes);
                 }
             else
@@ -1406,163 +1388,117 @@ VNNI static void fill_planes(const correlation *w, const planes *p, int64_t imag
                     int64_t at = (phase + stride - g->padding[1] % stride) % stride; /* the first column of the phase */
                     int8_t *place = to + phase * p->phase + (at + g->padding[1]) / stride;
                     for (int64_t x = at; x < count; x += stride)
-                        *place++ = (int8_t)(from[x] ^ w->flip);
+                        *place++ = (int8_t)(from[x] - w->p_half);
                 }
         }
 }
 
-/* Add up a map (rows, columns, channels) over the positions at which each element of the kernel meets the image: the
- * positions themselves, or what is met there. */
-CLONED static void sum_met(const geometry *g, const int32_t *map, int64_t width, int64_t channels, int of_input,
-                           double *line, double *out)
+/* Add up what elements of the kernel meet in a band. */
+VNNI static void sum_elements(const int8_t *planes, const int64_t *offsets, int64_t elements, int64_t rows,
+                              int64_t row_step, int64_t columns, int32_t *out)
 {
-    memset(out, 0, (size_t)(taps_of(g) * channels) * 8);
-    for (int64_t i = 0; i < g->kernel[0]; i++) {
-        memset(line, 0, (size_t)(width * channels) * 8);
-        for (int64_t y = 0; y < g->out_height; y++) {
-            int64_t row = position(g, 0, y, i);
-            const int32_t *from = map + (of_input ? row : y) * width * channels;
-            for (int64_t x = 0; row >= 0 && x < width * channels; x++)
-                line[x] += from[x];
+    for (int64_t k = 0; k < elements; k++) {
+        __m512i total = _mm512_setzero_si512();
+        for (int64_t x = 0; x < columns; x += 64) {
+            __mmask64 some = columns - x < 64 ? ((__mmask64)1 << (columns - x)) - 1 : ~(__mmask64)0;
+            const __m512i ones = _mm512_maskz_set1_epi8(some, 1);
+            for (int64_t row = 0; row < rows; row++)
+                total = _mm512_dpbusd_epi32(
+                    total, ones, _mm512_maskz_loadu_epi8(some, planes + offsets[k] + row * row_step + x));
         }
-        for (int64_t j = 0; j < g->kernel[1]; j++)
-            for (int64_t x = 0; x < g->out_width; x++) {
-                int64_t column = position(g, 1, x, j);
-                const double *from = line + (of_input ? column : x) * channels;
-                double *to = out + (i * g->kernel[1] + j) * channels;
-                for (int64_t c = 0; column >= 0 && c < channels; c++)
-                    to[c] += from[c];
-            }
+        out[k] += _mm512_reduce_add_epi32(total);
     }
 }
 
-CLONED static void flush(int32_t *restrict sums, int64_t n, double *restrict totals)
+/* Add the sums of an image to those of its group: s (S - h r) + m r, see convolutions.py. */
+CLONED static void add_image(const correlation *w, int64_t image, const int32_t *restrict sums,
+                             const int32_t *restrict met, int64_t elements, int64_t lanes, float *restrict totals)
+{
+    int64_t outputs = w->g.out_channels;
+    const float *restrict scale = w->scale + image * outputs, *restrict middle = w->middle + image * outputs;
+    for (int64_t k = 0; k < elements; k++) {
+        int32_t lower = met[k] * w->e_half;
+        float number = (float)met[k];
+        for (int64_t o = 0; o < outputs; o++)
+            totals[k * lanes + o] += (float)(sums[k * lanes + o] - lower) * scale[o] + number * middle[o];
+    }
+}
+
+CLONED static void add_floats(const float *restrict x, int64_t n, float *restrict totals)
 {
     for (int64_t i = 0; i < n; i++)
-        totals[i] += sums[i];
-    memset(sums, 0, (size_t)n * 4);
+        totals[i] += x[i];
 }
 
 /* Add up some channels of some images, in the memory of a thread. */
 static void correlate_images(const correlation *w, const planes *p, int64_t first, int64_t last, int64_t channel,
-                             int64_t channels, int8_t *memory, double *totals)
+                             int64_t channels, int8_t *memory, float *totals)
 {
     static void (*const table[3])(const int8_t *, const int64_t *, int64_t, int64_t, int64_t, const uint8_t *, int64_t,
                                   int32_t *, int64_t) = {correlate_8_1, correlate_8_2, correlate_4_4};
     const geometry *g = &w->g;
     int64_t taps = taps_of(g), elements = channels * taps, padded = (elements + 7) / 8 * 8, lanes = lanes_of(g);
-    int64_t quads = quads_of(g), positions = g->out_height * g->out_width, summed = 0;
+    int64_t quads = quads_of(g), row_step = g->stride[0] * p->row;
     int64_t *offsets = (int64_t *)memory;
-    int32_t *sums = (int32_t *)(offsets + padded);
-    int8_t *laid_out = (int8_t *)(sums + padded * lanes), *buffer = laid_out + CHANNELS * p->channel + 64;
+    int32_t *sums = (int32_t *)(offsets + padded), *met = sums + padded * lanes;
+    int8_t *laid_out = (int8_t *)(met + padded), *buffer = laid_out + CHANNELS * p->channel + 64;
     for (int64_t k = 0; k < padded; k++) {
         int64_t t = k % taps, across = t % g->kernel[1] * g->dilation[1];
         offsets[k] = k < elements ? k / taps * p->channel + t / g->kernel[1] * g->dilation[0] * p->row +
                                         across % g->stride[1] * p->phase + across / g->stride[1] : 0;
     }
-    memset(sums, 0, (size_t)(padded * lanes) * 4);
     for (int64_t image = first; image < last; image++) {
-        if (summed + positions > MAX_TERMS) {
-            flush(sums, elements * lanes, totals);
-            summed = 0;
-        }
-        summed += positions;
+        memset(sums, 0, (size_t)(padded * (lanes + 1)) * 4);
         for (int64_t y = 0; y < g->out_height; y += p->height) {
             int64_t rows = g->out_height - y < p->height ? g->out_height - y : p->height;
             const uint8_t *e = w->quads + (image * g->out_height + y) * quads * 4 * lanes;
             if (p->height < g->out_height || image == first) /* whole images have their zeros in the same places */
                 memset(laid_out, 0, (size_t)(CHANNELS * p->channel));
             fill_planes(w, p, image, y, channel, channels, laid_out, buffer);
+            sum_elements(laid_out, offsets, elements, rows, row_step, g->out_width, met);
             for (int64_t vector = 0, vectors; vector < lanes / 16; vector += vectors) {
                 vectors = vectors_of(lanes / 16 - vector);
                 int64_t at_once = vectors == 4 ? 4 : 8;
                 for (int64_t k = 0; k < elements; k += at_once)
-                    table[vectors / 2](laid_out, offsets + k, rows, g->stride[0] * p->row, quads, e + 64 * vector,
-                                       4 * lanes, sums + k * lanes + 16 * vector, lanes);
+                    table[vectors / 2](laid_out, offsets + k, rows, row_step, quads, e + 64 * vector, 4 * lanes,
+                                       sums + k * lanes + 16 * vector, lanes);
             }
         }
+        add_image(w, image, sums, met, elements, lanes, totals);
     }
-    flush(sums, elements * lanes, totals);
-}
-
-/* From sums (elements, lanes) to gradients for some channels, see convolutions.py. */
-CLONED static void finish_elements(const correlation *w, int64_t channel, int64_t channels, const double *sums,
-                                   float *values)
-{
-    const geometry *g = &w->g;
-    int64_t taps = taps_of(g), lanes = lanes_of(g);
-    for (int64_t k = 0; k < channels * taps; k++) {
-        int64_t t = k % taps;
-        double a_term = w->a_sums[t * g->channels + channel + k / taps] * w->a_scale;
-        a_term = a_term + w->counts[t] * (w->a_zero * (double)g->images);
-        for (int64_t o = 0; o < g->out_channels; o++) {
-            int64_t grid = w->e_grids > 1 ? o : 0;
-            double e_scale = w->e_scale[grid], e_zero = w->e_zero[grid] + w->e_offset * e_scale;
-            double value = sums[k * lanes + o] * (e_scale * w->a_scale);
-            value = value + w->e_sums[t * g->out_channels + o] * e_scale * w->a_zero;
-            value = value + a_term * e_zero;
-            values[k * lanes + o] = (float)value;
-        }
-    }
-    transpose_words((const int32_t *)values, channels * taps, g->out_channels, lanes,
-                    (int32_t *)w->out + channel * taps, g->channels * taps);
 }
 
 /* Return false if there is not enough memory. */
 static int correlate(correlation *w)
 {
     const geometry *g = &w->g;
-    int64_t taps = taps_of(g), lanes = lanes_of(g), pixels = g->height * g->width, out = g->out_height * g->out_width;
-    int64_t blocks = (g->channels + CHANNELS - 1) / CHANNELS, groups = (w->threads + blocks - 1) / blocks;
-    groups = groups < g->images ? groups : g->images;
+    int64_t taps = taps_of(g), lanes = lanes_of(g), blocks = (g->channels + CHANNELS - 1) / CHANNELS;
+    int64_t groups = (g->images + GROUP - 1) / GROUP, block = CHANNELS * taps * lanes;
     planes p = planes_of(g);
-    int64_t padded = (CHANNELS * taps + 7) / 8 * 8, block = CHANNELS * taps * lanes;
-    int64_t own = (8 * padded + 4 * padded * lanes + CHANNELS * (p.channel + p.channel / p.row * g->width) + 128 + 63) / 64 * 64;
-    int64_t widest = g->width * g->channels > g->out_width * g->out_channels ? g->width * g->channels
-                                                                              : g->out_width * g->out_channels;
-    int64_t doubles = taps * (g->channels + g->out_channels + 1) + widest + groups * blocks * block;
+    int64_t padded = (CHANNELS * taps + 7) / 8 * 8;
+    int64_t own = (8 * padded + 4 * padded * (lanes + 1) + CHANNELS * (p.channel + p.channel / p.row * g->width) + 191) / 64 * 64;
     int64_t e_size = g->images * g->out_height * quads_of(g) * 4 * lanes;
-    int64_t totals = pixels * g->channels + out * g->out_channels + block;
-    uint8_t *memory = malloc((size_t)(w->threads * own + 8 * doubles + 4 * totals + e_size));
+    uint8_t *memory = malloc((size_t)(w->threads * own + 4 * groups * blocks * block + e_size));
     if (!memory)
         return 0;
-    w->e_sums = (double *)(memory + w->threads * own);
-    w->a_sums = w->e_sums + taps * g->out_channels;
-    w->counts = w->a_sums + taps * g->channels;
-    double *line = w->counts + taps, *sums = line + widest;
-    int32_t *a_totals = (int32_t *)(sums + groups * blocks * block), *e_totals = a_totals + pixels * g->channels;
-    float *values = (float *)(e_totals + out * g->out_channels);
-    w->quads = (uint8_t *)(values + block);
+    float *totals = (float *)(memory + w->threads * own);
+    w->quads = (uint8_t *)(totals + groups * blocks * block);
+    memset(totals, 0, (size_t)(groups * blocks * block) * 4);
     memset(w->quads, 0, lanes > g->out_channels ? (size_t)e_size : 0);
-    memset(sums, 0, (size_t)(groups * blocks * block) * 8);
     fill_quads(w);
-    sum_columns(g->codes, g->images, pixels * g->channels, a_totals, w->threads);
-    sum_columns(w->e, g->images, out * g->out_channels, e_totals, w->threads);
-    sum_met(g, a_totals, g->width, g->channels, 1, line, w->a_sums);
-    sum_met(g, e_totals, g->out_width, g->out_channels, 0, line, w->e_sums);
-    for (int64_t t = 0; t < taps; t++) {
-        int64_t rows = 0, columns = 0;
-        for (int64_t y = 0; y < g->out_height; y++)
-            rows += position(g, 0, y, t / g->kernel[1]) >= 0;
-        for (int64_t x = 0; x < g->out_width; x++)
-            columns += position(g, 1, x, t % g->kernel[1]) >= 0;
-        w->counts[t] = (double)(rows * columns);
-        for (int64_t c = 0; w->flip && c < g->channels; c++)
-            w->a_sums[t * g->channels + c] -= 128.0 * w->counts[t] * (double)g->images;
-    }
 #pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
     for (int64_t part = 0; part < w->threads; part++)
         for (int64_t task = part; task < blocks * groups; task += w->threads) {
-            int64_t channel = task % blocks * CHANNELS, group = task / blocks, left = g->channels - channel;
-            correlate_images(w, &p, group * g->images / groups, (group + 1) * g->images / groups, channel,
-                             left < CHANNELS ? left : CHANNELS, (int8_t *)memory + part * own,
-                             sums + task * block);
+            int64_t channel = task % blocks * CHANNELS, first = task / blocks * GROUP, left = g->channels - channel;
+            correlate_images(w, &p, first, first + GROUP < g->images ? first + GROUP : g->images, channel,
+                             left < CHANNELS ? left : CHANNELS, (int8_t *)memory + part * own, totals + task * block);
         }
-    for (int64_t i = blocks * block; i < groups * blocks * block; i++)
-        sums[i % (blocks * block)] += sums[i];
+    for (int64_t group = 1; group < groups; group++)
+        add_floats(totals + group * blocks * block, blocks * block, totals);
     for (int64_t i = 0; i < blocks; i++) {
-        int64_t channel = i * CHANNELS, left = g->channels - channel;
-        finish_elements(w, channel, left < CHANNELS ? left : CHANNELS, sums + i * block, values);
+        int64_t left = g->channels - i * CHANNELS;
+        transpose_words((const int32_t *)totals + i * block, (left < CHANNELS ? left : CHANNELS) * taps,
+                        g->out_channels, lanes, (int32_t *)w->out + i * CHANNELS * taps, g->channels * taps);
     }
     free(memory);
     return 1;
@@ -1840,7 +1776,7 @@ static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_
                   .period = a[20], .span = (enum span)a[21]};
     if (e.layout != FLAT) {
         size_t strips = e.layout == TO_LAST ? (size_t)(e.threads * strip_of(e.shared) * e.shared) : 0;
-        size_t channels = e.grids == PER_CHANNEL ? (size_t)(2 * e.threads * e.shared) : 0;
+        size_t channels = (size_t)(2 * e.threads) * (e.grids == PER_CHANNEL ? (size_t)e.shared : 1);
         ranges = malloc(4 * (channels + STAGE) + strips);
         if (!ranges)
             return PyErr_NoMemory();
@@ -1923,15 +1859,15 @@ static PyObject *py_draw(PyObject *self, PyObject *const *arguments, Py_ssize_t 
 static PyObject *py_multiply(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
-    int64_t a[29];
+    int64_t a[30];
     int done;
-    if (!integers(arguments, given, 29, a))
+    if (!integers(arguments, given, 30, a))
         return NULL;
     multiplication w = {.batch = {a[0], a[1]}, .terms = a[2], .threads = (int)a[3], .out = ADDRESS(void, a[4]),
-                        .to_bfloat16 = a[5] != 0, .bias = ADDRESS(const float, a[6]), .bias_step = a[7],
-                        .row_bias = ADDRESS(const float, a[8])};
-    const int64_t *of = a + 9;
-    for (matrices *m = &w.a; of < a + 29; m = &w.b, of += 10)
+                        .to_bfloat16 = a[5] != 0, .is_summed = a[6] != 0, .bias = ADDRESS(const float, a[7]),
+                        .bias_step = a[8], .row_bias = ADDRESS(const float, a[9])};
+    const int64_t *of = a + 10;
+    for (matrices *m = &w.a; of < a + 30; m = &w.b, of += 10)
         *m = (matrices){ADDRESS(const int8_t, of[0]), of[1], of[2], of[3], {of[4], of[5]},
                         ADDRESS(const float, of[6]), ADDRESS(const float, of[7]), of[8], (float)of[9]};
     Py_BEGIN_ALLOW_THREADS
@@ -1992,15 +1928,13 @@ static PyObject *py_convolve(PyObject *self, PyObject *const *arguments, Py_ssiz
 static PyObject *py_correlate(PyObject *self, PyObject *const *arguments, Py_ssize_t given)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
-    int64_t a[29];
+    int64_t a[25];
     int done;
-    if (!integers(arguments, given, 29, a))
+    if (!integers(arguments, given, 25, a))
         return NULL;
-    correlation w = {.g = read_geometry(a), .e = ADDRESS(const uint8_t, a[18]), .e_scale = ADDRESS(const float, a[19]),
-                     .e_zero = ADDRESS(const float, a[20]), .e_grids = a[21], .e_offset = (double)a[22],
-                     .flip = a[26] ? 0x80 : 0, .out = ADDRESS(float, a[27]), .threads = (int)a[28]};
-    w.a_scale = *ADDRESS(const float, a[23]);
-    w.a_zero = *ADDRESS(const float, a[24]) + (double)(a[25] + (w.flip ? 128 : 0)) * w.a_scale;
+    correlation w = {.g = read_geometry(a), .e = ADDRESS(const uint8_t, a[18]), .scale = ADDRESS(const float, a[19]),
+                     .middle = ADDRESS(const float, a[20]), .e_half = (int32_t)a[21], .p_half = (int32_t)a[22],
+                     .out = ADDRESS(float, a[23]), .threads = (int)a[24]};
     Py_BEGIN_ALLOW_THREADS
     done = correlate(&w);
     Py_END_ALLOW_THREADS

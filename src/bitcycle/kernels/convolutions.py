@@ -8,7 +8,7 @@ positions. The native kernels compute the same as the torch operations here, bit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from bitcycle.kernels.integer_sums import Grid, combine, multiply_codes
 
 MAX_TERMS = (2**31 - 1) // (255 * 128)
 """A sum of this many products of an unsigned and a signed byte stays within 32 bits."""
+_GROUP = 32
+"""Images whose kernel gradients are added up, before those of several groups are."""
 _UNFOLDED = 2**21
 """Bytes of codes whose windows are multiplied at once."""
 
@@ -145,44 +147,49 @@ def convolve(
     return out
 
 
-def correlate(windows: Windows, e: Tensor, p: Tensor, e_grid: Grid, p_grid: Grid, bits: int) -> Tensor:
+def correlate(
+    windows: Windows, e: Tensor, p: Tensor, scale: Tensor, middle: Tensor, e_bits: int, p_bits: int
+) -> Tensor:
     """Return the gradient of a kernel (output channels, channels, rows, columns), in single precision.
+
+    The codes of the images are taken as numbers, lower by half of the codes there are: ``p - 2^(p_bits - 1)``. With
+    the sums ``S`` of their products with ``e`` and their own sums ``r`` over the windows of an image, the gradient is
+    the sum over the images of ``scale (S - 2^(e_bits - 1) r) + middle r``.
 
     Args:
         windows: The geometry.
         e: The unsigned codes of the gradient of the output (images, down, across, output channels).
         p: The unsigned codes of the images (images, rows, columns, channels).
-        e_grid: One grid, or one for each output channel.
-        p_grid: One grid.
-        bits: The width of the codes of the images: those of 8 bits are taken 128 lower, as signed bytes.
+        scale: The scales of ``e``, in single precision (images, output channels).
+        middle: The values of its middle codes (images, output channels).
+        e_bits: The width of ``e``.
+        p_bits: The width of ``p``.
     """
-    (images, *_, channels), outputs = p.shape, e.shape[3]
-    is_high, threads = bits == 8, native.threads(e.numel() + p.numel())
-    run = native.kernel("correlate", (p, native.BYTES), (e, native.BYTES)) if native.multiplies() else None
+    outputs, e_half, p_half = e.shape[3], 1 << e_bits - 1, 1 << p_bits - 1
+    numbers = ((scale, native.FLOAT32), (middle, native.FLOAT32))
+    run = native.kernel("correlate", (p, native.BYTES), (e, native.BYTES), *numbers) if native.multiplies() else None
     if run is not None:
-        out = p.new_empty(outputs, channels, *windows.kernel, dtype=torch.float32)
+        out = p.new_empty(outputs, p.shape[3], *windows.kernel, dtype=torch.float32)
         run(
-            p.data_ptr(), *p.shape, *windows.output, outputs, *windows.geometry,
-            e.data_ptr(), e_grid.scale.data_ptr(), e_grid.zero.data_ptr(), e_grid.scale.numel(), e_grid.offset,
-            p_grid.scale.data_ptr(), p_grid.zero.data_ptr(), p_grid.offset, is_high, out.data_ptr(), threads,
+            p.data_ptr(), *p.shape, *windows.output, outputs, *windows.geometry, e.data_ptr(), scale.data_ptr(),
+            middle.data_ptr(), e_half, p_half, out.data_ptr(), native.threads(e.numel() + p.numel()),
         )  # fmt: skip
         return out
-    e, signed = e.view(torch.uint8), (p.view(torch.uint8) ^ 128 if is_high else p).view(torch.int8)
-    at_once = _at_once(windows, p)
-    sums = torch.zeros(outputs, windows.inside.shape[1] * channels, dtype=torch.float64, device=p.device)
-    for e_part, part in zip(e.split(at_once), signed.split(at_once), strict=True):
-        rows = windows.unfold(part).flatten(3).flatten(0, 2)
-        sums += multiply_codes(e_part.reshape(-1, outputs).t(), rows)
-    inside = windows.inside.to(p.device)[windows.kinds.to(p.device).long()].double()  # (windows, elements)
-    e_sums = inside.t() @ e.sum(0, dtype=torch.float64).view(-1, outputs)
-    p_sums = windows.unfold(signed.sum(0, dtype=torch.float64, keepdim=True)).sum((0, 1, 2))
-    s_e, s_p = e_grid.scale.double().view(-1, 1, 1), p_grid.scale.double()
-    z_e = e_grid.zero.double().view(-1, 1, 1) + e_grid.offset * s_e
-    z_p = p_grid.zero.double() + (p_grid.offset + 128 * is_high) * s_p
-    by_element = sums.view(outputs, -1, channels) * (s_e * s_p)
-    by_element += e_sums.t().unsqueeze(2) * s_e * z_p
-    by_element += (p_sums * s_p + inside.sum(0).unsqueeze(1) * (z_p * images)) * z_e
-    return by_element.permute(0, 2, 1).float().contiguous().view(outputs, channels, *windows.kernel)
+    sums = [_sums_of_image(windows, *image, e_half, p_half) for image in zip(e, p, scale, middle, strict=True)]
+    groups = [reduce(torch.add, sums[first : first + _GROUP]) for first in range(0, len(sums), _GROUP)]
+    by_element = reduce(torch.add, groups).view(outputs, *windows.kernel, p.shape[3])
+    return by_element.permute(0, 3, 1, 2).contiguous()
+
+
+def _sums_of_image(
+    windows: Windows, e: Tensor, p: Tensor, scale: Tensor, middle: Tensor, e_half: int, p_half: int
+) -> Tensor:
+    """Return the gradient for an image (output channels, elements and channels)."""
+    signed = (p.view(torch.uint8).to(torch.int16) - p_half).to(torch.int8)
+    rows = windows.unfold(signed.unsqueeze(0)).flatten(3).flatten(0, 2)
+    met = rows.sum(0, dtype=torch.int32)
+    sums = multiply_codes(e.view(torch.uint8).flatten(0, 1).t(), rows) - e_half * met
+    return sums.to(scale.dtype) * scale.unsqueeze(1) + met.to(scale.dtype) * middle.unsqueeze(1)
 
 
 def _sums(windows: Windows, p: Tensor, q: Tensor) -> Tensor:

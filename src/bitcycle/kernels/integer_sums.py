@@ -14,6 +14,7 @@ The native kernels compute the same as the torch operations here, bit for bit.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -50,6 +51,8 @@ def multiply(
     bias: Tensor | None = None,
     row_bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
+    *,
+    is_summed: bool = False,
 ) -> Tensor:
     """Return ``p q^T`` over the last two dimensions, of matrices of signed codes on their grids.
 
@@ -61,12 +64,21 @@ def multiply(
         bias: Added to each row of the result, in single precision (..., columns).
         row_bias: Added to each column of the result, in single precision, (..., rows).
         dtype: The type of the result.
+        is_summed: Return the sum of the products of all matrices, to which biases are added once.
     """
-    out = native.multiply(p, q, p_grid, q_grid, bias, row_bias, dtype)
-    return _multiply(p, q, p_grid, q_grid, bias, row_bias).to(dtype) if out is None else out
+    out = native.multiply(p, q, p_grid, q_grid, bias, row_bias, dtype, is_summed)
+    return _multiply(p, q, p_grid, q_grid, bias, row_bias, is_summed).to(dtype) if out is None else out
 
 
-def _multiply(p: Tensor, q: Tensor, p_grid: Grid, q_grid: Grid, bias: Tensor | None, row_bias: Tensor | None) -> Tensor:
+def _multiply(
+    p: Tensor,
+    q: Tensor,
+    p_grid: Grid,
+    q_grid: Grid,
+    bias: Tensor | None,
+    row_bias: Tensor | None,
+    is_summed: bool = False,
+) -> Tensor:
     """Compute :func:`multiply` by torch operations, which the kernel follows one by one."""
     if p.dim() > 2:
         matrices = p.shape[:-2].numel()
@@ -74,9 +86,13 @@ def _multiply(p: Tensor, q: Tensor, p_grid: Grid, q_grid: Grid, bias: Tensor | N
         for scale, zero, offset in (p_grid, q_grid):
             parts = zip(_parts(scale, matrices), _parts(zero, matrices), strict=True)
             grids.append([Grid(*part, offset) for part in parts])
-        biases = ([None] * matrices if x is None else _parts(x, matrices) for x in (bias, row_bias))
+        if is_summed:
+            biases = [[x, *[None] * (matrices - 1)] for x in (bias, row_bias)]
+        else:
+            biases = [[None] * matrices if x is None else _parts(x, matrices) for x in (bias, row_bias)]
         each = zip(p.flatten(0, -3), q.flatten(0, -3), *grids, *biases, strict=True)
-        return torch.stack([_multiply(*parts) for parts in each]).view(*p.shape[:-1], q.shape[-2])
+        products = [_multiply(*parts) for parts in each]
+        return reduce(torch.add, products) if is_summed else torch.stack(products).view(*p.shape[:-1], q.shape[-2])
     sums = multiply_codes(p, q.t())
     terms = torch.full((1,), p.shape[1], dtype=torch.int32, device=p.device)
     by_row, by_column = (x.sum(1, dtype=torch.int32) for x in (p, q))

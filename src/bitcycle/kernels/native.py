@@ -32,9 +32,9 @@ FLOATS = (torch.float32, torch.bfloat16)
 STAGE = 1024
 """The most channels of images that are in bfloat16 or have factors."""
 
-_FLAT, _LAST, _TO_LAST, _FIRST = range(4)  # the layouts of `encode` in the C file
+_FLAT, _LAST, _TO_LAST = range(3)  # the layouts of `encode` in the C file
 _ONE, _PER_IMAGE, _PER_CHANNEL = range(3)  # the grids of images there
-_OF_IMAGES = {(1, 2, 3): _PER_IMAGE, (0, 2, 3): _PER_CHANNEL}  # by the dimensions that share a grid
+_OF_IMAGES = {(1, 2, 3): _PER_IMAGE, (2, 3): _PER_CHANNEL}  # by the dimensions that share a grid
 _RANGE, _SYMMETRIC, _WITH_ZERO = range(3)  # what a grid spans there
 _CHANNELS_LAST = (0, 2, 3, 1)
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -251,7 +251,14 @@ def kernel(name: str, *tensors: tuple[Tensor | None, tuple[torch.dtype, ...]]) -
 
 
 def multiply(
-    p: Tensor, q: Tensor, p_grid: Any, q_grid: Any, bias: Tensor | None, row_bias: Tensor | None, dtype: torch.dtype
+    p: Tensor,
+    q: Tensor,
+    p_grid: Any,
+    q_grid: Any,
+    bias: Tensor | None,
+    row_bias: Tensor | None,
+    dtype: torch.dtype,
+    is_summed: bool,
 ) -> Tensor | None:
     """Multiply as :func:`bitcycle.kernels.integer_sums.multiply`; None if the matrices are not for the kernel.
 
@@ -263,7 +270,7 @@ def multiply(
         if x is not None and not (supports(x) and x.is_contiguous()):
             return None
     batch, columns, terms = (1, 1, *p.shape[:-2])[-2:], q.shape[-2], p.shape[-1]
-    out = p.new_empty(*p.shape[:-1], columns, dtype=dtype)
+    out = p.new_empty(*p.shape[-2 if is_summed else 0 : -1], columns, dtype=dtype)
     p, q = p if 1 in p.stride()[-2:] else p.contiguous(), q if 1 in q.stride()[-2:] else q.contiguous()
     numbers: list[int] = []
     for x, grid in ((p, p_grid), (q, q_grid)):
@@ -272,7 +279,7 @@ def multiply(
         numbers += (x.data_ptr(), x.shape[-2], line, term, *(0, 0, *steps)[-2:])
         numbers += (scale.data_ptr(), grid.zero.data_ptr(), 0 if scale.numel() == 1 else 2, grid.offset)
     _library.multiply(
-        *batch, terms, threads(out.numel() * terms >> 5), out.data_ptr(), dtype is torch.bfloat16,
+        *batch, terms, threads(p.numel() * columns >> 5), out.data_ptr(), dtype is torch.bfloat16, is_summed,
         0 if bias is None else bias.data_ptr(), columns, 0 if row_bias is None else row_bias.data_ptr(), *numbers,
     )  # fmt: skip
     return out
@@ -337,17 +344,14 @@ def _layout(
             if dims not in _OF_IMAGES:
                 return None
             grids = _OF_IMAGES[dims]
-            grid_shape = (shape[0], 1, 1, 1) if grids == _PER_IMAGE else (1, shape[1], 1, 1)
+            grid_shape = (shape[0], 1 if grids == _PER_IMAGE else shape[1], 1, 1)
     elif dims is not None:
         if not dims or not shape:
             return None
         chosen = {d % len(shape) for d in dims}
         split = _split(shape, order, dims)
         if split is None:
-            if order != sorted(order) or chosen != set(range(len(shape))) - {1}:
-                return None
-            kind, grids = _FIRST, _PER_CHANNEL
-            split = shape[0], shape[1], shape.numel() // (shape[0] * shape[1])
+            return None
         sizes = split
         grid_shape = tuple(1 if d in chosen else size for d, size in enumerate(shape))
     expanded, period = None, 0

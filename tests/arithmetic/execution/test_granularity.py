@@ -26,17 +26,18 @@ class Context(nn.Module):
         return weights @ values
 
 
-IMAGES, WEIGHTS = (1, 2, 3), (1, 2, 3)
+IMAGES, WEIGHTS, OF_CHANNELS = (1, 2, 3), (1, 2, 3), (2, 3)
 PRODUCTS = {  # how to build it, its operands, and the dimensions that share a grid: of a, b, and rows and columns of E
     "linear": (lambda: nn.Linear(12, 7, bias=False), [(2, 5, 12)], (-1,), (1,), (-1,), (0, 1)),
-    "convolution": (lambda: nn.Conv2d(3, 5, 3, 1, 2, bias=False), [(4, 3, 6, 7)], IMAGES, WEIGHTS, IMAGES, (0, 2, 3)),
+    "linear with blocks": (lambda: nn.Linear(6, 3, bias=False), [(2, 150, 6)], (-1,), (1,), (-1,), None),
+    "convolution": (lambda: nn.Conv2d(3, 5, 3, 1, 2, bias=False), [(4, 3, 6, 7)], IMAGES, WEIGHTS, IMAGES, OF_CHANNELS),
     "strided convolution": (
         lambda: nn.Conv2d(3, 5, (3, 2), (2, 3), (2, 1), (1, 2), bias=False),
         [(4, 3, 6, 7)],
         IMAGES,
         WEIGHTS,
         IMAGES,
-        (0, 2, 3),
+        IMAGES,
     ),
     "grouped convolution": (
         lambda: nn.Conv2d(4, 6, 3, groups=2, bias=False),
@@ -44,7 +45,7 @@ PRODUCTS = {  # how to build it, its operands, and the dimensions that share a g
         IMAGES,
         WEIGHTS,
         IMAGES,
-        (0, 2, 3),
+        IMAGES,
     ),
     "transposed convolution": (
         lambda: nn.ConvTranspose2d(3, 5, 3, 2, bias=False),
@@ -52,7 +53,7 @@ PRODUCTS = {  # how to build it, its operands, and the dimensions that share a g
         IMAGES,
         (0, 2, 3),
         IMAGES,
-        (0, 2, 3),
+        OF_CHANNELS,
     ),
     "scores": (Scores, [(2, 3, 5, 8), (2, 3, 6, 8)], (-1,), (-1,), (-1,), (-2,)),
     "context": (Context, [(2, 3, 5, 6), (2, 3, 6, 8)], (-1,), (-1,), (-1,), (-2,)),
@@ -103,7 +104,12 @@ def by_formula(name, layer, inputs, bits, backward, grad_output):
         error = grid(grad_output * along(name, b_scale, True, grad_output), backward, rows)
         grad_a = gradients(function, (a, b_unit), error, 0)
         grad_a += gradients(function, (a, b_middle.expand_as(b)), grad_output, 0)
-    error = grid(grad_output * a_scale, backward, columns)
+    error = grad_output * a_scale
+    if name == "linear with blocks":
+        blocks = error.flatten(0, 1).split(128)
+        error = torch.cat([grid(block, backward, (0,)) for block in blocks]).view_as(error)
+    else:
+        error = grid(error, backward, columns)
     grad_b = gradients(function, (a_unit, b), error, 1)
     grad_b += gradients(function, (a_middle.expand_as(a), b), grad_output, 1)
     return function(a, b), grad_a, grad_b

@@ -21,8 +21,6 @@ from bitcycle.kernels import native
 from bitcycle.kernels.convolutions import MAX_TERMS, Windows, convolve, correlate, has_channels_last
 from bitcycle.kernels.rounding import Dims, Noise, encode_in_bytes, origin_of
 
-MAX_CODES = (2**31 - 1) // 255
-"""A sum of this many unsigned bytes stays within 32 bits."""
 MIN_MACS = 500_000
 """Products with fewer multiply-accumulates are not faster in integers."""
 
@@ -47,13 +45,13 @@ def plan(
         return ExecutionPlan.simulated(Reason.KIND)
     windows = _windows(product, a, b)
     positions = windows.output[0] * windows.output[1]
-    if positions > MAX_TERMS or a[0] > MAX_CODES:
+    if positions > MAX_TERMS:
         return ExecutionPlan.simulated(Reason.GEOMETRY)
     if how is Execution.FASTEST and a[0] * positions * b.numel() < MIN_MACS:
         return ExecutionPlan.simulated(Reason.SMALL)
     twice = grad_output == "row and column"
     input_gradient = None if b_dims is None or twice else Reason.GRANULARITY
-    weight_gradient = None if (a_dims is None and grad_output != "row") or twice else Reason.GRANULARITY
+    weight_gradient = None if a_dims is None or twice else Reason.GRANULARITY
     if b.numel() // b[1] > MAX_TERMS:  # the input gradient sums over the output channels
         input_gradient = Reason.GEOMETRY
     return ExecutionPlan(None, input_gradient, weight_gradient)
@@ -110,13 +108,20 @@ def input_gradient(
 def weight_gradient(
     product: ConvolutionProduct, e: Codes, a: Codes, b_shape: torch.Size, added: Tensor | None = None
 ) -> Tensor:
-    """Return the gradient of the kernel: for each of its elements a sum over all windows. Add a tensor if given.
+    """Return the gradient of the kernel, plus a tensor if given: what the middles of the grids of ``a`` add.
 
-    ``e`` has one grid or one per channel, and ``a`` has one grid.
+    ``e`` has any grids that the positions of a channel share, and ``a`` has one grid.
     """
+    unit, scale, middle = a, None, None
+    if added is None:
+        unit, scale, middle = a.split()
+        error, middle = e.values().to(middle.dtype), middle.expand(len(a.stored))
+        added = product.absorb_a(error, scale, middle, a.stored.shape, b_shape).added
+    grids = e.stored.shape[:2]
+    numbers = (x.reshape(x.shape[:2] or (1, 1)).expand(grids).contiguous() for x in e.split()[1:])
     windows = _windows(product, a.stored.shape, b_shape)
-    gradient = correlate(windows, _pixels(e), _pixels(a), e.grid(), a.grid(), a.bits)
-    return gradient if added is None else gradient + added
+    gradient = correlate(windows, _pixels(e), _pixels(unit), *numbers, e.bits, unit.bits)
+    return gradient + added if scale is None else gradient * scale + added
 
 
 def _pixels(operand: Codes) -> Tensor:

@@ -90,7 +90,9 @@ def input_gradient(
 def weight_gradient(
     product: LinearProduct, e: Codes, a: Codes, b_shape: torch.Size, added: Tensor | None = None
 ) -> Tensor:
-    """Return ``e^T a``, plus a number for each row if given."""
+    """Return ``e^T a``, plus a number for each row if given. Blocks of rows are a batch of products."""
+    if e.stored.dim() == 3:
+        return multiply(e.stored.mT, a.stored.mT, e.grid(), a.grid(), None, added, e.dtype, is_summed=True)
     gradient = None
     for e_rows, a_rows in zip(_rows(e.stored).split(MAX_TERMS), _rows(a.stored).split(MAX_TERMS), strict=True):
         part = multiply(e_rows.t(), a_rows.t(), e.grid(), a.grid(), None, added if gradient is None else None, e.dtype)
