@@ -281,7 +281,7 @@ def test_no_kernel_depends_on_the_defaults_of_torch(value, kernels):
         pixels, kernel = codes.permute(0, 2, 3, 1).contiguous(), codes[:, :, :3, :3].contiguous()
         pixel_sums = pixels.view(torch.uint8).sum(3, dtype=torch.int32)
         results.append(convolve(windows, pixels, pixel_sums, kernel, grid, grid))
-        return [*results, correlate(windows, pixels, pixels, *of_channels, 8, 8)]
+        return [*results, correlate(windows, pixels, pixels, *of_channels, 128, 128)]
 
     with using(kernels):
         expected = compute()
@@ -576,14 +576,17 @@ def test_convolutions_of_codes(arguments, data, count):
     assert_near(got, exact)
 
 
-@given(convolutions(), threads)
-def test_gradients_of_kernels_from_codes(arguments, count):
+@given(convolutions(), threads, st.booleans())
+def test_gradients_of_kernels_from_codes(arguments, count, begins_at_zero):
     windows, bits, p, q, e, *_ = arguments
+    half = 2 ** (bits - 1)
+    p_middle = 0 if begins_at_zero else half
     scale, middle = torch.rand(2, len(e), len(q), generator=torch.Generator().manual_seed(bits))
-    got, expected = both(lambda: correlate(windows, e, p, scale, middle, bits, bits), count, parallel=1)
+    got, expected = both(lambda: correlate(windows, e, p, scale, middle, half, p_middle), count, parallel=1)
     assert_same(got, expected)
-    images, errors = (x.view(torch.uint8).permute(0, 3, 1, 2).double() - 2 ** (bits - 1) for x in (p, e))
-    errors = errors * scale[..., None, None].double() + middle[..., None, None].double()
+    images, errors = (x.view(torch.uint8).permute(0, 3, 1, 2).double() for x in (p, e))
+    images = images - p_middle
+    errors = (errors - half) * scale[..., None, None].double() + middle[..., None, None].double()
     geometry = windows.stride, windows.padding, windows.dilation
     exact = torch.nn.grad.conv2d_weight(images, q.shape, errors, *geometry)
     assert_near(got, exact)
@@ -621,7 +624,7 @@ def test_convolutions_of_large_images(stride):
     grid = Grid(torch.full((1,), 0.3), torch.full((1,), -2.0), 0)
     for count in (1, 2):
         assert_same(*both(lambda: convolve(windows, p, pixel_sums(p), q, grid, grid), count))
-        assert_same(*both(lambda: correlate(windows, e, p, torch.ones(3, 24), torch.ones(3, 24), 7, 7), count))
+        assert_same(*both(lambda: correlate(windows, e, p, torch.ones(3, 24), torch.ones(3, 24), 64, 64), count))
 
 
 def test_a_kernel_gradient_of_many_images_with_large_sums():
@@ -629,9 +632,10 @@ def test_a_kernel_gradient_of_many_images_with_large_sums():
     p = torch.zeros(70, 256, 257, 1, dtype=torch.int8)
     windows = Windows((256, 257), (1, 1), (1, 1), (0, 0), (1, 1), (256, 257))
     numbers = torch.ones(2, 70, 1)
-    for e in (p, p - 1):  # the codes 0 and 255
-        for got in both(lambda: correlate(windows, e, p, *numbers, 8, 8)):  # noqa: B023
-            exact = p.numel() * -128.0 * (int(e[0, 0, 0, 0]) % 256 - 128 + 1)
+    for e, p_middle in itertools.product((p, p - 1), (0, 128)):  # the codes 0 and 255
+        image = p if p_middle else p - 1
+        for got in both(lambda: correlate(windows, e, image, *numbers, 128, p_middle)):  # noqa: B023
+            exact = p.numel() * (-128.0 if p_middle else 255.0) * (int(e[0, 0, 0, 0]) % 256 - 128 + 1)
             assert got.item() == pytest.approx(exact, rel=1e-6)
 
 

@@ -66,7 +66,9 @@ class Values:
     def split(self) -> tuple[Values, Tensor, Tensor]:
         """Return ``unit``, ``scale`` and ``middle`` with values ``scale * unit + middle``; ``middle`` has one code.
 
-        The scale is 1 and the middle is 0 where there is no grid.
+        The noise of grad_output is multiplied by ``unit``. The code of the middle is 0 if the grids begin about at 0, as
+        those of the results of a ReLU or a softmax, most of which are 0; else it is half of the codes there are. The
+        scale is 1 and the middle is 0 where there is no grid.
         """
         assert self.scale is not None
         assert self.zero is not None
@@ -74,14 +76,14 @@ class Values:
         if not self.symmetric:
             bits = self.bits
             half = 2.0 ** (bits - 1) if isinstance(bits, int) else torch.exp2(bits.to(middle.dtype) - 1)
-            middle = middle + self.scale * half
+            middle = middle + self.scale * torch.where(begins_at_zero(self.scale, middle, half), 0.0, half)
         usable = has_a_grid(self.scale, self.bits)
         scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
         return Values(self.tensor.to(scale.dtype).sub(middle).div_(scale).to(self.tensor.dtype)), scale, middle
 
-    def reshaped(self, function: Callable[[Tensor], Tensor]) -> Operand:
-        """Return the values in another shape, as a function gives it."""
-        tensor = function(self.tensor)
+    def reshaped(self, function: Callable[[Tensor, float], Tensor]) -> Operand:
+        """Return the values in another shape, as a function gives it for a tensor and what it is filled with."""
+        tensor = function(self.tensor, 0)
         return self if tensor is self.tensor else Values(tensor)
 
     def saved(self) -> tuple[Tensors, Form]:
@@ -107,8 +109,8 @@ class Codes:
     """The sums of the codes of each pixel, for images whose codes are stored with the channels last."""
     channels_last: bool = False
     """Whether the images or the kernel had the channels last in memory, as results of their products then have."""
-    is_unit: bool = False
-    """Whether it is what :meth:`split` returned: the value of the stored code 0 is 0 if the offset is the middle."""
+    middle: int | None = None
+    """The stored code of the value 0, in what :meth:`split` returned."""
 
     def values(self) -> Tensor:
         """Return the values."""
@@ -122,31 +124,38 @@ class Codes:
 
     def split(self) -> tuple[Codes, Tensor, Tensor]:
         """Return ``unit``, ``scale`` and ``middle`` as :meth:`Values.split` does, with the codes of ``unit``."""
-        half = 0.0 if self.origin else 2.0 ** (self.bits - 1)
-        one, zero = self.scale.new_full((), 1.0), self.scale.new_full((), -half)
+        code = 1 << self.bits - 1
+        if not self.origin and begins_at_zero(self.scale, self.zero, code):
+            code = 0
+        one, zero = self.scale.new_full((), 1.0), self.scale.new_full((), self.origin - code)
         unit = Codes(
             self.stored, one, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
-            self.channels_last, True,
+            self.channels_last, code - self.offset,
         )  # fmt: skip
-        return unit, self.scale, torch.add(self.zero, self.scale, alpha=half) if half else self.zero
+        return unit, self.scale, self.zero + self.scale * (code - self.origin)
 
-    def reshaped(self, function: Callable[[Tensor], Tensor]) -> Operand:
-        """Return the values in another shape, as a function gives it: as codes if they have one grid."""
-        stored = function(self.stored)
+    def reshaped(self, function: Callable[[Tensor, float], Tensor]) -> Operand:
+        """Return the values in another shape, see :meth:`Values.reshaped`: as codes if they have one grid."""
+        stored = function(self.stored, self.middle or 0)
         if stored is self.stored:
             return self
-        if self.scale.numel() > 1 or (stored.numel() > self.stored.numel() and not self.is_unit):
-            return Values(function(self.values()))
+        if self.scale.numel() > 1 or (stored.numel() > self.stored.numel() and self.middle is None):
+            return Values(function(self.values(), 0))
         scale, zero = self.scale.reshape(()), self.zero.reshape(())
         return Codes(
             stored, scale, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
-            self.channels_last, self.is_unit,
+            self.channels_last, self.middle,
         )  # fmt: skip
 
     def saved(self) -> tuple[Tensors, Form]:
         """Return the tensors that autograd saves, and what else :func:`restored` needs."""
         form = (Codes, self.bits, self.origin, self.offset, self.dtype)
         return (self.stored, self.scale, self.zero), form
+
+
+def begins_at_zero(scale: Tensor, zero: Tensor, half: float | Tensor) -> Tensor:
+    """Return whether 0 is nearer to the first code of most grids than to the one in the middle."""
+    return zero.sum().abs() < half / 2 * scale.sum()
 
 
 Operand = Values | Codes

@@ -246,7 +246,7 @@ class Backward:
         if not of_a:
             return self._round(error, self.product.rows(error.dim()), in_integers, factors), other, added
         in_blocks = self.product.in_blocks
-        error, factors = in_blocks(error, repeats=True), None if factors is None else in_blocks(factors, repeats=True)
+        error, factors = in_blocks(error), None if factors is None else in_blocks(factors)
         other = other.reshaped(in_blocks)
         return self._round(error, self.product.columns(error.shape), in_integers, factors), other, added
 

@@ -88,10 +88,10 @@ class Product(Counted):
         """Return the dimensions of a grad_output in blocks that share a grid, for the weight gradient."""
         return None
 
-    def in_blocks(self, x: Tensor, *, repeats: bool = False) -> Tensor:
+    def in_blocks(self, x: Tensor, filling: float | None = None) -> Tensor:
         """Return grad_output, its factors or operand ``a`` in the blocks that the weight gradient is a sum over.
 
-        Blocks are filled with zeros, or with the last row if it ``repeats``.
+        The last block is filled with a number, by default with its last row.
         """
         return x
 
@@ -162,15 +162,13 @@ class LinearProduct(Product):
         """One grid per column of each block of rows."""
         return (-2,) if len(shape) > 1 else None
 
-    def in_blocks(self, x: Tensor, *, repeats: bool = False) -> Tensor:
+    def in_blocks(self, x: Tensor, filling: float | None = None) -> Tensor:
         rows = _rows(x)
         if len(rows) <= BLOCK:
             return rows
-        missing = -len(rows) % BLOCK
-        if missing:
-            rows = torch.cat(
-                [rows, rows[-1:].expand(missing, -1) if repeats else rows.new_zeros(missing, rows.shape[1])]
-            )
+        if missing := -len(rows) % BLOCK:
+            last = rows[-1:] if filling is None else rows.new_full((1, 1), filling)
+            rows = torch.cat([rows, last.expand(missing, rows.shape[1])])
         return rows.view(-1, BLOCK, rows.shape[1])
 
     def absorbs_b(self, dims: Dims, dim: int) -> bool:

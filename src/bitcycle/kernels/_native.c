@@ -1261,9 +1261,10 @@ static int convolve(convolution *w)
 
 /* The gradient of a kernel: for each of its elements, the sum over all windows of e times what the element meets.
  *
- * Instructions multiply four positions at once, unsigned bytes of e by signed bytes of the image: e is laid out as
- * (output row, four columns, lane, 4), the image as (channel, row, phase of the stride, column). The sums of an image are
- * integers; those of GROUP images, and then the groups, are added in single precision, in their order. */
+ * Instructions multiply four positions at once, unsigned bytes by signed ones: e by the image less its middle code, or if
+ * that is 0, the image by e less its middle code. e is laid out as (output row, four columns, lane, 4), the image as
+ * (channel, row, phase of the stride, column). The sums of an image are integers; those of GROUP images, and then the
+ * groups, are added in single precision, in their order. */
 #define CHANNELS 16 /* of the image that are laid out together */
 #define GROUP 32
 
@@ -1271,7 +1272,7 @@ typedef struct {
     geometry g;
     const uint8_t *e;            /* (images, output rows, output columns, output channels) */
     const float *scale, *middle; /* of e: (images, output channels) */
-    int32_t e_half, p_half;      /* codes are taken so much lower */
+    int32_t e_middle, p_middle;
     float *out;                  /* (output channels, channels, rows, columns) */
     int threads;
     uint8_t *quads;              /* e as it is laid out */
@@ -1279,14 +1280,16 @@ typedef struct {
 
 INLINE int64_t quads_of(const geometry *g) { return (g->out_width + 3) / 4; }
 
-/* Lay out four pixels of e. */
-VNNI static void fill_quad(const uint8_t *pixels, int64_t count, int64_t channels, uint8_t *out)
+/* Lay out four pixels of e, lower by a number. */
+VNNI static void fill_quad(const uint8_t *pixels, int64_t count, int64_t channels, int32_t lower, uint8_t *out)
 {
+    const __m128i less = _mm_set1_epi8((char)lower);
     for (int64_t c = 0; c < channels; c += 16) {
         __mmask16 some = (__mmask16)(channels - c < 16 ? (1 << (channels - c)) - 1 : 0xFFFF);
         __m128i x[4];
         for (int j = 0; j < 4; j++)
-            x[j] = j < count ? _mm_maskz_loadu_epi8(some, pixels + j * channels + c) : _mm_setzero_si128();
+            x[j] = j < count ? _mm_maskz_sub_epi8(some, _mm_maskz_loadu_epi8(some, pixels + j * channels + c), less)
+                             : _mm_setzero_si128();
         __m128i low01 = _mm_unpacklo_epi8(x[0], x[1]), low23 = _mm_unpacklo_epi8(x[2], x[3]);
         __m128i high01 = _mm_unpackhi_epi8(x[0], x[1]), high23 = _mm_unpackhi_epi8(x[2], x[3]);
         _mm_storeu_si128((__m128i *)(out + 4 * c), _mm_unpacklo_epi16(low01, low23));
@@ -1304,14 +1307,14 @@ static void fill_quads(const correlation *w)
     for (int64_t line = 0; line < g->images * g->out_height; line++)
         for (int64_t q = 0; q < quads; q++)
             fill_quad(w->e + (line * g->out_width + 4 * q) * g->out_channels, g->out_width - 4 * q, g->out_channels,
-                      w->quads + (line * quads + q) * size);
+                      w->p_middle ? 0 : w->e_middle, w->quads + (line * quads + q) * size);
 }
 
 /* Add products of some elements of the kernel with some vectors of output channels, over all positions of a band. */
-#define CORRELATE(count, vectors)                                                                                     \
-    VNNI static void correlate_##count##_##vectors(const int8_t *planes, const int64_t *offsets, int64_t rows,        \
-                                                   int64_t row_step, int64_t quads, const uint8_t *e, int64_t step,   \
-                                                   int32_t *out, int64_t line)                                        \
+#define CORRELATE(count, vectors, name, PRODUCT)                                                                      \
+    VNNI static void correlate_##name##_##vectors(const int8_t *planes, const int64_t *offsets, int64_t rows,         \
+                                                  int64_t row_step, int64_t quads, const uint8_t *e, int64_t step,    \
+                                                  int32_t *out, int64_t line)                                         \
     {                                                                                                                 \
         __m512i sums[count][vectors];                                                                                 \
         const int8_t *at[count];                                                                                      \
@@ -1331,16 +1334,21 @@ static void fill_quads(const correlation *w)
                     memcpy(&four, at[k] + i, 4);                                                                      \
                     const __m512i y = _mm512_set1_epi32(four);                                                        \
                     _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                         \
-                        sums[k][v] = _mm512_dpbusd_epi32(sums[k][v], x[v], y);                                        \
+                        sums[k][v] = PRODUCT(sums[k][v], x[v], y);                                                    \
                 }                                                                                                     \
             }                                                                                                         \
         _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                                       \
             _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                                 \
                 _mm512_storeu_si512(out + k * line + 16 * v, sums[k][v]);                                             \
     }
-CORRELATE(8, 1)
-CORRELATE(8, 2)
-CORRELATE(4, 4)
+#define UNSIGNED_E(sums, x, y) _mm512_dpbusd_epi32(sums, x, y)
+#define UNSIGNED_P(sums, x, y) _mm512_dpbusd_epi32(sums, y, x)
+CORRELATE(8, 1, e, UNSIGNED_E)
+CORRELATE(8, 2, e, UNSIGNED_E)
+CORRELATE(4, 4, e, UNSIGNED_E)
+CORRELATE(8, 1, p, UNSIGNED_P)
+CORRELATE(8, 2, p, UNSIGNED_P)
+CORRELATE(4, 4, p, UNSIGNED_P)
 
 /* How some channels of an image lie in memory. */
 typedef struct {
@@ -1372,7 +1380,7 @@ VNNI static void fill_planes(const correlation *w, const planes *p, int64_t imag
         return;
     transpose_bytes((const int8_t *)g->codes + (image * g->height + low) * g->width * g->channels + channel, n, channels,
                     g->channels, buffer, n);
-    const __m512i half = _mm512_set1_epi8((char)w->p_half);
+    const __m512i middle = _mm512_set1_epi8((char)w->p_middle);
     for (int64_t c = 0; c < channels; c++)
         for (int64_t row = low; row < high; row++) {
             const int8_t *from = buffer + c * n + (row - low) * g->width;
@@ -1380,7 +1388,7 @@ VNNI static void fill_planes(const correlation *w, const planes *p, int64_t imag
             if (stride == 1)
                 for (int64_t x = 0; x < count; x += 64) {
                     __mmask64 some = count - x < 64 ? ((__mmask64)1 << (count - x)) - 1 : ~(__mmask64)0;
-                    __m512i codes = _mm512_sub_epi8(_mm512_maskz_loadu_epi8(some, from + x), half);
+                    __m512i codes = _mm512_sub_epi8(_mm512_maskz_loadu_epi8(some, from + x), middle);
                     _mm512_mask_storeu_epi8(to + g->padding[1] + x, some, codes);
                 }
             else
@@ -1388,36 +1396,37 @@ VNNI static void fill_planes(const correlation *w, const planes *p, int64_t imag
                     int64_t at = (phase + stride - g->padding[1] % stride) % stride; /* the first column of the phase */
                     int8_t *place = to + phase * p->phase + (at + g->padding[1]) / stride;
                     for (int64_t x = at; x < count; x += stride)
-                        *place++ = (int8_t)(from[x] - w->p_half);
+                        *place++ = (int8_t)(from[x] - w->p_middle);
                 }
         }
 }
 
-/* Add up what elements of the kernel meet in a band. */
+/* Add up what elements of the kernel meet in a band, as signed or as unsigned bytes. */
 VNNI static void sum_elements(const int8_t *planes, const int64_t *offsets, int64_t elements, int64_t rows,
-                              int64_t row_step, int64_t columns, int32_t *out)
+                              int64_t row_step, int64_t columns, int is_signed, int32_t *out)
 {
     for (int64_t k = 0; k < elements; k++) {
         __m512i total = _mm512_setzero_si512();
         for (int64_t x = 0; x < columns; x += 64) {
             __mmask64 some = columns - x < 64 ? ((__mmask64)1 << (columns - x)) - 1 : ~(__mmask64)0;
             const __m512i ones = _mm512_maskz_set1_epi8(some, 1);
-            for (int64_t row = 0; row < rows; row++)
-                total = _mm512_dpbusd_epi32(
-                    total, ones, _mm512_maskz_loadu_epi8(some, planes + offsets[k] + row * row_step + x));
+            for (int64_t row = 0; row < rows; row++) {
+                const __m512i y = _mm512_maskz_loadu_epi8(some, planes + offsets[k] + row * row_step + x);
+                total = is_signed ? _mm512_dpbusd_epi32(total, ones, y) : _mm512_dpbusd_epi32(total, y, ones);
+            }
         }
         out[k] += _mm512_reduce_add_epi32(total);
     }
 }
 
-/* Add the sums of an image to those of its group: s (S - h r) + m r, see convolutions.py. */
+/* Add the sums of an image to those of its group: s S + m r, see convolutions.py. */
 CLONED static void add_image(const correlation *w, int64_t image, const int32_t *restrict sums,
                              const int32_t *restrict met, int64_t elements, int64_t lanes, float *restrict totals)
 {
     int64_t outputs = w->g.out_channels;
     const float *restrict scale = w->scale + image * outputs, *restrict middle = w->middle + image * outputs;
     for (int64_t k = 0; k < elements; k++) {
-        int32_t lower = met[k] * w->e_half;
+        int32_t lower = w->p_middle ? met[k] * w->e_middle : 0; /* else e was lower before */
         float number = (float)met[k];
         for (int64_t o = 0; o < outputs; o++)
             totals[k * lanes + o] += (float)(sums[k * lanes + o] - lower) * scale[o] + number * middle[o];
@@ -1434,8 +1443,10 @@ CLONED static void add_floats(const float *restrict x, int64_t n, float *restric
 static void correlate_images(const correlation *w, const planes *p, int64_t first, int64_t last, int64_t channel,
                              int64_t channels, int8_t *memory, float *totals)
 {
-    static void (*const table[3])(const int8_t *, const int64_t *, int64_t, int64_t, int64_t, const uint8_t *, int64_t,
-                                  int32_t *, int64_t) = {correlate_8_1, correlate_8_2, correlate_4_4};
+    static void (*const table[2][3])(const int8_t *, const int64_t *, int64_t, int64_t, int64_t, const uint8_t *, int64_t,
+                                     int32_t *, int64_t) = {{correlate_p_1, correlate_p_2, correlate_p_4},
+                                                            {correlate_e_1, correlate_e_2, correlate_e_4}};
+    int is_signed = w->p_middle != 0;
     const geometry *g = &w->g;
     int64_t taps = taps_of(g), elements = channels * taps, padded = (elements + 7) / 8 * 8, lanes = lanes_of(g);
     int64_t quads = quads_of(g), row_step = g->stride[0] * p->row;
@@ -1455,13 +1466,13 @@ static void correlate_images(const correlation *w, const planes *p, int64_t firs
             if (p->height < g->out_height || image == first) /* whole images have their zeros in the same places */
                 memset(laid_out, 0, (size_t)(CHANNELS * p->channel));
             fill_planes(w, p, image, y, channel, channels, laid_out, buffer);
-            sum_elements(laid_out, offsets, elements, rows, row_step, g->out_width, met);
+            sum_elements(laid_out, offsets, elements, rows, row_step, g->out_width, is_signed, met);
             for (int64_t vector = 0, vectors; vector < lanes / 16; vector += vectors) {
                 vectors = vectors_of(lanes / 16 - vector);
                 int64_t at_once = vectors == 4 ? 4 : 8;
                 for (int64_t k = 0; k < elements; k += at_once)
-                    table[vectors / 2](laid_out, offsets + k, rows, row_step, quads, e + 64 * vector, 4 * lanes,
-                                       sums + k * lanes + 16 * vector, lanes);
+                    table[is_signed][vectors / 2](laid_out, offsets + k, rows, row_step, quads, e + 64 * vector,
+                                                  4 * lanes, sums + k * lanes + 16 * vector, lanes);
             }
         }
         add_image(w, image, sums, met, elements, lanes, totals);
@@ -1933,7 +1944,7 @@ static PyObject *py_correlate(PyObject *self, PyObject *const *arguments, Py_ssi
     if (!integers(arguments, given, 25, a))
         return NULL;
     correlation w = {.g = read_geometry(a), .e = ADDRESS(const uint8_t, a[18]), .scale = ADDRESS(const float, a[19]),
-                     .middle = ADDRESS(const float, a[20]), .e_half = (int32_t)a[21], .p_half = (int32_t)a[22],
+                     .middle = ADDRESS(const float, a[20]), .e_middle = (int32_t)a[21], .p_middle = (int32_t)a[22],
                      .out = ADDRESS(float, a[23]), .threads = (int)a[24]};
     Py_BEGIN_ALLOW_THREADS
     done = correlate(&w);

@@ -148,48 +148,46 @@ def convolve(
 
 
 def correlate(
-    windows: Windows, e: Tensor, p: Tensor, scale: Tensor, middle: Tensor, e_bits: int, p_bits: int
+    windows: Windows, e: Tensor, p: Tensor, scale: Tensor, middle: Tensor, e_middle: int, p_middle: int
 ) -> Tensor:
     """Return the gradient of a kernel (output channels, channels, rows, columns), in single precision.
 
-    The codes of the images are taken as numbers, lower by half of the codes there are: ``p - 2^(p_bits - 1)``. With
-    the sums ``S`` of their products with ``e`` and their own sums ``r`` over the windows of an image, the gradient is
-    the sum over the images of ``scale (S - 2^(e_bits - 1) r) + middle r``.
+    The codes of the images are taken as numbers, less ``p_middle``. With the sums ``S`` of their products with
+    ``e - e_middle`` over the windows of an image, and their own sums ``r``, the gradient is the sum over the images of
+    ``scale S + middle r``.
 
     Args:
         windows: The geometry.
         e: The unsigned codes of the gradient of the output (images, down, across, output channels).
         p: The unsigned codes of the images (images, rows, columns, channels).
         scale: The scales of ``e``, in single precision (images, output channels).
-        middle: The values of its middle codes (images, output channels).
-        e_bits: The width of ``e``.
-        p_bits: The width of ``p``.
+        middle: The values of the codes ``e_middle`` (images, output channels).
+        e_middle: Half of the codes that ``e`` can have.
+        p_middle: Half of the codes that ``p`` can have, or 0.
     """
-    outputs, e_half, p_half = e.shape[3], 1 << e_bits - 1, 1 << p_bits - 1
     numbers = ((scale, native.FLOAT32), (middle, native.FLOAT32))
     run = native.kernel("correlate", (p, native.BYTES), (e, native.BYTES), *numbers) if native.multiplies() else None
     if run is not None:
-        out = p.new_empty(outputs, p.shape[3], *windows.kernel, dtype=torch.float32)
+        out = p.new_empty(e.shape[3], p.shape[3], *windows.kernel, dtype=torch.float32)
         run(
-            p.data_ptr(), *p.shape, *windows.output, outputs, *windows.geometry, e.data_ptr(), scale.data_ptr(),
-            middle.data_ptr(), e_half, p_half, out.data_ptr(), native.threads(e.numel() + p.numel()),
+            p.data_ptr(), *p.shape, *windows.output, e.shape[3], *windows.geometry, e.data_ptr(), scale.data_ptr(),
+            middle.data_ptr(), e_middle, p_middle, out.data_ptr(), native.threads(e.numel() + p.numel()),
         )  # fmt: skip
         return out
-    sums = [_sums_of_image(windows, *image, e_half, p_half) for image in zip(e, p, scale, middle, strict=True)]
+    sums = [_sums_of_image(windows, *image, e_middle, p_middle) for image in zip(e, p, scale, middle, strict=True)]
     groups = [reduce(torch.add, sums[first : first + _GROUP]) for first in range(0, len(sums), _GROUP)]
-    by_element = reduce(torch.add, groups).view(outputs, *windows.kernel, p.shape[3])
+    by_element = reduce(torch.add, groups).view(e.shape[3], *windows.kernel, p.shape[3])
     return by_element.permute(0, 3, 1, 2).contiguous()
 
 
 def _sums_of_image(
-    windows: Windows, e: Tensor, p: Tensor, scale: Tensor, middle: Tensor, e_half: int, p_half: int
+    windows: Windows, e: Tensor, p: Tensor, scale: Tensor, middle: Tensor, e_middle: int, p_middle: int
 ) -> Tensor:
     """Return the gradient for an image (output channels, elements and channels)."""
-    signed = (p.view(torch.uint8).to(torch.int16) - p_half).to(torch.int8)
-    rows = windows.unfold(signed.unsqueeze(0)).flatten(3).flatten(0, 2)
-    met = rows.sum(0, dtype=torch.int32)
-    sums = multiply_codes(e.view(torch.uint8).flatten(0, 1).t(), rows) - e_half * met
-    return sums.to(scale.dtype) * scale.unsqueeze(1) + met.to(scale.dtype) * middle.unsqueeze(1)
+    e = (e.view(torch.uint8).flatten(0, 1).to(torch.int16) - e_middle).to(torch.int8)
+    p = windows.unfold((p.view(torch.uint8).to(torch.int16) - p_middle).unsqueeze(0)).flatten(3).flatten(0, 2)
+    sums = multiply_codes(p.to(torch.int8 if p_middle else torch.uint8).t(), e).t()
+    return sums.to(scale.dtype) * scale.unsqueeze(1) + p.sum(0).to(scale.dtype) * middle.unsqueeze(1)
 
 
 def _sums(windows: Windows, p: Tensor, q: Tensor) -> Tensor:

@@ -67,8 +67,8 @@ def parts(name, x, dims, bits):
     low, high = x.amin(dims, keepdim=True), x.amax(dims, keepdim=True)
     with_zero = name in ("scores", "context")
     low, high = (low.clamp(max=0), high.clamp(min=0)) if with_zero else (low, high)
-    scale = (high - low) / (2**bits - 1)
-    middle = low + scale * 2.0 ** (bits - 1)
+    scale, half = (high - low) / (2**bits - 1), 2.0 ** (bits - 1)
+    middle = low if low.mean().abs() < half / 2 * scale.mean() else low + scale * half
     return scale, middle, (grid(x, bits, dims, with_zero) - middle) / scale
 
 
@@ -115,16 +115,19 @@ def by_formula(name, layer, inputs, bits, backward, grad_output):
     return function(a, b), grad_a, grad_b
 
 
-def build(name):
+def build(name, is_sparse=False):
+    """A layer, or a product alone, and its operands: the first one as after a ReLU if it is to be sparse."""
     make, shapes, *_ = PRODUCTS[name]
-    return seeded(make), [randn(*shape, seed=i) for i, shape in enumerate(shapes)]
+    first, *others = (randn(*shape, seed=i) for i, shape in enumerate(shapes))
+    return seeded(make), [F.relu(first - 0.5) if is_sparse else first, *others]
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("execute", ["simulated", "integer"])
 @pytest.mark.parametrize("bits", [(8, 8), (3, 4), (1, 1), (8, 12)])
-def test_two_roundings_are_those_of_the_formula(name, execute, bits):
-    layer, inputs = build(name)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_two_roundings_are_those_of_the_formula(name, execute, bits, is_sparse):
+    layer, inputs = build(name, is_sparse)
     with torch.no_grad():
         shape = layer(*inputs).shape
     grad_output = torch.linspace(-1, 2, shape.numel(), dtype=torch.float64).view(shape) ** 3
@@ -138,30 +141,40 @@ def test_two_roundings_are_those_of_the_formula(name, execute, bits):
     assert_close(found, [x.float().view_as(y) for x, y in zip(expected, found, strict=True)], 1e-4)
 
 
+def variances(name, granularity, execute, is_sparse):
+    """Of each gradient, over draws of the noise, for a grad_output whose rows and columns differ in size."""
+    layer, inputs = build(name, is_sparse)
+    bc.quantize(layer, bc.Recipe(grad_output=granularity), execute=execute)
+    bc.set_bits(layer, forward=8, backward=4)
+    draws = []
+    for _ in range(200):
+        operands = [x.clone().requires_grad_() for x in inputs]
+        out = layer(*operands)
+        size = torch.linspace(-3, 0, len(out)).exp().view(-1, *[1] * (out.dim() - 1))
+        out.backward(size * torch.linspace(-1, 2, out.numel()).view(out.shape) ** 3)
+        draws.append([x.grad.clone() for x in (*operands, *layer.parameters())])
+        layer.zero_grad()
+    return [float(torch.stack(drawn).var(0).sum()) for drawn in zip(*draws, strict=True)]
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("execute", ["simulated", pytest.param("integer", marks=pytest.mark.slow)])
 def test_a_finer_granularity_has_no_more_variance(name, execute):
-    """Of each gradient, over draws of the noise, for a grad_output whose rows and columns differ in size.
+    """Rows are finer than the tensor, and so are columns.
 
-    Rows are finer than the tensor, and so are columns. Scales that are absorbed have the same effect on all grids here,
-    because those of the operands are about equal. The means over 200 draws differ from the variances by some per cent.
+    Scales that are absorbed have the same effect on all grids here, because those of the operands are about equal. The
+    means over 200 draws differ from the variances by some per cent.
     """
-    layer, inputs = build(name)
-    variances = {}
-    for granularity in GRANULARITIES:
-        own = bc.quantize(copy.deepcopy(layer), bc.Recipe(grad_output=granularity), execute=execute)
-        bc.set_bits(own, forward=8, backward=4)
-        draws = []
-        for _ in range(200):
-            operands = [x.clone().requires_grad_() for x in inputs]
-            out = own(*operands)
-            size = torch.linspace(-3, 0, len(out)).exp().view(-1, *[1] * (out.dim() - 1))
-            out.backward(size * torch.linspace(-1, 2, out.numel()).view(out.shape) ** 3)
-            draws.append([x.grad.clone() for x in (*operands, *own.parameters())])
-            own.zero_grad()
-        variances[granularity] = [float(torch.stack(drawn).var(0).sum()) for drawn in zip(*draws, strict=True)]
-    for finer in GRANULARITIES[1:]:
-        assert all(fine <= 1.1 * coarse for fine, coarse in zip(variances[finer], variances["tensor"], strict=True))
+    of_tensor, *finer = (variances(name, granularity, execute, is_sparse=False) for granularity in GRANULARITIES)
+    for found in finer:
+        assert all(fine <= 1.1 * coarse for fine, coarse in zip(found, of_tensor, strict=True))
+
+
+@pytest.mark.parametrize("name", list(PRODUCTS)[:6])
+def test_the_noise_of_weight_gradients_is_multiplied_by_the_zeros_of_activations(name):
+    """Where a ReLU returns 0, the noise of two roundings adds nothing, as that of one rounding: 0 is the middle."""
+    once, twice = (variances(name, granularity, "simulated", is_sparse=True)[1] for granularity in GRANULARITIES[1:])
+    assert twice <= 1.1 * once
 
 
 @pytest.mark.slow

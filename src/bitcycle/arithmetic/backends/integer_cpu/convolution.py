@@ -117,10 +117,12 @@ def weight_gradient(
         unit, scale, middle = a.split()
         error, middle = e.values().to(middle.dtype), middle.expand(len(a.stored))
         added = product.absorb_a(error, scale, middle, a.stored.shape, b_shape).added
-    grids = e.stored.shape[:2]
-    numbers = (x.reshape(x.shape[:2] or (1, 1)).expand(grids).contiguous() for x in e.split()[1:])
+    assert unit.middle is not None
+    grids, half = e.stored.shape[:2], 1 << e.bits - 1
+    middles = e.zero + e.scale * (half - e.origin)
+    numbers = (x.reshape(x.shape[:2] or (1, 1)).expand(grids).contiguous() for x in (e.scale, middles))
     windows = _windows(product, a.stored.shape, b_shape)
-    gradient = correlate(windows, _pixels(e), _pixels(unit), *numbers, e.bits, unit.bits)
+    gradient = correlate(windows, _pixels(e), _pixels(unit), *numbers, half, unit.middle)
     return gradient + added if scale is None else gradient * scale + added
 
 
