@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bitcycle as bc
-from bitcycle.kernels.noise import mix, noise_key, noise_of, rank_key, site_key
+from bitcycle.kernels.noise import mix, noise_key, noise_of, site_key
 from tests.kernels.layouts import LAYOUTS, in_layout
 from tests.kernels.uniform_noise import hashed, uniform
 
@@ -22,11 +22,11 @@ def test_keys_of_sites():
 
 
 def test_the_rank_enters_the_key_except_rank_0(monkeypatch):
-    assert rank_key() == ()
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     for rank, added in ((0, ()), (1, (1,)), (7, (7,))):
         monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
-        assert rank_key() == added
+        mixed = mix(5, 6, *added)
+        assert noise_key(5, 6) == (mixed % 2**32, mixed >> 32)
 
 
 def test_mixing_spreads_neighbours():

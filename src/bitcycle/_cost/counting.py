@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from bitcycle._cost.model_cost import Cost, Row
 from bitcycle.arithmetic import AggregationProduct, Counted, Role, Site
 from bitcycle.arithmetic.control import ACTIVATIONS, BACKWARD, EVALUATE_ACTIVATIONS, EVALUATE_WEIGHTS, WEIGHTS
-from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.conversion.modules import apply_conversion, convert_module, hide_kept_layers, restore_layer
@@ -23,6 +22,7 @@ from bitcycle.nn.families import load_families
 from bitcycle.nn.functional_ops import KeptLayer
 from bitcycle.nn.functions.sites import has_own_backward, running_autograd_function
 from bitcycle.nn.layer import Conversion, conversion_of, original_class
+from bitcycle.nn.op_macs import RULES
 from bitcycle.nn.registry import owner_of
 from bitcycle.nn.site_names import join_names
 from bitcycle.nn.tracing import ProductTracer

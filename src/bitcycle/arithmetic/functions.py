@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.compiled_product import compiled_product, is_for_integers
-from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, is_autocast_enabled
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
 from bitcycle.arithmetic.export_rounding import ExportRounding, current_export_rounding
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
-from bitcycle.arithmetic.observers import computing, current_observers, report_product
+from bitcycle.arithmetic.observers import OBSERVERS, computing, current_observers, report_product
 from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
 from bitcycle.arithmetic.precision import Precision, Role, Strength, role_of
 from bitcycle.arithmetic.product_function import quantized_product
@@ -40,19 +40,22 @@ def multiply(
     """Compute a site's product of ``a`` and ``b`` at its current bits, with a quantised backward."""
     a_spec = a_spec if a_spec.role else a_spec._replace(role=role_of(a))
     b_spec = b_spec if b_spec.role else b_spec._replace(role=role_of(b))
-    if a.dtype is not torch.float64 and is_autocast_enabled(a):  # operands are rounded from the values of autocast
-        dtype = torch.get_autocast_dtype(a.device.type)
+    device = a.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device) and a.dtype is not torch.float64:
+        dtype = torch.get_autocast_dtype(device)  # operands are rounded from the values of autocast
         a, b, bias = a.to(dtype), b.to(dtype), None if bias is None else bias.to(dtype)
-    exported = current_export_rounding()
-    if exported is not None:
-        site.slots(training)  # an export of a model in training mode is refused
-        a, a_spec = _with_zeros(exported, site, "a", a, a_spec)
-        b, b_spec = _with_zeros(exported, site, "b", b, b_spec)
-        return exported.multiply(site, product, a, b, bias, (a_spec, b_spec))
-    if torch.compiler.is_compiling() and is_for_integers(site.settings, product, a, b, (a_spec, b_spec)):
-        return compiled_product(site, product, a, b, bias, (a_spec, b_spec), training)
+    if torch.compiler.is_compiling():
+        exported = current_export_rounding()
+        if exported is not None:
+            site.slots(training)  # an export of a model in training mode is refused
+            a, a_spec = _with_zeros(exported, site, "a", a, a_spec)
+            b, b_spec = _with_zeros(exported, site, "b", b, b_spec)
+            return exported.multiply(site, product, a, b, bias, (a_spec, b_spec))
+        if is_for_integers(site.settings, product, a, b, (a_spec, b_spec)):
+            return compiled_product(site, product, a, b, bias, (a_spec, b_spec), training)
+        return quantized_product(site, product, a, b, bias, site.precision(training), a_spec, b_spec)
     precision = site.precision(training)
-    if not current_observers():
+    if not OBSERVERS.get():
         return quantized_product(site, product, a, b, bias, precision, a_spec, b_spec)
     with computing(site):
         along = (LAST, LAST) if site.settings.grid.block is None else product.summed(a.dim()).output

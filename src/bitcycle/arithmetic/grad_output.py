@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bitcycle.arithmetic.control import BACKWARD, DRAWS, KEY, STEP, read
 from bitcycle.arithmetic.site import Settings
-from bitcycle.kernels.noise import NoiseKey, noise_key, noise_of, rank_key
+from bitcycle.kernels.noise import noise_key, noise_of
 from bitcycle.kernels.rounding import Noise, Width, is_full_precision
 
 
@@ -25,20 +25,20 @@ def next_noise(grad_output: Tensor, control: Tensor, stochastic: bool, bits: Wid
     """Return the noise of the next draw of a site: a key, or a tensor in a compiled graph."""
     if not stochastic or (isinstance(bits, int) and bits == 0):
         return None
-    return _draw_op(grad_output, control) if torch.compiler.is_compiling() else _next_key(control)
-
-
-def _next_key(control: Tensor) -> NoiseKey:
+    if torch.compiler.is_compiling():
+        return _draw_op(grad_output, control)
     numbers = control.numpy()
     key, step, draw = numbers[[KEY, STEP, DRAWS]].tolist()
     numbers[DRAWS] = draw + 1
-    return noise_key(key, step, draw, *rank_key())
+    return noise_key(key, step, draw)
 
 
 @torch.library.custom_op("bitcycle::draw_noise", mutates_args=("control",))
 def _draw_op(grad_output: Tensor, control: Tensor) -> Tensor:
     """Draw the same noise as one opaque operation of a compiled graph."""
-    return noise_of(grad_output, _next_key(control))
+    key = next_noise(grad_output, control, True, 1)
+    assert isinstance(key, tuple)
+    return noise_of(grad_output, key)
 
 
 @_draw_op.register_fake

@@ -35,22 +35,22 @@ class Observer:
         return nullcontext()
 
 
-_OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("bitcycle_observers", default=())
+OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("bitcycle_observers", default=())
 
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
     """Let an observer see every product that runs inside. Layers in full precision then compute on their sites too."""
-    token = _OBSERVERS.set((*_OBSERVERS.get(), observer))
+    token = OBSERVERS.set((*OBSERVERS.get(), observer))
     try:
         yield
     finally:
-        _OBSERVERS.reset(token)
+        OBSERVERS.reset(token)
 
 
 def current_observers() -> tuple[Observer, ...]:
     """Return the observers of this context; none inside a compiled graph."""
-    return () if torch.compiler.is_compiling() else _OBSERVERS.get()
+    return () if torch.compiler.is_compiling() else OBSERVERS.get()
 
 
 @contextmanager

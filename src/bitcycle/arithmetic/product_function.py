@@ -19,17 +19,17 @@ from torch import Tensor
 from bitcycle.arithmetic.backends import integer_cpu, simulated
 from bitcycle.arithmetic.block_rounding import Original, operands_of_gradient
 from bitcycle.arithmetic.control import BACKWARD, read
-from bitcycle.arithmetic.execution import ExecutionPlan, without_autocast
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, without_autocast
 from bitcycle.arithmetic.grad_output import next_noise, refuse_second_order
 from bitcycle.arithmetic.operands import Codes, Operand, OperandSpec, Values, put_on_grid, restored
-from bitcycle.arithmetic.precision import Precision, Strength
-from bitcycle.arithmetic.products import Absorbed, Product
+from bitcycle.arithmetic.precision import Precision, Role, Strength
+from bitcycle.arithmetic.products import Product
 from bitcycle.arithmetic.site import Settings, Site
 from bitcycle.kernels import native
-from bitcycle.kernels.rounding import BYTE_BITS, Dims, Width, is_full_precision
+from bitcycle.kernels.rounding import BYTE_BITS, Dims, Width
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Call:
     """What a product is computed with, apart from its operands."""
 
@@ -51,22 +51,21 @@ def quantized_product(
     b_spec: OperandSpec,
 ) -> Tensor:
     """Return the product of ``a`` and ``b`` at a site, each rounded to its width, with a quantised backward."""
-    assert a_spec.role is not None
-    assert b_spec.role is not None
-    settings = site.settings
-    a_bits, b_bits, strength = precision.width(a_spec.role), precision.width(b_spec.role), precision.strength
-    if torch.compiler.is_compiling():
-        plan = integer_cpu.SIMULATED
-        if b_bits is a_bits and isinstance(b_bits, Tensor):
-            b_bits = b_bits + 0  # the compiler refuses a tensor that is given twice
-    else:
-        plan = site.plan = integer_cpu.plan(settings, product, a, b, a_bits, b_bits, strength, a_spec, b_spec)
+    weights, activations, strength = precision
+    a_bits = weights if a_spec.role is Role.WEIGHT else activations
+    b_bits = weights if b_spec.role is Role.WEIGHT else activations
+    settings, plan = site.settings, integer_cpu.SIMULATED
+    if not torch.compiler.is_compiling():
+        if settings.execution is not Execution.SIMULATED:
+            plan = integer_cpu.plan(settings, product, a, b, a_bits, b_bits, strength, a_spec, b_spec)
+        site.plan = plan
+    elif b_bits is a_bits and isinstance(b_bits, Tensor):
+        b_bits = b_bits + 0  # the compiler refuses a tensor that is given twice
     call = Call(product, a_spec, b_spec, settings, plan)
-    if not torch.is_grad_enabled():
-        return _forward(call, a, b, bias, a_bits, b_bits, strength, False, False)[0]
-    out = _Product.apply(a, b, bias, site.control, a_bits, b_bits, strength, call)
-    assert isinstance(out, Tensor)
-    return out
+    if torch.is_grad_enabled():
+        out: Tensor = _Product.apply(a, b, bias, site.control, a_bits, b_bits, strength, call)  # type: ignore[assignment]
+        return out
+    return product_on_grids(call, *on_grids(call, a, b, a_bits, b_bits, strength, False, False), bias)
 
 
 class _Product(torch.autograd.Function):
@@ -85,7 +84,8 @@ class _Product(torch.autograd.Function):
         call: Call,
     ) -> Tensor:
         b_needed, a_needed = ctx.needs_input_grad[:2]
-        out, on_grid_a, on_grid_b = _forward(call, a, b, bias, a_bits, b_bits, strength, a_needed, b_needed)
+        on_grid_a, on_grid_b = on_grids(call, a, b, a_bits, b_bits, strength, a_needed, b_needed)
+        out = product_on_grids(call, on_grid_a, on_grid_b, bias)
         if call.settings.grid.block is not None:
             on_grid_a, on_grid_b = Values(a), Values(b)
             ctx.precision = a_bits, b_bits, strength
@@ -99,7 +99,8 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_order()
+        if torch.is_grad_enabled():
+            refuse_second_order()
         saved, ctx.unpacked = ctx.unpacked or ctx.saved_tensors, None
         a = None if ctx.a_form is None else restored(saved[:3], ctx.a_form)
         b = None if ctx.b_form is None else restored(saved[3:], ctx.b_form)
@@ -126,22 +127,6 @@ def output_again(out: Tensor) -> Callable[[], Tensor] | None:
         return product_on_grids(node.call, restored(saved[:3], node.a_form), restored(saved[3:], node.b_form), None)
 
     return compute
-
-
-def _forward(
-    call: Call,
-    a: Tensor,
-    b: Tensor,
-    bias: Tensor | None,
-    a_bits: Width,
-    b_bits: Width,
-    strength: Strength,
-    a_saved: bool,
-    b_saved: bool,
-) -> tuple[Tensor, Operand, Operand]:
-    """Compute the product. Return it with its operands."""
-    on_grid_a, on_grid_b = on_grids(call, a, b, a_bits, b_bits, strength, a_saved, b_saved)
-    return product_on_grids(call, on_grid_a, on_grid_b, bias), on_grid_a, on_grid_b
 
 
 def product_on_grids(call: Call, a: Operand, b: Operand, bias: Tensor | None) -> Tensor:
@@ -180,89 +165,86 @@ class Backward:
     """The gradients of one product for one grad_output."""
 
     def __init__(self, ctx: Any, grad_output: Tensor) -> None:
-        self.ctx, self.call, self.grad_output = ctx, ctx.call, grad_output
-        self.product, self.settings, self.plan = ctx.call.product, ctx.call.settings, ctx.call.plan
-        self.module: Any = integer_cpu.MODULES.get(type(self.product))
+        self.ctx, self.grad_output, self.call = ctx, grad_output, ctx.call
+        self.product, self.settings, self.plan = self.call.product, self.call.settings, self.call.plan
         self.bits = read(ctx.control, BACKWARD)
         self.in_grid_dtype: Tensor | None = None
         """In single precision, if that was needed."""
         self.rounded: Operand | None = None
         """What serves both gradient products, if grad_output is rounded once."""
-        if is_full_precision(self.bits) and self.settings.grid.block is None:
-            self.rounded = Values(grad_output)
-        elif self.settings.grid.block is None and self.settings.grad_output != "row and column":
-            dims = self.product.rows(grad_output.dim()) if self.settings.grad_output == "row" else None
-            in_integers = self.plan.input_gradient is None or self.plan.weight_gradient is None
-            self.rounded = self._round(grad_output, dims, in_integers)
+        if self.settings.grid.block is None:
+            if isinstance(self.bits, int) and self.bits == 0:
+                self.rounded = Values(grad_output)
+            elif self.settings.grad_output != "row and column":
+                dims = self.product.rows(grad_output.dim()) if self.settings.grad_output == "row" else None
+                self.rounded = self._round(grad_output, dims, None in self.plan[1:])
 
     def gradients(self, a: Operand | None, b: Operand | None, of_bias: bool) -> tuple[Tensor | None, ...]:
         """Return the gradients of ``a``, ``b`` and the bias: of ``a`` if ``b`` is given, and the other way round."""
-        grad_a = None if b is None else self.input_gradient(b).to(self.ctx.a_dtype)
-        if grad_a is None:
-            self.skip_noise()
-        grad_b = None if a is None else self.weight_gradient(a).to(self.ctx.b_dtype)
-        if grad_b is None:
-            self.skip_noise()
-        return grad_a, grad_b, self.bias_gradient() if of_bias else None
+        ctx = self.ctx
+        grad_a = self._skipped() if b is None else self._gradient(b, of_a=True).to(ctx.a_dtype)
+        grad_b = self._skipped() if a is None else self._gradient(a, of_a=False).to(ctx.b_dtype)
+        if not of_bias:
+            return grad_a, grad_b, None
+        # Rounded once as a whole, or unrounded if each product rounds its own.
+        return grad_a, grad_b, self.product.bias_gradient(
+            self.grad_output if self.rounded is None else self.rounded.values()
+        )
 
-    def skip_noise(self) -> None:
+    def _skipped(self) -> None:
         """Draw the noise of a gradient that nobody needs: that of the others does not depend on it."""
         if self.rounded is None:
             for _ in range(2 if self.settings.hadamard else 1):
                 next_noise(self.grad_output.new_empty(0), self.ctx.control, self.settings.stochastic, self.bits)
 
-    def input_gradient(self, b: Operand) -> Tensor:
-        """Return the gradient of operand ``a``."""
-        ctx, product, in_integers = self.ctx, self.product, self.plan.input_gradient is None
-        absorb = product.absorb_b if product.absorbs_b(self.call.b_spec.dims, len(ctx.b_shape)) else None
-        e, b, added = self._operands(b, absorb, in_integers, of_a=False)
-        backend = self.module if isinstance(e, Codes) and isinstance(b, Codes) and in_integers else simulated
-        gradient: Tensor = backend.input_gradient(product, e, b, ctx.a_shape, added)
+    def _gradient(self, other: Operand, of_a: bool) -> Tensor:
+        """Return the gradient of operand ``a`` or ``b``, with the other operand of the forward product."""
+        ctx, product, plan = self.ctx, self.product, self.plan
+        in_integers = (plan.input_gradient if of_a else plan.weight_gradient) is None
+        error, added = self.rounded, None
+        if error is None and self.settings.grid.block is not None:
+            error, other = self._operands_in_blocks(other, of_a)
+        elif error is None:
+            error, other, added = self._rounded_for(other, of_a, in_integers)
+        backend: Any = simulated
+        if in_integers and isinstance(error, Codes) and isinstance(other, Codes):
+            backend = integer_cpu.MODULES[type(product)]
+        if of_a:
+            gradient: Tensor = backend.input_gradient(product, error, other, ctx.a_shape, added)
+        else:
+            gradient = backend.weight_gradient(product, error, other, ctx.b_shape, added)
         return gradient
 
-    def weight_gradient(self, a: Operand) -> Tensor:
-        """Return the gradient of operand ``b``."""
-        ctx, product, in_integers = self.ctx, self.product, self.plan.weight_gradient is None
-        absorb = product.absorb_a if product.absorbs_a(self.call.a_spec.dims, len(ctx.a_shape)) else None
-        e, a, added = self._operands(a, absorb, in_integers, of_a=True)
-        backend = self.module if isinstance(e, Codes) and isinstance(a, Codes) and in_integers else simulated
-        gradient: Tensor = backend.weight_gradient(product, e, a, ctx.b_shape, added)
-        return gradient
+    def _rounded_for(self, other: Operand, of_a: bool, in_integers: bool) -> tuple[Operand, Operand, Tensor | None]:
+        """Round grad_output for one gradient product, after it has absorbed the scales of the other operand.
 
-    def _operands(
-        self, other: Operand, absorb: Callable[..., Absorbed] | None, in_integers: bool, of_a: bool
-    ) -> tuple[Operand, Operand, Tensor | None]:
-        """Return grad_output and the other operand as a gradient product multiplies them, and what is added to it."""
-        if self.rounded is not None:
-            return self.rounded, other, None
-        if self.settings.grid.block is not None:
-            return *self._operands_in_blocks(other, of_a), None
-        error, factors, added = self.grad_output, None, None
-        if absorb is not None and other.scale is not None:
+        Return both as they are multiplied, and what is added to their product.
+        """
+        ctx, product, call, error = self.ctx, self.product, self.call, self.grad_output
+        factors, added = None, None
+        if of_a:
+            absorbs = other.scale is not None and product.absorbs_b(call.b_spec.dims, len(ctx.b_shape))
+        else:
+            absorbs = other.scale is not None and product.absorbs_a(call.a_spec.dims, len(ctx.a_shape))
+        if absorbs:
             other, scale, middle = other.split()
             if self.in_grid_dtype is None:
-                self.in_grid_dtype = native.widen(self.grad_output, scale.dtype)
-            factors, added = absorb(self.in_grid_dtype, scale, middle, self.ctx.a_shape, self.ctx.b_shape)
-        if not of_a:
-            return self._round(error, self.product.rows(error.dim()), in_integers, factors), other, added
-        in_blocks = self.product.in_blocks
-        error, factors = in_blocks(error), None if factors is None else in_blocks(factors)
-        other = other.reshaped(in_blocks)
-        return self._round(error, self.product.columns(error.shape), in_integers, factors), other, added
-
-    def bias_gradient(self) -> Tensor:
-        """Return the sum of grad_output: as it is rounded once, or unrounded if each product rounds its own."""
-        gradient: Tensor = self.product.bias_gradient(
-            self.grad_output if self.rounded is None else self.rounded.values()
-        )
-        return gradient
+                self.in_grid_dtype = error if error.dtype is scale.dtype else native.widen(error, scale.dtype)
+            absorb = product.absorb_b if of_a else product.absorb_a
+            factors, added = absorb(self.in_grid_dtype, scale, middle, ctx.a_shape, ctx.b_shape)
+        if of_a:
+            return self._round(error, product.rows(error.dim()), in_integers, factors), other, added
+        error, other = product.in_blocks(error), other.reshaped(product.in_blocks)
+        factors = None if factors is None else product.in_blocks(factors)
+        return self._round(error, product.columns(error.shape), in_integers, factors), other, added
 
     def _round(self, grad_output: Tensor, dims: Dims, in_integers: bool, factors: Tensor | None = None) -> Operand:
         """Put grad_output, times some factors, on its grid with the next noise of the site."""
         bits, spec, grid = self.bits, OperandSpec(dims), self.settings.grid
         noise = next_noise(grad_output, self.ctx.control, self.settings.stochastic, bits)
         if in_integers and isinstance(bits, int) and 0 < bits <= BYTE_BITS:
-            encoded: Operand = self.module.encode(grad_output, bits, spec, grid, noise, factors)
+            encode = integer_cpu.MODULES[type(self.product)].encode
+            encoded: Operand = encode(grad_output, bits, spec, grid, noise, factors)
             return encoded
         return put_on_grid(grad_output, bits, spec, grid, noise=noise, error=True, factors=factors)
 
@@ -271,9 +253,9 @@ class Backward:
         call, (a_bits, b_bits, strength) = self.call, self.ctx.precision
         summed = self.product.summed(len(self.ctx.a_shape))
         if of_a:
-            original, along = Original(operand.values(), a_bits, strength, call.a_spec), summed.weight_gradient
-        else:
             original, along = Original(operand.values(), b_bits, strength, call.b_spec), summed.input_gradient
+        else:
+            original, along = Original(operand.values(), a_bits, strength, call.a_spec), summed.weight_gradient
         return operands_of_gradient(
             self.product, self.grad_output, original, along, self.bits, self.ctx.control, self.settings
         )

@@ -163,19 +163,20 @@ class LinearProduct(Product):
         return (-2,) if len(shape) > 1 else None
 
     def in_blocks(self, x: Tensor, filling: float | None = None) -> Tensor:
-        rows = _rows(x)
-        if len(rows) <= BLOCK:
+        count, columns = x.shape[:-1].numel(), x.shape[-1]
+        rows = x.reshape(count, columns)
+        if count <= BLOCK:
             return rows
-        if missing := -len(rows) % BLOCK:
+        if missing := -count % BLOCK:
             last = rows[-1:] if filling is None else rows.new_full((1, 1), filling)
-            rows = torch.cat([rows, last.expand(missing, rows.shape[1])])
-        return rows.view(-1, BLOCK, rows.shape[1])
+            rows = torch.cat([rows, last.expand(missing, columns)])
+        return rows.view(-1, BLOCK, columns)
 
     def absorbs_b(self, dims: Dims, dim: int) -> bool:
-        return _varies_along(dims, dim, 0, 1)
+        return dims in ((-1,), (1,))
 
     def absorbs_a(self, dims: Dims, dim: int) -> bool:
-        return dims is not None and dim > 1 and [d % dim for d in dims] == [dim - 1]
+        return dim > 1 and dims in ((-1,), (dim - 1,))
 
     def absorb_b(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size

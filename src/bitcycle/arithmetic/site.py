@@ -34,7 +34,7 @@ from bitcycle.arithmetic.control import (
     read_precision,
 )
 from bitcycle.arithmetic.execution import Execution, ExecutionPlan
-from bitcycle.arithmetic.observers import current_observers
+from bitcycle.arithmetic.observers import OBSERVERS
 from bitcycle.arithmetic.precision import STRENGTH_UNITS, Precision, Role
 from bitcycle.arithmetic.recipe import GradOutput, Recipe
 from bitcycle.arithmetic.skip import Skip
@@ -266,13 +266,13 @@ class Site:
         """
         if torch.compiler.is_exporting():
             return not any(self.precision(training)[:2])
-        if torch.compiler.is_compiling() or current_observers():
+        if torch.compiler.is_compiling() or OBSERVERS.get():
             return False
         transforms = torch._C._functorch.get_interpreter_stack()
         numbers = self.control.numpy() if transforms is None else _read_under_transforms(self.control)
         if not training and numbers[ORIGIN] == Origin.NEVER_SET and self.skip is None:
             self.group.check_evaluation()
-        weights, activations, strength = self.slots(training)
+        weights, activations, strength = TRAINING if training or self.recipe.evaluate_at == "current" else EVALUATION
         is_full = numbers[strength] == 0 or (numbers[weights] == 0 and numbers[activations] == 0)
         if is_full and numbers[BACKWARD] == 0:
             return True

@@ -41,21 +41,14 @@ def mix(*numbers: int) -> int:
 
 
 def noise_key(*numbers: int) -> NoiseKey:
-    """Return the keys of the hash for a sequence of integers."""
-    mixed = mix(*numbers)
-    return mixed & _MASK32, mixed >> 32
-
-
-def rank_key() -> tuple[int, ...]:
-    """Return what the rank of this process adds to the key of its noise.
+    """Return the keys of the hash for a sequence of integers, and for the rank of this process.
 
     Rank 0 adds nothing: it draws the same noise as a training without a process group. The rank is read at each call,
     which takes about a microsecond, because process groups come and go and processes fork.
     """
-    if not distributed.is_available() or not distributed.is_initialized():
-        return ()
-    rank = distributed.get_rank()
-    return (rank,) if rank > 0 else ()
+    is_distributed = distributed.is_available() and distributed.is_initialized()
+    mixed = mix(*numbers, rank) if is_distributed and (rank := distributed.get_rank()) > 0 else mix(*numbers)
+    return mixed & _MASK32, mixed >> 32
 
 
 def noise_of(like: Tensor, key: NoiseKey) -> Tensor:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.kernels.relu import relu
 from bitcycle.nn.layer import QuantizedLayer
+from bitcycle.nn.relu import relu
 
 
 class LightReLU(QuantizedLayer):
-    """A ReLU that saves one bit per element for its backward pass, see :mod:`bitcycle.kernels.relu`.
+    """A ReLU that saves one bit per element for its backward pass, see :mod:`bitcycle.nn.relu`.
 
     It multiplies nothing and computes in full precision, so it keeps the name of the class and has no site.
     """

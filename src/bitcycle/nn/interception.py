@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
-from bitcycle.nn.tracing import current_search
+from bitcycle.nn.tracing import FIRST_RUN
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
@@ -35,7 +35,7 @@ class HiddenFromInterceptors:
 
 def hide_products() -> AbstractContextManager[Any]:
     """Return a context whose products neither interceptors nor the search of a first run see."""
-    search = current_search()
+    search = None if torch.compiler.is_compiling() else FIRST_RUN.get()
     if search is not None:
         return search.at_site(HiddenFromInterceptors())
     return HiddenFromInterceptors() if torch._C._len_torch_function_stack() else _NOTHING

@@ -213,9 +213,10 @@ class QuantizedLayer(ConvertedModule):
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the float layer at full precision, else :meth:`quantized_forward`."""
         with hide_products():
-            if all(site.in_full_precision(self.training) for site in self.bitcycle.sites.values()):
-                return super().forward(*arguments, **keywords)  # type: ignore[misc]
-            return self.quantized_forward(*arguments, **keywords)
+            for site in self.bitcycle.sites.values():
+                if not site.in_full_precision(self.training):
+                    return self.quantized_forward(*arguments, **keywords)
+            return super().forward(*arguments, **keywords)  # type: ignore[misc]
 
     def quantized_forward(self, *arguments: Any, **keywords: Any) -> Any:
         """Compute on the sites. It takes the arguments of the float layer's ``forward``."""
@@ -243,9 +244,8 @@ class QuantizedLayer(ConvertedModule):
             a_spec: How ``a`` is put on its grid.
             b_spec: How ``b`` is put on its grid.
         """
-        own = self.bitcycle.site(site)
-        with hide_products():
-            return multiply(own, product, a, b, bias, a_spec=a_spec, b_spec=b_spec, training=self.training)
+        own = self.bitcycle.sites.get(site) or self.bitcycle.site(site)
+        return multiply(own, product, a, b, bias, a_spec=a_spec, b_spec=b_spec, training=self.training)
 
     def round_bias(self, site: str, bias: Tensor | None) -> Tensor | None:
         """Round a bias to the bits of the site's weights if the recipe asks for it, else return it unchanged."""

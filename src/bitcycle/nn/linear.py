@@ -25,7 +25,7 @@ class LinearLayer(QuantizedLayer):
         recipe = self.bitcycle.recipe
         x_spec = OperandSpec(feature_dims(granularity or recipe.activations, x), role=Role.ACTIVATION)
         weight_spec = OperandSpec(weight_dims(recipe.weights, weight), role=Role.WEIGHT)
-        bias = self.round_bias(site, bias)
+        bias = self.round_bias(site, bias) if recipe.bias else bias
         return self.multiply(site, LinearProduct(), x, weight, bias, a_spec=x_spec, b_spec=weight_spec)
 
 

@@ -18,12 +18,12 @@ from torch.nn.utils.rnn import PackedSequence
 
 from bitcycle.arithmetic import LinearProduct, OperandSpec, Role, round_operand
 from bitcycle.arithmetic.execution import is_autocast_enabled, without_autocast
-from bitcycle.arithmetic.lstm_sequence import lstm_sequence
 from bitcycle.arithmetic.observers import current_observers
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.interception import hide_products
 from bitcycle.nn.layer import feature_dims, weight_dims
 from bitcycle.nn.linear import LinearLayer
+from bitcycle.nn.lstm_sequence import lstm_sequence
 from bitcycle.nn.registry import register
 
 State = tuple[Tensor, ...]

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
 from bitcycle.arithmetic import Observer, Site, observing
-from bitcycle.arithmetic.op_macs import multiplies
+from bitcycle.nn.op_macs import multiplies
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
@@ -124,15 +124,16 @@ class FirstRunSearch(ProductTracer):
     splits_operations = False
 
     def observe(self, contexts: ExitStack) -> None:
-        contexts.callback(_SEARCH.reset, _SEARCH.set(self))
+        contexts.callback(FIRST_RUN.reset, FIRST_RUN.set(self))
 
 
-_SEARCH: ContextVar[FirstRunSearch | None] = ContextVar("bitcycle_first_run", default=None)
+FIRST_RUN: ContextVar[FirstRunSearch | None] = ContextVar("bitcycle_first_run", default=None)
+"""The search for products outside of sites that is under way in this context."""
 
 
 def current_search() -> FirstRunSearch | None:
     """Return the search for products outside of sites that is under way in this context; none in a compiled graph."""
-    return None if torch.compiler.is_compiling() else _SEARCH.get()
+    return None if torch.compiler.is_compiling() else FIRST_RUN.get()
 
 
 class _EagerBranches(TorchFunctionMode):

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
-from bitcycle.kernels.relu import relu
 from bitcycle.nn.interception import hide_products
 from bitcycle.nn.layer import ConvertedModule, QuantizedLayer
 from bitcycle.nn.registry import register
+from bitcycle.nn.relu import relu
 
 
 class FusedContainer(QuantizedLayer):

@@ -18,11 +18,11 @@ from bitcycle.arithmetic import (
     round_operand,
 )
 from bitcycle.arithmetic.observers import current_observers
-from bitcycle.arithmetic.op_macs import RULES
 from bitcycle.arithmetic.precision import role_of
 from bitcycle.kernels.rounding import Dims
 from bitcycle.nn.functions.sites import DiscoveredSites, Function
 from bitcycle.nn.layer import feature_dims, weight_dims
+from bitcycle.nn.op_macs import RULES
 from bitcycle.nn.tracing import OperationTracer
 
 

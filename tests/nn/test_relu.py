@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitcycle.kernels import native
-from bitcycle.kernels.relu import relu
+from bitcycle.nn.relu import relu
 from tests.kernels.layouts import DEFAULTS, default
 from tests.kernels.test_native import assert_same, tensors, threads, using
 
