@@ -63,7 +63,8 @@ def compiled_product(
         geometry = [*product.stride, *product.padding, *product.dilation]
     elif isinstance(product, MatmulProduct):
         geometry = [int(product.transpose_b)]
-    flags = [site.slots(training) == TRAINING, settings.stochastic, settings.execution is Execution.FASTEST]
+    is_training = training or site.evaluation_slots == TRAINING
+    flags = [is_training, settings.stochastic, settings.execution is Execution.FASTEST]
     flags += [spec.role is Role.WEIGHT for spec in specs] + [spec.with_zero for spec in specs]
     numbers = [GRAD_OUTPUTS.index(settings.grad_output), *map(int, flags), *geometry]
     dims = [None if spec.dims is None else list(spec.dims) for spec in specs]

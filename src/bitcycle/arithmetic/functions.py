@@ -19,7 +19,7 @@ from bitcycle.arithmetic.operands import OperandSpec, put_on_grid
 from bitcycle.arithmetic.precision import Precision, Role, Strength, role_of
 from bitcycle.arithmetic.product_function import quantized_product
 from bitcycle.arithmetic.products import Product
-from bitcycle.arithmetic.site import Settings, Site
+from bitcycle.arithmetic.site import Settings, Site, check_export
 from bitcycle.grids import GridFamily
 from bitcycle.grids.family import LAST
 from bitcycle.kernels.float_rounding import Blocks
@@ -47,7 +47,7 @@ def multiply(
     if torch.compiler.is_compiling():
         exported = current_export_rounding()
         if exported is not None:
-            site.slots(training)  # an export of a model in training mode is refused
+            check_export(training)
             a, a_spec = _with_zeros(exported, site, "a", a, a_spec)
             b, b_spec = _with_zeros(exported, site, "b", b, b_spec)
             return exported.multiply(site, product, a, b, bias, (a_spec, b_spec))

@@ -21,8 +21,6 @@ from bitcycle.kernels.rounding import (
     decode,
     encode,
     has_a_grid,
-    is_full_precision,
-    origin_of,
 )
 
 
@@ -66,9 +64,9 @@ class Values:
     def split(self) -> tuple[Values, Tensor, Tensor]:
         """Return ``unit``, ``scale`` and ``middle`` with values ``scale * unit + middle``; ``middle`` has one code.
 
-        The noise of grad_output is multiplied by ``unit``. The code of the middle is 0 if the grids begin about at 0, as
-        those of the results of a ReLU or a softmax, most of which are 0; else it is half of the codes there are. The
-        scale is 1 and the middle is 0 where there is no grid.
+        The noise of grad_output is multiplied by ``unit``. The code of the middle is 0 if the grids begin about at 0,
+        as those of the results of a ReLU or a softmax, most of which are 0; else it is half of the codes there are.
+        The scale is 1 and the middle is 0 where there is no grid.
         """
         assert self.scale is not None
         assert self.zero is not None
@@ -76,7 +74,8 @@ class Values:
         if not self.symmetric:
             bits = self.bits
             half = 2.0 ** (bits - 1) if isinstance(bits, int) else torch.exp2(bits.to(middle.dtype) - 1)
-            middle = middle + self.scale * torch.where(begins_at_zero(self.scale, middle, half), 0.0, half)
+            begins_at_zero = middle.sum().abs() < half / 2 * self.scale.sum()
+            middle = middle + self.scale * torch.where(begins_at_zero, 0.0, half)
         usable = has_a_grid(self.scale, self.bits)
         scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
         return Values(self.tensor.to(scale.dtype).sub(middle).div_(scale).to(self.tensor.dtype)), scale, middle
@@ -125,7 +124,7 @@ class Codes:
     def split(self) -> tuple[Codes, Tensor, Tensor]:
         """Return ``unit``, ``scale`` and ``middle`` as :meth:`Values.split` does, with the codes of ``unit``."""
         code = 1 << self.bits - 1
-        if not self.origin and begins_at_zero(self.scale, self.zero, code):
+        if not self.origin and self.zero.sum().abs() < code / 2 * self.scale.sum():
             code = 0
         one, zero = self.scale.new_full((), 1.0), self.scale.new_full((), self.origin - code)
         unit = Codes(
@@ -151,11 +150,6 @@ class Codes:
         """Return the tensors that autograd saves, and what else :func:`restored` needs."""
         form = (Codes, self.bits, self.origin, self.offset, self.dtype)
         return (self.stored, self.scale, self.zero), form
-
-
-def begins_at_zero(scale: Tensor, zero: Tensor, half: float | Tensor) -> Tensor:
-    """Return whether 0 is nearer to the first code of most grids than to the one in the middle."""
-    return zero.sum().abs() < half / 2 * scale.sum()
 
 
 Operand = Values | Codes
@@ -201,24 +195,21 @@ def put_on_grid(
         error: Whether it is an error (grad_output), which can have another format.
         factors: What the tensor is first multiplied by, on grids of integers.
     """
-    if spec.already_rounded or is_full_precision(bits):
+    if spec.already_rounded or x.numel() == 0 or (isinstance(bits, int) and bits == 0):
         return Values(x)
     if not grid.has_codes:
         return Values(blend(x, grid.round(x, bits, spec.dims, noise, along=along, error=error), strength))
-    symmetric, dims, with_zero = grid.symmetric, spec.dims, spec.with_zero
+    symmetric = grid.symmetric
     is_whole = isinstance(strength, float) and strength == 1 and not spec.keeps_zeros
-    if saves and isinstance(bits, int) and bits <= BYTE_BITS and is_whole and x.numel() >= SMALL:
-        offset = 2 ** (bits - 1)
-        values, stored, scale, zero = encode(
-            x, bits, dims, noise, offset, symmetric=symmetric, with_zero=with_zero, factors=factors
-        )
-        if stored.dtype is torch.int8:
-            return Codes(stored, scale, zero, bits, origin_of(bits, symmetric), offset, x.dtype, known=values)
-    else:
-        values, _, scale, zero = encode(
-            x, bits, dims, noise, symmetric=symmetric, with_zero=with_zero, codes=False, factors=factors
-        )
-    if x.numel() == 0:
-        return Values(x)
-    values = torch.where(x == 0, x, values) if spec.keeps_zeros else values
-    return Values(blend(x, values, strength), scale, zero, bits, symmetric)
+    half = 1 << bits - 1 if isinstance(bits, int) and bits <= BYTE_BITS else 0
+    in_bytes = saves and is_whole and half > 0 and x.numel() >= SMALL
+    values, stored, scale, zero = encode(
+        x, bits, spec.dims, noise, half, symmetric=symmetric, with_zero=spec.with_zero, codes=in_bytes, factors=factors
+    )
+    if in_bytes and stored.dtype is torch.int8:
+        assert isinstance(bits, int)
+        return Codes(stored, scale, zero, bits, half if symmetric else 0, half, x.dtype, known=values)
+    if not is_whole:
+        values = torch.where(x == 0, x, values) if spec.keeps_zeros else values
+        values = blend(x, values, strength)
+    return Values(values, scale, zero, bits, symmetric)

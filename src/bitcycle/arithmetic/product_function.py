@@ -63,7 +63,7 @@ def quantized_product(
         b_bits = b_bits + 0  # the compiler refuses a tensor that is given twice
     call = Call(product, a_spec, b_spec, settings, plan)
     if torch.is_grad_enabled():
-        out: Tensor = _Product.apply(a, b, bias, site.control, a_bits, b_bits, strength, call)  # type: ignore[assignment]
+        out: Tensor = _Product.apply(a, b, bias, site.control, a_bits, b_bits, strength, call)
         return out
     return product_on_grids(call, *on_grids(call, a, b, a_bits, b_bits, strength, False, False), bias)
 
@@ -182,16 +182,22 @@ class Backward:
     def gradients(self, a: Operand | None, b: Operand | None, of_bias: bool) -> tuple[Tensor | None, ...]:
         """Return the gradients of ``a``, ``b`` and the bias: of ``a`` if ``b`` is given, and the other way round."""
         ctx = self.ctx
-        grad_a = self._skipped() if b is None else self._gradient(b, of_a=True).to(ctx.a_dtype)
-        grad_b = self._skipped() if a is None else self._gradient(a, of_a=False).to(ctx.b_dtype)
+        grad_a = None if b is None else self._gradient(b, of_a=True).to(ctx.a_dtype)
+        if b is None:
+            self._skip()
+        grad_b = None if a is None else self._gradient(a, of_a=False).to(ctx.b_dtype)
+        if a is None:
+            self._skip()
         if not of_bias:
             return grad_a, grad_b, None
         # Rounded once as a whole, or unrounded if each product rounds its own.
-        return grad_a, grad_b, self.product.bias_gradient(
-            self.grad_output if self.rounded is None else self.rounded.values()
+        return (
+            grad_a,
+            grad_b,
+            self.product.bias_gradient(self.grad_output if self.rounded is None else self.rounded.values()),
         )
 
-    def _skipped(self) -> None:
+    def _skip(self) -> None:
         """Draw the noise of a gradient that nobody needs: that of the others does not depend on it."""
         if self.rounded is None:
             for _ in range(2 if self.settings.hadamard else 1):
@@ -205,7 +211,15 @@ class Backward:
         if error is None and self.settings.grid.block is not None:
             error, other = self._operands_in_blocks(other, of_a)
         elif error is None:
-            error, other, added = self._rounded_for(other, of_a, in_integers)
+            other, factors, added = self._absorbed(other, of_a)
+            unrounded = self.grad_output
+            if of_a:
+                dims = product.rows(unrounded.dim())
+            else:
+                unrounded, other = product.in_blocks(unrounded), other.reshaped(product.in_blocks)
+                factors = None if factors is None else product.in_blocks(factors)
+                dims = product.columns(unrounded.shape)
+            error = self._round(unrounded, dims, in_integers, factors)
         backend: Any = simulated
         if in_integers and isinstance(error, Codes) and isinstance(other, Codes):
             backend = integer_cpu.MODULES[type(product)]
@@ -215,28 +229,24 @@ class Backward:
             gradient = backend.weight_gradient(product, error, other, ctx.b_shape, added)
         return gradient
 
-    def _rounded_for(self, other: Operand, of_a: bool, in_integers: bool) -> tuple[Operand, Operand, Tensor | None]:
-        """Round grad_output for one gradient product, after it has absorbed the scales of the other operand.
+    def _absorbed(self, other: Operand, of_a: bool) -> tuple[Operand, Tensor | None, Tensor | None]:
+        """Let grad_output absorb the scales of the other operand, if they vary along the sum of a gradient product.
 
-        Return both as they are multiplied, and what is added to their product.
+        Return the operand without them, the factors of grad_output, and what is added to the product.
         """
-        ctx, product, call, error = self.ctx, self.product, self.call, self.grad_output
-        factors, added = None, None
-        if of_a:
-            absorbs = other.scale is not None and product.absorbs_b(call.b_spec.dims, len(ctx.b_shape))
-        else:
-            absorbs = other.scale is not None and product.absorbs_a(call.a_spec.dims, len(ctx.a_shape))
-        if absorbs:
-            other, scale, middle = other.split()
-            if self.in_grid_dtype is None:
-                self.in_grid_dtype = error if error.dtype is scale.dtype else native.widen(error, scale.dtype)
-            absorb = product.absorb_b if of_a else product.absorb_a
-            factors, added = absorb(self.in_grid_dtype, scale, middle, ctx.a_shape, ctx.b_shape)
-        if of_a:
-            return self._round(error, product.rows(error.dim()), in_integers, factors), other, added
-        error, other = product.in_blocks(error), other.reshaped(product.in_blocks)
-        factors = None if factors is None else product.in_blocks(factors)
-        return self._round(error, product.columns(error.shape), in_integers, factors), other, added
+        ctx, product, call = self.ctx, self.product, self.call
+        spec, dim, absorbs, absorb = (
+            (call.b_spec, len(ctx.b_shape), product.absorbs_b, product.absorb_b)
+            if of_a
+            else (call.a_spec, len(ctx.a_shape), product.absorbs_a, product.absorb_a)
+        )
+        if other.scale is None or not absorbs(spec.dims, dim):
+            return other, None, None
+        unit, scale, middle = other.split()
+        if self.in_grid_dtype is None:
+            error = self.grad_output
+            self.in_grid_dtype = error if error.dtype is scale.dtype else native.widen(error, scale.dtype)
+        return unit, *absorb(self.in_grid_dtype, scale, middle, ctx.a_shape, ctx.b_shape)
 
     def _round(self, grad_output: Tensor, dims: Dims, in_integers: bool, factors: Tensor | None = None) -> Operand:
         """Put grad_output, times some factors, on its grid with the next noise of the site."""

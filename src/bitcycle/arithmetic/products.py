@@ -150,10 +150,12 @@ class LinearProduct(Product):
         return grad_output.matmul(b)
 
     def weight_gradient(self, grad_output: Tensor, a: Tensor, b_shape: torch.Size) -> Tensor:
-        return _rows(grad_output).t().mm(_rows(a))
+        if grad_output.dim() != 2:
+            grad_output, a = _rows(grad_output), _rows(a)
+        return grad_output.t().mm(a)
 
     def bias_gradient(self, grad_output: Tensor) -> Tensor:
-        return _rows(grad_output).sum(0)
+        return grad_output.sum(0) if grad_output.dim() == 2 else _rows(grad_output).sum(0)
 
     def rows(self, dim: int) -> Dims:
         return (-1,)
@@ -186,7 +188,7 @@ class LinearProduct(Product):
     def absorb_a(
         self, grad_output: Tensor, scale: Tensor, middle: Tensor, a_shape: torch.Size, b_shape: torch.Size
     ) -> Absorbed:
-        return Absorbed(scale, _rows(grad_output).t().mm(_rows(middle)))
+        return Absorbed(scale, grad_output.flatten(0, -2).t().mm(middle.flatten(0, -2)))
 
     def summed(self, a_dim: int) -> Summed:
         features, rows = Blocks((-1,)), Blocks(tuple(range(a_dim - 1)))

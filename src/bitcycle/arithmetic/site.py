@@ -30,7 +30,6 @@ from bitcycle.arithmetic.control import (
     TRAINING,
     WEIGHTS,
     Origin,
-    Slots,
     read_precision,
 )
 from bitcycle.arithmetic.execution import Execution, ExecutionPlan
@@ -146,6 +145,8 @@ class Site:
         """What both operands of its product are; None before an observer has seen it."""
         self.baseline: StepBits | None = None
         """The static training that its cost is compared with; None: its evaluation bits. A scheduler sets it."""
+        self.evaluation_slots = TRAINING if recipe.evaluate_at == "current" else EVALUATION
+        """Where the precision of evaluation is among the numbers of the site."""
         self.followers: list[Site] = []
         """Sites that were discovered after this one and take over its bits, see :mod:`bitcycle.nn.layer`."""
         with torch.inference_mode(False):  # a site that is discovered in inference mode changes its bits outside it too
@@ -224,7 +225,7 @@ class Site:
     @property
     def evaluation(self) -> Evaluation:
         """What evaluation rounds to."""
-        weights, activations, strength = (int(self.control[slot]) for slot in self.slots(training=False))
+        weights, activations, strength = (int(self.control[slot]) for slot in self.evaluation_slots)
         return Evaluation(weights or None, activations or None, strength / STRENGTH_UNITS)
 
     @property
@@ -272,7 +273,7 @@ class Site:
         numbers = self.control.numpy() if transforms is None else _read_under_transforms(self.control)
         if not training and numbers[ORIGIN] == Origin.NEVER_SET and self.skip is None:
             self.group.check_evaluation()
-        weights, activations, strength = TRAINING if training or self.recipe.evaluate_at == "current" else EVALUATION
+        weights, activations, strength = TRAINING if training else self.evaluation_slots
         is_full = numbers[strength] == 0 or (numbers[weights] == 0 and numbers[activations] == 0)
         if is_full and numbers[BACKWARD] == 0:
             return True
@@ -286,18 +287,14 @@ class Site:
         return False
 
     def precision(self, training: bool) -> Precision:
-        """Return the current precision of the operands; see :func:`read_precision`."""
-        return read_precision(self.control, self.slots(training))
-
-    def slots(self, training: bool) -> Slots:
-        """Return where the precision of training or of evaluation is among the numbers of the site.
+        """Return the current precision of the operands; see :func:`read_precision`.
 
         Raises:
             ValueError: ``torch.export`` is tracing the model in a way in which its bits cannot become constants.
         """
         if torch.compiler.is_exporting():
-            _check_export(training, torch.compiler.is_dynamo_compiling())
-        return TRAINING if training or self.recipe.evaluate_at == "current" else EVALUATION
+            check_export(training)
+        return read_precision(self.control, TRAINING if training else self.evaluation_slots)
 
 
 def _read_under_transforms(control: Tensor) -> NDArray[np.int64]:
@@ -373,6 +370,11 @@ def check_width(bits: object, sites: Iterable[Site], what: str = "bits") -> int 
     for grid in {site.settings.grid for site in sites}:
         width = grid.check_width(bits, what)
     return width
+
+
+def check_export(training: bool) -> None:
+    """Raise a ValueError if ``torch.export`` is tracing a model in a way in which its bits cannot become constants."""
+    _check_export(training, torch.compiler.is_dynamo_compiling())
 
 
 @constant_while_tracing

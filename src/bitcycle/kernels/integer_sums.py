@@ -14,6 +14,7 @@ The native kernels compute the same as the torch operations here, bit for bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -86,10 +87,10 @@ def _multiply(
         for scale, zero, offset in (p_grid, q_grid):
             parts = zip(_parts(scale, matrices), _parts(zero, matrices), strict=True)
             grids.append([Grid(*part, offset) for part in parts])
-        if is_summed:
-            biases = [[x, *[None] * (matrices - 1)] for x in (bias, row_bias)]
-        else:
-            biases = [[None] * matrices if x is None else _parts(x, matrices) for x in (bias, row_bias)]
+        biases: list[Sequence[Tensor | None]] = []
+        for x in (bias, row_bias):
+            once = [x, *[None] * (matrices - 1)]
+            biases.append(once if x is None or is_summed else _parts(x, matrices))
         each = zip(p.flatten(0, -3), q.flatten(0, -3), *grids, *biases, strict=True)
         products = [_multiply(*parts) for parts in each]
         return reduce(torch.add, products) if is_summed else torch.stack(products).view(*p.shape[:-1], q.shape[-2])

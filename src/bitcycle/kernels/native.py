@@ -150,7 +150,7 @@ def encode(
         x.data_ptr(), *layout.sizes, layout.kind, lowest, highest, noise is not None, key1, key2,
         scale.data_ptr(), zero.data_ptr(),
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
-        offset - origin, threads(x.numel()), 0 if sums is None else sums.data_ptr(), layout.grids,
+        offset - origin, 1 if x.numel() < PARALLEL else torch.get_num_threads(), 0 if sums is None else sums.data_ptr(), layout.grids,
         is_bfloat16, 0 if factors is None else factors.data_ptr(), layout.period,
         _SYMMETRIC if symmetric else _WITH_ZERO if with_zero else _RANGE,
     )  # fmt: skip
@@ -159,28 +159,36 @@ def encode(
 
 def decode(codes: Tensor, scale: Tensor, zero: Tensor, offset: int, origin: int = 0) -> Tensor | None:
     """Recover the values of codes; None if their layout is not one for the kernels."""
-    if not (supports(scale) and supports(zero) and supports(codes, BYTES)) or scale.shape != zero.shape:
+    if not supports(codes, BYTES) or scale.dtype is not torch.float32 or scale.is_neg() or zero.is_neg():
         return None
-    if codes.numel() == 0 or not _is_dense(codes.shape, codes.stride()):
-        return None
-    sizes: tuple[int, int, int] | None = (1, codes.numel(), 1)
-    if scale.dim() > 0:
-        shared = tuple(d for d in range(codes.dim()) if scale.shape[d] != codes.shape[d])
-        order = _memory_order(codes.shape, codes.stride())
-        sizes = _split(codes.shape, order, shared)
-        if codes.is_contiguous():
-            if not (scale.is_contiguous() and zero.is_contiguous()):
-                return None
-        elif not scale.stride() == zero.stride() == _strides_in_order(scale.shape, order):
-            return None
+    sizes = _sizes(codes.shape, codes.stride(), scale.shape, scale.stride(), zero.stride())
     if sizes is None:
         return None
     values = torch.empty_like(codes, dtype=torch.float32)
     _library.decode(
         codes.data_ptr(), *sizes, scale.data_ptr(), zero.data_ptr(), offset, origin,
-        values.data_ptr(), threads(codes.numel()),
+        values.data_ptr(), 1 if codes.numel() < PARALLEL else torch.get_num_threads(),
     )  # fmt: skip
     return values
+
+
+@lru_cache(maxsize=4096)
+def _sizes(
+    codes: torch.Size,
+    strides: tuple[int, ...],
+    scale: torch.Size,
+    scale_strides: tuple[int, ...],
+    zero_strides: tuple[int, ...],
+) -> tuple[int, int, int] | None:
+    """Return the numbers of elements (outer, shared, inner) to decode; None if the layout is not one for the kernel."""
+    if codes.numel() == 0 or not _is_dense(codes, strides):
+        return None
+    if not scale:
+        return 1, codes.numel(), 1
+    order = _memory_order(codes, strides)
+    if not all(_is_filled(scale, each, order) for each in (scale_strides, zero_strides)):
+        return None
+    return _split(codes, order, tuple(d for d, size in enumerate(codes) if scale[d] != size))
 
 
 def round_float(
@@ -279,7 +287,7 @@ def multiply(
         numbers += (x.data_ptr(), x.shape[-2], line, term, *(0, 0, *steps)[-2:])
         numbers += (scale.data_ptr(), grid.zero.data_ptr(), 0 if scale.numel() == 1 else 2, grid.offset)
     _library.multiply(
-        *batch, terms, threads(p.numel() * columns >> 5), out.data_ptr(), dtype is torch.bfloat16, is_summed,
+        *batch, terms, 1 if p.numel() * columns < 32 * PARALLEL else torch.get_num_threads(), out.data_ptr(), dtype is torch.bfloat16, is_summed,
         0 if bias is None else bias.data_ptr(), columns, 0 if row_bias is None else row_bias.data_ptr(), *numbers,
     )  # fmt: skip
     return out

@@ -119,7 +119,9 @@ def encode(
     Values are in the place of codes without ``codes``, in a compiled graph, and on the CPU where some values have no
     grid. Other devices would have to synchronise to find out, and :func:`decode` returns non-finite numbers there.
     """
-    if _is_unchanged(x, bits):
+    if not x.is_floating_point():
+        check_floating(x)
+    if x.numel() == 0 or (isinstance(bits, int) and bits == 0):
         return Encoded(x, x, x, x)
     if isinstance(bits, int) and not isinstance(noise, Tensor) and native.supports(x):
         in_bytes = codes and bits <= BYTE_BITS
@@ -221,11 +223,6 @@ def check_floating(x: Tensor) -> None:
     """Raise a TypeError if a tensor has no floating-point values."""
     if not x.is_floating_point():
         raise TypeError(f"a quantised product needs floating-point operands, got {x.dtype}")
-
-
-def _is_unchanged(x: Tensor, bits: Width) -> bool:
-    check_floating(x)
-    return is_full_precision(bits) or x.numel() == 0
 
 
 def _grid(x: Tensor, bits: Width, dims: Dims, symmetric: bool, with_zero: bool) -> tuple[Tensor, Tensor]:

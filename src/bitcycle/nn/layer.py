@@ -375,4 +375,4 @@ def weight_dims(granularity: Granularity, weight: Tensor, channel: int = 0) -> D
         return None
     if granularity == "row":
         return (weight.dim() - 1,)
-    return tuple(d for d in range(weight.dim()) if d != channel)
+    return (*range(channel), *range(channel + 1, weight.dim()))

@@ -120,9 +120,9 @@ def weight_gradient(
     assert unit.middle is not None
     grids, half = e.stored.shape[:2], 1 << e.bits - 1
     middles = e.zero + e.scale * (half - e.origin)
-    numbers = (x.reshape(x.shape[:2] or (1, 1)).expand(grids).contiguous() for x in (e.scale, middles))
+    e_scale, e_middle = (x.reshape(x.shape[:2] or (1, 1)).expand(grids).contiguous() for x in (e.scale, middles))
     windows = _windows(product, a.stored.shape, b_shape)
-    gradient = correlate(windows, _pixels(e), _pixels(unit), *numbers, half, unit.middle)
+    gradient = correlate(windows, _pixels(e), _pixels(unit), e_scale, e_middle, half, unit.middle)
     return gradient + added if scale is None else gradient * scale + added
 
 

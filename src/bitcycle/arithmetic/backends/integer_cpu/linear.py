@@ -69,7 +69,7 @@ encode_weight = encode
 
 def output(product: LinearProduct, a: Codes, b: Codes, bias: Tensor | None) -> Tensor:
     """Return ``a b^T + bias``."""
-    rows = _rows(a.stored)
+    rows = a.stored.reshape(-1, a.stored.shape[-1])
     if rows.shape[1] > MAX_TERMS:  # a scale per row cannot be split with its codes
         return simulated.output(product, a, b, bias)
     bias = None if bias is None else bias.detach().float().contiguous()
@@ -81,7 +81,7 @@ def input_gradient(
     product: LinearProduct, e: Codes, b: Codes, a_shape: torch.Size, added: Tensor | None = None
 ) -> Tensor:
     """Return ``e b``, plus a number for each row if given."""
-    rows = _rows(e.stored)
+    rows = e.stored.reshape(-1, e.stored.shape[-1])
     if rows.shape[1] > MAX_TERMS:
         return simulated.input_gradient(product, e, b, a_shape, added)
     return multiply(rows, b.stored.t(), e.grid(), b.grid(), None, added, e.dtype).view(a_shape)
