@@ -141,8 +141,8 @@ class Design:
     """The parts of each study, as tables of a plan."""
     first_seed: Mapping[Role, int]
     tuning_seeds: int
-    study_seeds: Mapping[str, int] = field(default_factory=dict)
-    """The number of judging seeds of studies that do not take those of the domain."""
+    study_seeds: Mapping[str, range] = field(default_factory=dict)
+    """The judging seeds of studies that do not take those of the domain."""
 
     def domain(self, id: str) -> Domain:
         """Return a domain by its id."""
@@ -162,9 +162,10 @@ class Design:
 
     def seeds(self, domain: Domain, role: Role, study: str) -> range:
         """Return the random seeds of a study of a domain."""
-        judging = self.study_seeds.get(study, domain.seeds)
+        if role is Role.JUDGING and study in self.study_seeds:
+            return self.study_seeds[study]
         first = self.first_seed[role]
-        return range(first, first + (judging if role is Role.JUDGING else self.tuning_seeds))
+        return range(first, first + (domain.seeds if role is Role.JUDGING else self.tuning_seeds))
 
 
 def read_design(folder: Path = FOLDER) -> Design:
@@ -181,7 +182,7 @@ def read_design(folder: Path = FOLDER) -> Design:
             claims=claims,
             domains=tuple(Domain(**_values(each)) for each in file["domain"]),
             studies={name: tuple(study["part"]) for name, study in file["studies"].items()},
-            study_seeds={name: study["seeds"] for name, study in file["studies"].items() if "seeds" in study},
+            study_seeds={name: range(*study["seeds"]) for name, study in file["studies"].items() if "seeds" in study},
             first_seed={role: file["seeds"][role.value] for role in Role},
             tuning_seeds=file["seeds"]["number_for_tuning"],
         )
