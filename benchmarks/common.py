@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import warnings
@@ -37,11 +36,6 @@ def cpu_model() -> str:
     info = Path("/proc/cpuinfo")  # where Linux has it
     found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
     return found[1].strip() if found else platform.processor() or platform.machine()
-
-
-def all_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_in_processes(call: Callable[..., Any], arguments: Iterable[Any], workers: int) -> Iterator[Any]:

@@ -1,8 +1,8 @@
-"""How much code a study executes: the files and functions of bitcycle that plan, store and report the demo study.
+"""How much code of bitcycle a study executes (planning, storing and reporting the demo study), and a step of one layer.
 
     python -m benchmarks.walk
 
-Nothing is trained: the store gets made-up results. Code that runs while a module is imported is not counted.
+The study trains nothing: the store gets made-up results. Code that runs while a module is imported is not counted.
 """
 
 import sys
@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
 import typer
 
 import bitcycle
@@ -35,9 +36,14 @@ def walk(folder: Path) -> None:
         report(store, plan.name, folder / "report")
 
 
-def executed(function: Callable[..., Any], *arguments: Any) -> set[tuple[str, str]]:
-    """Call a function and return the names of the functions of bitcycle that it executes, with their files."""
-    found = set()
+def step(layer: torch.nn.Module, x: torch.Tensor) -> None:
+    """Run a layer forward and backward."""
+    layer(x).backward(torch.ones(512, 128))
+
+
+def executed(function: Callable[..., Any], *arguments: Any) -> Counter[tuple[str, str]]:
+    """Call a function and return how often functions of bitcycle run, by their files and names."""
+    found: Counter[tuple[str, str]] = Counter()
     importing = 0
 
     def observe(frame, event, _):
@@ -46,7 +52,7 @@ def executed(function: Callable[..., Any], *arguments: Any) -> set[tuple[str, st
         if code.co_name == "<module>":
             importing += {"call": 1, "return": -1}.get(event, 0)
         elif event == "call" and not importing and code.co_filename.startswith(str(PACKAGE)):
-            found.add((code.co_filename, code.co_qualname))
+            found[code.co_filename, code.co_qualname] += 1
 
     sys.setprofile(observe)
     try:
@@ -56,15 +62,21 @@ def executed(function: Callable[..., Any], *arguments: Any) -> set[tuple[str, st
     return found
 
 
+def report_on(what: str, calls: Counter[tuple[str, str]]) -> None:
+    """Print how much code ran."""
+    print(f"{what}: {calls.total():,} calls of {len(calls)} functions in {len({file for file, _ in calls})} files")
+
+
 def main() -> None:
-    """Count the files and functions that a study executes, and list the files."""
+    """Count the calls, functions and files of a step and of a study."""
+    for execute in ("simulated", "integer"):
+        layer, x = torch.nn.Linear(256, 128), torch.randn(512, 256, requires_grad=True)
+        bitcycle.quantize(layer, execute=execute)
+        bitcycle.set_bits(layer, forward=5, backward=8)
+        step(layer, x)  # decides what the next steps repeat
+        report_on(f"a step of nn.Linear, {execute}", executed(step, layer, x))
     with TemporaryDirectory() as folder:
-        found = executed(walk, Path(folder))
-    by_file = Counter(str(Path(file).relative_to(PACKAGE)) for file, _ in found)
-    loaded = [name for name in sys.modules if name.partition(".")[0] == "bitcycle"]
-    print(f"{len(by_file)} files, {len(found)} functions; {len(loaded)} modules are loaded")
-    for file, count in sorted(by_file.items()):
-        print(f"{count:5} {file}")
+        report_on("the demo study", executed(walk, Path(folder)))
 
 
 if __name__ == "__main__":

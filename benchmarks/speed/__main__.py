@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.common import all_cores, run_commands
+from benchmarks.common import run_commands
 from benchmarks.speed.measure import Part, Settings, peak_memory, time_kernels, time_overhead, time_steps
 from benchmarks.speed.models import MODELS
 from benchmarks.speed.tables import Result, as_text, this_machine
@@ -58,7 +59,7 @@ def bench(
         raise ValueError(f"--json {json}: there is no folder {json.parent}")
     settings = Settings(
         models=tuple(dict.fromkeys(validate_name(model, MODELS, "model") for model in models or MODELS)),
-        threads=tuple(dict.fromkeys(threads or (1, all_cores()))),
+        threads=tuple(dict.fromkeys(threads or (1, os.cpu_count() or 1))),
         forward=forward,
         backward=backward,
         rounds=rounds or (QUICK_ROUNDS if quick else FULL_ROUNDS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from benchmarks.common import all_cores, cpu_model, markdown_table
+from benchmarks.common import cpu_model, markdown_table
 from benchmarks.speed.measure import Row, Settings, Spread
 from benchmarks.speed.models import MODELS
 from benchmarks.speed.variants import FULL_PRECISION, HALF_PRECISION, NOT_INSTALLED, OWN, PEERS, version_of
@@ -39,7 +40,7 @@ def this_machine() -> Row:
         "cpu": cpu_model(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "vnni": torch.cpu._is_vnni_supported(),
-        "cores": all_cores(),
+        "cores": os.cpu_count(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "kernels": native.current_kernels(),

@@ -36,7 +36,8 @@ class Recipe:
             grid per row, or per sample of a convolution. ``"row and column"``: once for each of the two gradient
             products, with grids that do not vary along the sum. It is multiplied by the scales of the other operand
             first where these do: for the input gradient by those of the weight, with a grid per row or sample; for the
-            weight gradient by those of the input, with a grid per output channel. Integers can then compute both.
+            weight gradient by those of the input, with a grid per output channel of each block of 128 rows, or of each
+            sample. Integers can then compute both.
         bias: Round biases to the forward bits too.
         embeddings: Round embedding vectors to the forward bits too.
         aggregation: ``"quantized"`` rounds features to the forward bits before a graph network aggregates them, and

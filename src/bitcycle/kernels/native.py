@@ -150,7 +150,8 @@ def encode(
         x.data_ptr(), *layout.sizes, layout.kind, lowest, highest, noise is not None, key1, key2,
         scale.data_ptr(), zero.data_ptr(),
         0 if rounded is None else rounded.data_ptr(), 0 if stored is None else stored.data_ptr(),
-        offset - origin, 1 if x.numel() < PARALLEL else torch.get_num_threads(), 0 if sums is None else sums.data_ptr(), layout.grids,
+        offset - origin, 1 if x.numel() < PARALLEL else torch.get_num_threads(),
+        0 if sums is None else sums.data_ptr(), layout.grids,
         is_bfloat16, 0 if factors is None else factors.data_ptr(), layout.period,
         _SYMMETRIC if symmetric else _WITH_ZERO if with_zero else _RANGE,
     )  # fmt: skip
@@ -287,7 +288,8 @@ def multiply(
         numbers += (x.data_ptr(), x.shape[-2], line, term, *(0, 0, *steps)[-2:])
         numbers += (scale.data_ptr(), grid.zero.data_ptr(), 0 if scale.numel() == 1 else 2, grid.offset)
     _library.multiply(
-        *batch, terms, 1 if p.numel() * columns < 32 * PARALLEL else torch.get_num_threads(), out.data_ptr(), dtype is torch.bfloat16, is_summed,
+        *batch, terms, 1 if p.numel() * columns < 32 * PARALLEL else torch.get_num_threads(),
+        out.data_ptr(), dtype is torch.bfloat16, is_summed,
         0 if bias is None else bias.data_ptr(), columns, 0 if row_bias is None else row_bias.data_ptr(), *numbers,
     )  # fmt: skip
     return out
