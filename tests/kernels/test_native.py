@@ -627,6 +627,24 @@ def test_convolutions_of_large_images(stride):
         assert_same(*both(lambda: correlate(windows, e, p, torch.ones(3, 24), torch.ones(3, 24), 64, 64), count))
 
 
+@pytest.mark.parametrize(
+    ("size", "channels"), [((8, 8), (20, 40)), ((4, 5), (16, 64)), ((2, 2), (33, 70)), ((9, 40), (3, 16))]
+)
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_kernel_gradients_of_many_small_images(size, channels, stride):
+    """Several images are laid out together; the last of them, and the last group, are fewer."""
+    output = tuple(1 + (n - 1) // stride for n in size)
+    windows = Windows(size, (3, 3), (stride, stride), (1, 1), (1, 1), output)
+    generator = torch.Generator().manual_seed(stride)
+    p, e = (
+        torch.randint(0, 256, (70, *place, count), generator=generator).to(torch.uint8).view(torch.int8)
+        for place, count in zip((size, output), channels, strict=True)
+    )
+    scale, middle = torch.randn(2, 70, channels[1], generator=generator)
+    for count, p_middle in itertools.product((1, 2), (0, 128)):
+        assert_same(*both(lambda: correlate(windows, e, p, scale, middle, 128, p_middle), count, parallel=1))  # noqa: B023
+
+
 def test_a_kernel_gradient_of_many_images_with_large_sums():
     """Several groups of images, with the largest sums that 32 bits hold."""
     p = torch.zeros(70, 256, 257, 1, dtype=torch.int8)

@@ -1280,80 +1280,125 @@ typedef struct {
 
 INLINE int64_t quads_of(const geometry *g) { return (g->out_width + 3) / 4; }
 
-/* Lay out four pixels of e, lower by a number. */
-VNNI static void fill_quad(const uint8_t *pixels, int64_t count, int64_t channels, int32_t lower, uint8_t *out)
+/* Lay out a row of pixels of e, lower by a number, four at a time. */
+VNNI static void fill_line(const uint8_t *pixels, int64_t n, int64_t channels, int32_t lower, uint8_t *out)
 {
-    const __m128i less = _mm_set1_epi8((char)lower);
-    for (int64_t c = 0; c < channels; c += 16) {
-        __mmask16 some = (__mmask16)(channels - c < 16 ? (1 << (channels - c)) - 1 : 0xFFFF);
-        __m128i x[4];
-        for (int j = 0; j < 4; j++)
-            x[j] = j < count ? _mm_maskz_sub_epi8(some, _mm_maskz_loadu_epi8(some, pixels + j * channels + c), less)
-                             : _mm_setzero_si128();
-        __m128i low01 = _mm_unpacklo_epi8(x[0], x[1]), low23 = _mm_unpacklo_epi8(x[2], x[3]);
-        __m128i high01 = _mm_unpackhi_epi8(x[0], x[1]), high23 = _mm_unpackhi_epi8(x[2], x[3]);
-        _mm_storeu_si128((__m128i *)(out + 4 * c), _mm_unpacklo_epi16(low01, low23));
-        _mm_storeu_si128((__m128i *)(out + 4 * c + 16), _mm_unpackhi_epi16(low01, low23));
-        _mm_storeu_si128((__m128i *)(out + 4 * c + 32), _mm_unpacklo_epi16(high01, high23));
-        _mm_storeu_si128((__m128i *)(out + 4 * c + 48), _mm_unpackhi_epi16(high01, high23));
-    }
+    const __m512i less = _mm512_set1_epi8((char)lower);
+    const __m512i together = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i by_lane = _mm512_set4_epi32(0x0F0B0703, 0x0E0A0602, 0x0D090501, 0x0C080400);
+    for (int64_t q = 0; q < n; q += 4)
+        for (int64_t c = 0; c < channels; c += 16, out += 64) {
+            __mmask16 some = (__mmask16)(channels - c < 16 ? (1 << (channels - c)) - 1 : 0xFFFF);
+            __mmask64 inside = ~(__mmask64)0 >> (n - q < 4 ? 64 - 16 * (n - q) : 0);
+            __m128i x[4];
+            for (int64_t j = 0; j < 4; j++)
+                x[j] = _mm_maskz_loadu_epi8(q + j < n ? some : 0, pixels + (q + j) * channels + c);
+            __m512i all = _mm512_inserti32x4(_mm512_castsi128_si512(x[0]), x[1], 1);
+            all = _mm512_inserti32x4(_mm512_inserti32x4(all, x[2], 2), x[3], 3);
+            all = _mm512_permutexvar_epi32(together, _mm512_maskz_sub_epi8(inside, all, less));
+            _mm512_storeu_si512(out, _mm512_shuffle_epi8(all, by_lane));
+        }
 }
 
 static void fill_quads(const correlation *w)
 {
     const geometry *g = &w->g;
-    int64_t quads = quads_of(g), size = 4 * lanes_of(g);
 #pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
     for (int64_t line = 0; line < g->images * g->out_height; line++)
-        for (int64_t q = 0; q < quads; q++)
-            fill_quad(w->e + (line * g->out_width + 4 * q) * g->out_channels, g->out_width - 4 * q, g->out_channels,
-                      w->p_middle ? 0 : w->e_middle, w->quads + (line * quads + q) * size);
+        fill_line(w->e + line * g->out_width * g->out_channels, g->out_width, g->out_channels,
+                  w->p_middle ? 0 : w->e_middle, w->quads + line * quads_of(g) * 4 * lanes_of(g));
 }
 
-/* Add products of some elements of the kernel with some vectors of output channels, over all positions of a band. */
-#define CORRELATE(count, vectors, name, PRODUCT)                                                                      \
-    VNNI static void correlate_##name##_##vectors(const int8_t *planes, const int64_t *offsets, int64_t rows,         \
-                                                  int64_t row_step, int64_t quads, const uint8_t *e, int64_t step,    \
-                                                  int32_t *out, int64_t line)                                         \
+/* Rows of the output of images that are laid out together. */
+typedef struct {
+    const int8_t *planes;
+    const uint8_t *e;
+    const int64_t *offsets; /* of what the elements of the kernel meet first, in the planes of an image */
+    int64_t images, rows, row_step, quads, of_planes, of_e; /* the last two are distances of images */
+    int64_t lanes, outputs, elements;
+    const float *scale, *middle;
+    const int32_t *met; /* what each element meets in an image */
+    int32_t e_middle;
+    int32_t *before, *after; /* the sums of an image, if there are rows of it before or after these, or NULL */
+    float *totals;
+} stretch;
+
+/* Add up products of some elements of the kernel with some vectors of output channels over a stretch. The sums of an image
+ * are added to the totals: s S + m r, see convolutions.py. */
+#define CORRELATE(count, vectors, name, PRODUCT, LESS)                                                                \
+    VNNI static void correlate_##name##_##vectors(const stretch *given, int64_t element, int64_t first)               \
     {                                                                                                                 \
-        __m512i sums[count][vectors];                                                                                 \
+        const stretch w = *given; /* apart from what is written */                                                    \
         const int8_t *at[count];                                                                                      \
-        _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                                       \
-        {                                                                                                             \
-            at[k] = planes + offsets[k];                                                                              \
-            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                                 \
-                sums[k][v] = _mm512_loadu_si512(out + k * line + 16 * v);                                             \
-        }                                                                                                             \
-        for (int64_t row = 0; row < rows; row++)                                                                      \
-            for (int64_t i = row * row_step; i < row * row_step + 4 * quads; i += 4, e += step) {                     \
-                __m512i x[vectors];                                                                                   \
-                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) x[v] = _mm512_loadu_si512(e + 64 * v);      \
-                _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                               \
-                {                                                                                                     \
-                    int32_t four;                                                                                     \
-                    memcpy(&four, at[k] + i, 4);                                                                      \
-                    const __m512i y = _mm512_set1_epi32(four);                                                        \
-                    _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                         \
-                        sums[k][v] = PRODUCT(sums[k][v], x[v], y);                                                    \
+        __mmask16 some[vectors];                                                                                      \
+        _Pragma("GCC unroll 8") for (int k = 0; k < count; k++) at[k] = w.planes + w.offsets[element + k];            \
+        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                                     \
+            some[v] = (__mmask16)((1 << (w.outputs - first < 16 * v + 16 ? w.outputs - first - 16 * v : 16)) - 1);    \
+        int64_t place = element * w.lanes + first;                                                                    \
+        for (int64_t image = 0; image < w.images; image++) {                                                          \
+            const uint8_t *e = w.e + image * w.of_e + 4 * first;                                                      \
+            __m512i sums[count][vectors];                                                                             \
+            _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                                   \
+                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                             \
+                    sums[k][v] = w.before ? _mm512_loadu_si512(w.before + place + k * w.lanes + 16 * v)               \
+                                          : _mm512_setzero_si512();                                                   \
+            for (int64_t row = 0; row < w.rows; row++) {                                                              \
+                int64_t start = image * w.of_planes + row * w.row_step;                                               \
+                for (int64_t i = start; i < start + 4 * w.quads; i += 4, e += 4 * w.lanes) {                          \
+                    __m512i x[vectors];                                                                               \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) x[v] = _mm512_loadu_si512(e + 64 * v);  \
+                    _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                           \
+                    {                                                                                                 \
+                        int32_t four;                                                                                 \
+                        memcpy(&four, at[k] + i, 4);                                                                  \
+                        const __m512i y = _mm512_set1_epi32(four);                                                    \
+                        _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                     \
+                            sums[k][v] = PRODUCT(sums[k][v], x[v], y);                                                \
+                    }                                                                                                 \
                 }                                                                                                     \
             }                                                                                                         \
-        _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                                       \
+            if (w.after) {                                                                                            \
+                _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                               \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                         \
+                        _mm512_storeu_si512(w.after + place + k * w.lanes + 16 * v, sums[k][v]);                      \
+                continue;                                                                                             \
+            }                                                                                                         \
+            const int32_t *met = w.met + image * w.elements + element;                                                \
+            __m512 scale[vectors], middle[vectors];                                                                   \
             _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                                 \
-                _mm512_storeu_si512(out + k * line + 16 * v, sums[k][v]);                                             \
+            {                                                                                                         \
+                scale[v] = _mm512_maskz_loadu_ps(some[v], w.scale + image * w.outputs + first + 16 * v);              \
+                middle[v] = _mm512_maskz_loadu_ps(some[v], w.middle + image * w.outputs + first + 16 * v);            \
+            }                                                                                                         \
+            _Pragma("GCC unroll 8") for (int k = 0; k < count; k++)                                                   \
+            {                                                                                                         \
+                const __m512i lower = _mm512_set1_epi32(met[k] * w.e_middle);                                         \
+                const __m512 number = _mm512_cvtepi32_ps(_mm512_set1_epi32(met[k]));                                  \
+                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++)                                             \
+                {                                                                                                     \
+                    __m512 sum = _mm512_mul_ps(_mm512_cvtepi32_ps(LESS(sums[k][v], lower)), scale[v]);                \
+                    sum = _mm512_add_ps(sum, _mm512_mul_ps(number, middle[v]));                                       \
+                    sum = _mm512_add_ps(_mm512_loadu_ps(w.totals + place + k * w.lanes + 16 * v), sum);               \
+                    _mm512_storeu_ps(w.totals + place + k * w.lanes + 16 * v, sum);                                   \
+                }                                                                                                     \
+            }                                                                                                         \
+        }                                                                                                             \
     }
 #define UNSIGNED_E(sums, x, y) _mm512_dpbusd_epi32(sums, x, y)
 #define UNSIGNED_P(sums, x, y) _mm512_dpbusd_epi32(sums, y, x)
-CORRELATE(8, 1, e, UNSIGNED_E)
-CORRELATE(8, 2, e, UNSIGNED_E)
-CORRELATE(4, 4, e, UNSIGNED_E)
-CORRELATE(8, 1, p, UNSIGNED_P)
-CORRELATE(8, 2, p, UNSIGNED_P)
-CORRELATE(4, 4, p, UNSIGNED_P)
+#define AS_IT_IS(sums, lower) ((void)(lower), (sums)) /* e was lower before */
+CORRELATE(8, 1, e, UNSIGNED_E, _mm512_sub_epi32)
+CORRELATE(8, 2, e, UNSIGNED_E, _mm512_sub_epi32)
+CORRELATE(4, 4, e, UNSIGNED_E, _mm512_sub_epi32)
+CORRELATE(8, 1, p, UNSIGNED_P, AS_IT_IS)
+CORRELATE(8, 2, p, UNSIGNED_P, AS_IT_IS)
+CORRELATE(4, 4, p, UNSIGNED_P, AS_IT_IS)
 
-/* How some channels of an image lie in memory. */
+/* How some channels of some images lie in memory. */
 typedef struct {
     int64_t phase, row, channel; /* distances */
     int64_t height;              /* of a band, in rows of the output */
+    int64_t images;              /* that are laid out together: one, or whole ones */
 } planes;
 
 static planes planes_of(const geometry *g)
@@ -1364,73 +1409,95 @@ static planes planes_of(const geometry *g)
     while (p.height > 1 && reach_of(g, 0, p.height) * p.row * CHANNELS > BAND)
         p.height = (p.height + 1) / 2;
     p.channel = reach_of(g, 0, p.height) * p.row;
+    int64_t room = BAND / (p.channel * CHANNELS + p.height * quads_of(g) * 4 * lanes_of(g));
+    p.images = p.height < g->out_height || room < 1 ? 1 : room < GROUP ? room : GROUP;
     return p;
 }
 
-/* Lay out some channels of the rows of an image that output rows from `first` on meet, in memory that has zeros around
+/* Lay out some channels of a phase of a row, lower by the middle. */
+VNNI static void fill_rows(const int8_t *from, int64_t n, int64_t count, int64_t stride, int64_t channels,
+                           int32_t lower, int8_t *to, int64_t apart)
+{
+    const __m512i middle = _mm512_set1_epi8((char)lower);
+    for (int64_t x = 0; x < count && stride <= 2; x += 64, to += 64 / stride) {
+        const __mmask64 read = ~(__mmask64)0 >> (count - x < 64 ? 64 - (count - x) : 0);
+        const __mmask64 write = stride == 1 ? read : ~(__mmask64)0 >> (count - x < 64 ? 64 - (count - x + 1) / 2 : 32);
+        for (int64_t c = 0; c < channels; c++) {
+            __m512i codes = _mm512_maskz_loadu_epi8(read, from + c * n + x);
+            if (stride == 2)
+                codes = _mm512_zextsi256_si512(_mm512_cvtepi16_epi8(codes));
+            _mm512_mask_storeu_epi8(to + c * apart, write, _mm512_sub_epi8(codes, middle));
+        }
+    }
+    for (int64_t c = 0; c < channels && stride > 2; c++)
+        for (int64_t x = 0, i = 0; x < count; x += stride, i++)
+            to[c * apart + i] = (int8_t)(from[c * n + x] - lower);
+}
+
+/* Lay out some channels of the rows of images that output rows from `first` on meet, in memory that has zeros around
  * them. The buffer holds the channels of all these rows. */
-VNNI static void fill_planes(const correlation *w, const planes *p, int64_t image, int64_t first, int64_t channel,
-                             int64_t channels, int8_t *out, int8_t *buffer)
+static void fill_planes(const correlation *w, const planes *p, int64_t image, int64_t images, int64_t first,
+                        int64_t channel, int64_t channels, int8_t *out, int8_t *buffer)
 {
     const geometry *g = &w->g;
     int64_t stride = g->stride[1], room = p->row - g->padding[1], count = room < g->width ? room : g->width;
     int64_t start = first * g->stride[0] - g->padding[0], end = start + p->channel / p->row;
-    int64_t low = start < 0 ? 0 : start, high = end < g->height ? end : g->height, n = (high - low) * g->width;
-    if (n <= 0 || count <= 0)
+    int64_t low = start < 0 ? 0 : start, high = end < g->height ? end : g->height;
+    int64_t n = ((images - 1) * g->height + high - low) * g->width;
+    if (high <= low)
         return;
     transpose_bytes((const int8_t *)g->codes + (image * g->height + low) * g->width * g->channels + channel, n, channels,
                     g->channels, buffer, n);
-    const __m512i middle = _mm512_set1_epi8((char)w->p_middle);
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t row = low; row < high; row++) {
-            const int8_t *from = buffer + c * n + (row - low) * g->width;
-            int8_t *to = out + c * p->channel + (row - start) * p->row;
-            if (stride == 1)
-                for (int64_t x = 0; x < count; x += 64) {
-                    __mmask64 some = count - x < 64 ? ((__mmask64)1 << (count - x)) - 1 : ~(__mmask64)0;
-                    __m512i codes = _mm512_sub_epi8(_mm512_maskz_loadu_epi8(some, from + x), middle);
-                    _mm512_mask_storeu_epi8(to + g->padding[1] + x, some, codes);
-                }
-            else
-                for (int64_t phase = 0; phase < stride; phase++) {
-                    int64_t at = (phase + stride - g->padding[1] % stride) % stride; /* the first column of the phase */
-                    int8_t *place = to + phase * p->phase + (at + g->padding[1]) / stride;
-                    for (int64_t x = at; x < count; x += stride)
-                        *place++ = (int8_t)(from[x] - w->p_middle);
-                }
-        }
+    for (int64_t phase = 0; phase < stride && phase <= (g->kernel[1] - 1) * g->dilation[1]; phase++) {
+        int64_t at = (phase + stride - g->padding[1] % stride) % stride; /* the first column of the phase */
+        int8_t *to = out + phase * p->phase + (at + g->padding[1]) / stride;
+        for (int64_t row = low; row < high; row++)
+            for (int64_t i = 0; i < images && (row - start) % g->stride[0] <= (g->kernel[0] - 1) * g->dilation[0]; i++)
+                fill_rows(buffer + (i * g->height + row - low) * g->width + at, n, count - at, stride, channels,
+                          w->p_middle, to + i * CHANNELS * p->channel + (row - start) * p->row, p->channel);
+    }
 }
 
-/* Add up what elements of the kernel meet in a band, as signed or as unsigned bytes. */
-VNNI static void sum_elements(const int8_t *planes, const int64_t *offsets, int64_t elements, int64_t rows,
-                              int64_t row_step, int64_t columns, int is_signed, int32_t *out)
+/* Vectors that `sum_elements` computes. */
+INLINE int64_t vectors_of_sums(const geometry *g)
 {
-    for (int64_t k = 0; k < elements; k++) {
-        __m512i total = _mm512_setzero_si512();
-        for (int64_t x = 0; x < columns; x += 64) {
-            __mmask64 some = columns - x < 64 ? ((__mmask64)1 << (columns - x)) - 1 : ~(__mmask64)0;
-            const __m512i ones = _mm512_maskz_set1_epi8(some, 1);
-            for (int64_t row = 0; row < rows; row++) {
-                const __m512i y = _mm512_maskz_loadu_epi8(some, planes + offsets[k] + row * row_step + x);
-                total = is_signed ? _mm512_dpbusd_epi32(total, ones, y) : _mm512_dpbusd_epi32(total, y, ones);
+    return reach_of(g, 1, g->out_width + 1) + reach_of(g, 0, g->out_height) * g->kernel[1] + taps_of(g);
+}
+
+/* Sum up what each element of the kernel meets in an image, for some channels. What it meets in a row is the difference of
+ * two sums over the columns of one phase, from the left on. */
+VNNI static void sum_elements(const correlation *w, int64_t image, int64_t channel, int64_t channels, __m512i *columns,
+                              int32_t *met)
+{
+    const geometry g = w->g;
+    const int64_t stride = g.stride[1], width = reach_of(&g, 1, g.out_width), height = reach_of(&g, 0, g.out_height);
+    const int64_t begin = g.padding[1], end = begin + g.width < width ? begin + g.width : width;
+    const int64_t across = g.kernel[1], taps = taps_of(&g);
+    const __m512i middle = _mm512_set1_epi32(w->p_middle);
+    __m512i *rows = columns + width + stride, *elements = rows + height * across, total;
+    memset(columns, 0, (size_t)(width + stride) * 64);
+    for (int64_t row = 0; row < height; row++) {
+        int64_t y = row - g.padding[0], x;
+        const __mmask16 some = (__mmask16)(y >= 0 && y < g.height ? (1 << channels) - 1 : 0);
+        const uint8_t *codes = g.codes + ((image * g.height + y) * g.width - begin) * g.channels + channel;
+        for (int64_t first = begin; first < begin + stride; first++) {
+            for (x = first, total = _mm512_setzero_si512(); x < end; x += stride) {
+                const __m512i code = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, codes + x * g.channels));
+                columns[x + stride] = total = _mm512_add_epi32(total, _mm512_maskz_sub_epi32(some, code, middle));
             }
+            for (; x < width; x += stride)
+                columns[x + stride] = total;
         }
-        out[k] += _mm512_reduce_add_epi32(total);
+        for (int64_t j = 0; j < across; j++)
+            rows[row * across + j] = _mm512_sub_epi32(columns[j * g.dilation[1] + g.out_width * stride],
+                                                      columns[j * g.dilation[1]]);
     }
-}
-
-/* Add the sums of an image to those of its group: s S + m r, see convolutions.py. */
-CLONED static void add_image(const correlation *w, int64_t image, const int32_t *restrict sums,
-                             const int32_t *restrict met, int64_t elements, int64_t lanes, float *restrict totals)
-{
-    int64_t outputs = w->g.out_channels;
-    const float *restrict scale = w->scale + image * outputs, *restrict middle = w->middle + image * outputs;
-    for (int64_t k = 0; k < elements; k++) {
-        int32_t lower = w->p_middle ? met[k] * w->e_middle : 0; /* else e was lower before */
-        float number = (float)met[k];
-        for (int64_t o = 0; o < outputs; o++)
-            totals[k * lanes + o] += (float)(sums[k * lanes + o] - lower) * scale[o] + number * middle[o];
+    for (int64_t t = 0; t < taps; t++) {
+        elements[t] = _mm512_setzero_si512();
+        for (int64_t y = 0, row = t / across * g.dilation[0]; y < g.out_height; y++, row += g.stride[0])
+            elements[t] = _mm512_add_epi32(elements[t], rows[row * across + t % across]);
     }
+    transpose_words((const int32_t *)elements, taps, channels, 16, met, taps);
 }
 
 CLONED static void add_floats(const float *restrict x, int64_t n, float *restrict totals)
@@ -1443,39 +1510,43 @@ CLONED static void add_floats(const float *restrict x, int64_t n, float *restric
 static void correlate_images(const correlation *w, const planes *p, int64_t first, int64_t last, int64_t channel,
                              int64_t channels, int8_t *memory, float *totals)
 {
-    static void (*const table[2][3])(const int8_t *, const int64_t *, int64_t, int64_t, int64_t, const uint8_t *, int64_t,
-                                     int32_t *, int64_t) = {{correlate_p_1, correlate_p_2, correlate_p_4},
-                                                            {correlate_e_1, correlate_e_2, correlate_e_4}};
-    int is_signed = w->p_middle != 0;
+    static void (*const table[2][3])(const stretch *, int64_t, int64_t) = {
+        {correlate_p_1, correlate_p_2, correlate_p_4}, {correlate_e_1, correlate_e_2, correlate_e_4}};
     const geometry *g = &w->g;
     int64_t taps = taps_of(g), elements = channels * taps, padded = (elements + 7) / 8 * 8, lanes = lanes_of(g);
-    int64_t quads = quads_of(g), row_step = g->stride[0] * p->row;
-    int64_t *offsets = (int64_t *)memory;
+    int64_t row_of_e = quads_of(g) * 4 * lanes;
+    int64_t *offsets = (int64_t *)((__m512i *)memory + vectors_of_sums(g));
     int32_t *sums = (int32_t *)(offsets + padded), *met = sums + padded * lanes;
-    int8_t *laid_out = (int8_t *)(met + padded), *buffer = laid_out + CHANNELS * p->channel + 64;
-    for (int64_t k = 0; k < padded; k++) {
+    int8_t *laid_out = (int8_t *)(met + p->images * padded), *buffer = laid_out + p->images * CHANNELS * p->channel + 64;
+    stretch s = {.planes = laid_out, .offsets = offsets, .row_step = g->stride[0] * p->row, .quads = quads_of(g),
+                 .of_planes = CHANNELS * p->channel, .of_e = g->out_height * row_of_e, .lanes = lanes,
+                 .outputs = g->out_channels, .elements = padded, .met = met, .e_middle = w->e_middle, .totals = totals};
+    memset(offsets, 0, (size_t)(8 * padded + 4 * padded * (lanes + p->images)));
+    for (int64_t k = 0; k < elements; k++) {
         int64_t t = k % taps, across = t % g->kernel[1] * g->dilation[1];
-        offsets[k] = k < elements ? k / taps * p->channel + t / g->kernel[1] * g->dilation[0] * p->row +
-                                        across % g->stride[1] * p->phase + across / g->stride[1] : 0;
+        offsets[k] = k / taps * p->channel + t / g->kernel[1] * g->dilation[0] * p->row +
+                     across % g->stride[1] * p->phase + across / g->stride[1];
     }
-    for (int64_t image = first; image < last; image++) {
-        memset(sums, 0, (size_t)(padded * (lanes + 1)) * 4);
+    for (int64_t image = first; image < last; image += p->images) {
+        s.images = last - image < p->images ? last - image : p->images;
+        s.scale = w->scale + image * g->out_channels;
+        s.middle = w->middle + image * g->out_channels;
+        for (int64_t i = 0; i < s.images; i++)
+            sum_elements(w, image + i, channel, channels, (__m512i *)memory, met + i * padded);
         for (int64_t y = 0; y < g->out_height; y += p->height) {
-            int64_t rows = g->out_height - y < p->height ? g->out_height - y : p->height;
-            const uint8_t *e = w->quads + (image * g->out_height + y) * quads * 4 * lanes;
+            s.rows = g->out_height - y < p->height ? g->out_height - y : p->height;
+            s.e = w->quads + (image * g->out_height + y) * row_of_e;
+            s.before = y ? sums : NULL;
+            s.after = y + p->height < g->out_height ? sums : NULL;
             if (p->height < g->out_height || image == first) /* whole images have their zeros in the same places */
-                memset(laid_out, 0, (size_t)(CHANNELS * p->channel));
-            fill_planes(w, p, image, y, channel, channels, laid_out, buffer);
-            sum_elements(laid_out, offsets, elements, rows, row_step, g->out_width, is_signed, met);
+                memset(laid_out, 0, (size_t)(s.images * CHANNELS * p->channel));
+            fill_planes(w, p, image, s.images, y, channel, channels, laid_out, buffer);
             for (int64_t vector = 0, vectors; vector < lanes / 16; vector += vectors) {
                 vectors = vectors_of(lanes / 16 - vector);
-                int64_t at_once = vectors == 4 ? 4 : 8;
-                for (int64_t k = 0; k < elements; k += at_once)
-                    table[is_signed][vectors / 2](laid_out, offsets + k, rows, row_step, quads, e + 64 * vector,
-                                                  4 * lanes, sums + k * lanes + 16 * vector, lanes);
+                for (int64_t k = 0; k < elements; k += vectors == 4 ? 4 : 8)
+                    table[w->p_middle != 0][vectors / 2](&s, k, 16 * vector);
             }
         }
-        add_image(w, image, sums, met, elements, lanes, totals);
     }
 }
 
@@ -1487,15 +1558,16 @@ static int correlate(correlation *w)
     int64_t groups = (g->images + GROUP - 1) / GROUP, block = CHANNELS * taps * lanes;
     planes p = planes_of(g);
     int64_t padded = (CHANNELS * taps + 7) / 8 * 8;
-    int64_t own = (8 * padded + 4 * padded * (lanes + 1) + CHANNELS * (p.channel + p.channel / p.row * g->width) + 191) / 64 * 64;
+    int64_t rows = (p.images - 1) * g->height + p.channel / p.row; /* of the images that are laid out together */
+    int64_t own = 64 * vectors_of_sums(g) + 8 * padded + 4 * padded * (lanes + p.images);
+    own = (own + CHANNELS * (p.images * p.channel + rows * g->width) + 127) / 64 * 64;
     int64_t e_size = g->images * g->out_height * quads_of(g) * 4 * lanes;
-    uint8_t *memory = malloc((size_t)(w->threads * own + 4 * groups * blocks * block + e_size));
+    uint8_t *memory = aligned_alloc(64, (size_t)(w->threads * own + 4 * groups * blocks * block + e_size));
     if (!memory)
         return 0;
     float *totals = (float *)(memory + w->threads * own);
     w->quads = (uint8_t *)(totals + groups * blocks * block);
     memset(totals, 0, (size_t)(groups * blocks * block) * 4);
-    memset(w->quads, 0, lanes > g->out_channels ? (size_t)e_size : 0);
     fill_quads(w);
 #pragma omp parallel for num_threads(w->threads) if (w->threads > 1)
     for (int64_t part = 0; part < w->threads; part++)
