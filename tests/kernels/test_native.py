@@ -188,7 +188,8 @@ def test_codes_without_values(x_dims, bits, key, offset, with_zero, count):
 @st.composite
 def tensors_with_factors(draw):
     """A matrix or batch of matrices, or images: in bfloat16 or with factors, which dimensions share a grid."""
-    shape = draw(st.sampled_from([(5, 67), (3, 40, 7), (2, 3, 9, 1100), (3, 17, 5, 4), (2, 1100, 3, 2)]))
+    shapes = [(5, 67), (3, 40, 7), (2, 3, 9, 1100), (3, 17, 5, 4), (2, 1100, 3, 2), (2, 16, 8, 8), (2, 5, 17, 15)]
+    shape = draw(st.sampled_from(shapes))
     x = draw(tensors(shapes=st.just(shape)))
     x = x.bfloat16() if draw(st.booleans()) else x
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))

@@ -296,6 +296,7 @@ typedef struct {
     int32_t *sums;   /* of the codes of each pixel, as unsigned bytes, or NULL; only for images */
     int8_t *buffers; /* for each thread one strip of an image */
     enum grids grids;
+    int is_small; /* images in the layout TO_LAST, of which each is rounded in one run */
 } encoding;
 
 #define STAGE 1024 /* elements that are converted and multiplied at a time */
@@ -335,8 +336,8 @@ static const float *run_of(const encoding *e, int64_t at, int64_t n, float *buff
             factors = e->factors + row / e->period * length + at % length;
         else
             factor = e->factors[row];
-    } else if (e->factors && e->period && e->layout == LAST) {
-        factors = e->factors; /* repeated for all pixels of a stage */
+    } else if (e->factors && e->period && (e->layout == LAST || e->is_small)) {
+        factors = e->factors; /* repeated for all pixels of a stage, or of an image */
     } else if (e->factors) {
         int64_t run = at / e->inner; /* (image, channel); of the layout LAST only the image counts */
         factor = e->factors[e->period ? run % e->shared : run / e->shared];
@@ -389,6 +390,14 @@ static void pass_through(const encoding *e, int64_t at, int64_t n)
     }
 }
 
+/* Repeat each of some numbers. */
+CLONED static void repeat(const float *restrict x, int64_t n, int64_t times, float *restrict out)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < times; j++)
+            out[i * times + j] = x[i];
+}
+
 /* Pixels of an image that are handled together: as many as a small buffer holds, in whole tiles. */
 static int64_t strip_of(int64_t channels)
 {
@@ -425,23 +434,30 @@ static void round_pixels(const encoding *e, rounder round, int64_t image, const 
 /* Round an image on its grids. The index of an element counts (image, channel, pixel) in all layouts. */
 static void round_image(const encoding *e, int64_t image, const float *scale, const float *zero, int8_t *buffer)
 {
-    int64_t channels = e->shared, pixels = e->inner, strip = strip_of(channels);
-    int by_channel = e->grids == PER_CHANNEL;
-    rounder round = choose(by_channel && e->layout == LAST, e->noisy, e->values != NULL, e->codes != NULL);
+    int64_t channels = e->shared, pixels = e->inner, strip = strip_of(channels), together = e->is_small ? channels : 1;
+    int by_channel = e->grids == PER_CHANNEL, by_column = by_channel && (e->layout == LAST || e->is_small);
+    rounder round = choose(by_column, e->noisy, e->values != NULL, e->codes != NULL);
+    float staged[STAGE], scales[STAGE], zeros[STAGE]; /* a strip has fewer elements of a channel */
     if (e->layout == LAST) {
         round_pixels(e, round, image, scale, zero);
         return;
     }
+    if (by_column) {
+        repeat(scale, channels, pixels, scales);
+        repeat(zero, channels, pixels, zeros);
+    }
     for (int64_t first = 0; first < pixels; first += strip) {
         int64_t n = pixels - first < strip ? pixels - first : strip, at = image * pixels + first;
-        for (int64_t channel = 0; channel < channels; channel++) {
-            float staged[STAGE]; /* a strip has fewer elements of a channel */
-            int64_t index = (image * channels + channel) * pixels + first;
-            round(run_of(e, index, n, staged), n, scale + by_channel * channel, zero + by_channel * channel, e->lowest,
-                  e->levels, (uint32_t)index, NULL, e->key1, e->key2, NULL, buffer + channel * n, e->offset);
+        for (int64_t channel = 0; channel < channels; channel += together) {
+            int64_t index = (image * channels + channel) * pixels + first, some = n * together;
+            round(run_of(e, index, some, staged), some, by_column ? scales : scale + by_channel * channel,
+                  by_column ? zeros : zero + by_channel * channel, e->lowest, e->levels, (uint32_t)index, NULL, e->key1,
+                  e->key2, NULL, buffer + channel * n, e->offset);
         }
         transpose_bytes(buffer, channels, n, n, e->codes + at * channels, channels);
-        if (e->sums)
+        if (e->sums && n < channels)
+            sum_rows(e->codes + at * channels, n, channels, INT8_MIN, e->sums + at);
+        else if (e->sums)
             add_rows((const uint8_t *)buffer, channels, n, e->sums + at);
     }
 }
@@ -486,10 +502,14 @@ static int64_t encode_whole(const encoding *e)
 static void range_channels(const encoding *e, int64_t image, int32_t *low, int32_t *high)
 {
     int64_t channels = e->shared, n = channels * e->inner, at = image * n;
+    float buffer[STAGE];
+    const float *x = e->is_small ? run_of(e, at, n, buffer) : NULL;
     for (int64_t channel = 0; channel < channels; channel++) {
         low[channel] = INT32_MAX;
         high[channel] = INT32_MIN;
-        if (e->layout != LAST)
+        if (e->is_small)
+            range_run(x + channel * e->inner, e->inner, low + channel, high + channel);
+        else if (e->layout != LAST)
             range_of_run(e, at + channel * e->inner, e->inner, low + channel, high + channel);
     }
     if (e->layout != LAST)
@@ -502,7 +522,6 @@ static void range_channels(const encoding *e, int64_t image, int32_t *low, int32
     /* Those of several pixels are columns of their own at first. */
     int64_t width = STAGE / channels * channels;
     int32_t lows[STAGE], highs[STAGE];
-    float buffer[STAGE];
     for (int64_t i = 0; i < width; i++) {
         lows[i] = INT32_MAX;
         highs[i] = INT32_MIN;
@@ -531,10 +550,11 @@ static int64_t encode_images(const encoding *e, int32_t *ranges)
             if (e->grids == PER_CHANNEL) {
                 range_channels(e, image, low, high);
             } else {
+                int64_t run = e->layout == LAST || e->is_small ? of_image : e->inner;
                 *low = INT32_MAX;
                 *high = INT32_MIN;
-                for (int64_t run = 0; run < (e->layout == LAST ? 1 : channels); run++)
-                    range_of_run(e, image * of_image + run * e->inner, e->layout == LAST ? of_image : e->inner, low, high);
+                for (int64_t i = 0; i < of_image; i += run)
+                    range_of_run(e, image * of_image + i, run, low, high);
             }
             for (int64_t i = 0; i < grids; i++)
                 missing += !grid_of(low[i], high[i], e->levels, e->span, scale + i, zero + i);
@@ -1864,10 +1884,11 @@ static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_
         if (!ranges)
             return PyErr_NoMemory();
         e.buffers = (int8_t *)(ranges + channels + STAGE);
-        if (e.layout == LAST && e.factors && e.period) {
+        e.is_small = e.layout == TO_LAST && e.inner <= strip_of(e.shared) && e.shared * e.inner <= STAGE;
+        if ((e.layout == LAST || e.is_small) && e.factors && e.period) {
             float *repeated = (float *)(ranges + channels);
             for (int64_t i = 0; i < STAGE / e.shared * e.shared; i++)
-                repeated[i] = e.factors[i % e.shared];
+                repeated[i] = e.factors[(e.is_small ? i / e.inner : i) % e.shared];
             e.factors = repeated;
         }
     }
