@@ -124,14 +124,15 @@ class Codes:
     def split(self) -> tuple[Codes, Tensor, Tensor]:
         """Return ``unit``, ``scale`` and ``middle`` as :meth:`Values.split` does, with the codes of ``unit``."""
         code = 1 << self.bits - 1
-        if not self.origin and self.zero.sum().abs() < code / 2 * self.scale.sum():
+        if not self.origin and abs(self.zero.sum().item()) < code / 2 * self.scale.sum().item():
             code = 0
         one, zero = self.scale.new_full((), 1.0), self.scale.new_full((), self.origin - code)
         unit = Codes(
             self.stored, one, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
             self.channels_last, code - self.offset,
         )  # fmt: skip
-        return unit, self.scale, self.zero + self.scale * (code - self.origin)
+        middle = self.zero if code == self.origin else torch.add(self.zero, self.scale, alpha=code - self.origin)
+        return unit, self.scale, middle
 
     def reshaped(self, function: Callable[[Tensor, float], Tensor]) -> Operand:
         """Return the values in another shape, see :meth:`Values.reshaped`: as codes if they have one grid."""

@@ -270,11 +270,10 @@ class ConvolutionProduct(Product):
         count = _kept_meeting if grad_output.is_cpu and not torch.compiler.is_compiling() else _meeting
         sizes = zip(a_shape[2:], grad_output.shape[2:], b_shape[2:], strict=True)
         geometry = zip(sizes, self.stride, self.padding, self.dilation, strict=True)
-        found = [
-            count(inputs, outputs, kernel, stride, padding, dilation, self.transposed, grad_output.device)
-            for (inputs, outputs, kernel), stride, padding, dilation in geometry
+        return [
+            count(*sizes, stride, padding, dilation, self.transposed, grad_output.dtype, grad_output.device)
+            for sizes, stride, padding, dilation in geometry
         ]
-        return [Meeting(*(matrix.to(grad_output.dtype) for matrix in each)) for each in found]
 
     def macs(self, a: torch.Size, b: torch.Size, out: torch.Size) -> int:
         # Each output position (input position, if transposed) meets a whole kernel. Padding counts like the rest.
@@ -327,11 +326,12 @@ def _meeting(
     padding: int,
     dilation: int,
     transposed: bool,
+    dtype: torch.dtype,
     device: torch.device,
 ) -> Meeting:
     outer, inner = (inputs, outputs) if transposed else (outputs, inputs)
     place, tap, other = (torch.arange(n, device=device) for n in (outer, kernel, inner))
-    meets = (place.view(-1, 1, 1) * stride - padding + tap.view(-1, 1) * dilation == other).float()
+    meets = (place.view(-1, 1, 1) * stride - padding + tap.view(-1, 1) * dilation == other).to(dtype)
     meets = meets.transpose(0, 2) if transposed else meets  # (outputs, kernel, inputs)
     return Meeting(meets.sum(1), meets.sum(2))
 
@@ -359,9 +359,9 @@ def _sum_of_images(x: Tensor, factors: Tensor) -> Tensor:
 
 def _along(x: Tensor, matrices: list[Tensor]) -> Tensor:
     """Multiply each spatial dimension of (images, channels, ...) by a matrix."""
-    for dim, matrix in enumerate(matrices, 2):
+    for dim, matrix in enumerate(matrices[:-1], 2):
         x = x.movedim(dim, -1).matmul(matrix).movedim(-1, dim)
-    return x
+    return x.matmul(matrices[-1])
 
 
 def _empty(shape: torch.Size, like: Tensor) -> Tensor:
