@@ -150,7 +150,7 @@ def variances(name, granularity, execute, is_sparse):
     bc.quantize(layer, bc.Recipe(grad_output=granularity), execute=execute)
     bc.set_bits(layer, forward=8, backward=4)
     draws = []
-    for _ in range(200):
+    for _ in range(100):
         operands = [x.clone().requires_grad_() for x in inputs]
         out = layer(*operands)
         size = torch.linspace(-3, 0, len(out)).exp().view(-1, *[1] * (out.dim() - 1))
@@ -167,7 +167,7 @@ def test_a_finer_granularity_has_no_more_variance(name, execute):
     """Rows are finer than the tensor, and so are columns.
 
     Scales that are absorbed have the same effect on all grids here, because those of the operands are about equal. The
-    means over 200 draws differ from the variances by some per cent.
+    means over 100 draws differ from the variances by some per cent.
     """
     of_tensor, *finer = (variances(name, granularity, execute, is_sparse=False) for granularity in GRANULARITIES)
     for found in finer:
