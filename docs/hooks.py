@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mkdocs.structure.files import File, Files
 
-from bitcycle._support.figures import COLOURS, svg
+from bitcycle.lab.report.figures import COLOURS, svg
 from bitcycle.lab.report.schedule_panels import GROUPS, Panel, panels, tracks
 from bitcycle.schedules import TEN
 from bitcycle.schedules.operands import OperandSchedules

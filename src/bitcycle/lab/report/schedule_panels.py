@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, TIP, Spec, exact, layer, number, shortened
+from bitcycle.lab.report import figures
+from bitcycle.lab.report.figures import COLOURS, TIP, Spec, exact, layer, number, shortened
 from bitcycle.schedules.base import FULL_WIDTH
 from bitcycle.schedules.operands import OperandSchedules
 from bitcycle.schedules.spec import FULL_STRENGTH
