@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from bitcycle._range_test import RangeTestResult
 
 Spec = dict[str, Any]
-"""A description in Vega-Lite, or a part of one."""
-
-WIDTH, HEIGHT = 400, 240
+HEIGHT = 240
 WORST, BEST = -0.25, 1.25  # shares beyond are drawn here
 OUTCOMES: Spec = {"domain": ["training works", "training fails"], "range": ["#0072b2", "#d55e00"]}
 CONFIG: Spec = {
     "font": "Liberation Sans, Arial, sans-serif",
-    "view": {"stroke": None},
+    "view": {"stroke": None, "continuousWidth": 400, "continuousHeight": HEIGHT},
     "axis": {"labelFontSize": 12, "titleFontSize": 13, "gridColor": "#dedfdb"},
     "legend": {"labelFontSize": 12, "title": None},
     "title": {"anchor": "start", "frame": "group", "offset": 12},
@@ -69,8 +67,6 @@ def _curves(test: RangeTestResult) -> Spec:
         if not math.isnan(value)
     ]
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
         "title": "Value that the step returns, median over seeds",
         "data": {"values": points},
         "mark": {"type": "line", "clip": True},
@@ -94,25 +90,20 @@ def _kept(test: RangeTestResult) -> Spec:
         y, low, high = (max(WORST, min(BEST, value)) for value in (row.kept, *bounds))
         rows.append({**level, "y": y, "low": low, "high": high})
     levels = [row.bits or 0 for row in test.evidence] or [0, 1]
-    chosen = [] if test.q_min is None else [{"x": test.q_min, "left": test.q_min - 0.2, "right": test.q_min + 0.2}]
+    chosen = [] if test.q_min is None else [{"x": test.q_min}]
     outcome = {"field": "outcome", "type": "nominal"}
-    marks = {
-        "stroke": {**outcome, "scale": OUTCOMES},
-        "shape": {**outcome, "scale": {**OUTCOMES, "range": ["circle", "cross"]}},
-    }
-    columns = {"x": {"field": "left"}, "x2": {"field": "right"}, "y": {"value": 0}, "y2": {"value": HEIGHT}}
-    across = {"x": {"value": 0}, "x2": {"value": "width"}}
+    stroke = {"stroke": {**outcome, "scale": OUTCOMES}}
+    shape = {"shape": {**outcome, "scale": {**OUTCOMES, "range": ["circle", "cross"]}}}
+    top, across = {"y": {"value": 0}}, {"x": {"value": 0}, "x2": {"value": "width"}}
     layers: list[tuple[list[Spec], Spec, Spec]] = [
-        (chosen, {"type": "rect", "opacity": 0.13}, columns),
-        (chosen, {"type": "text", "text": "q_min", "dy": 12, "fontWeight": "bold"}, {"y": {"value": 0}}),
+        (chosen, {"type": "bar", "size": 24, "opacity": 0.13}, {**top, "y2": {"value": HEIGHT}}),
+        (chosen, {"type": "text", "text": "q_min", "dy": 12, "fontWeight": "bold"}, top),
         ([{"y": test.share}], {"type": "rule", "strokeDash": [2, 3]}, across),
-        (rows, {"type": "rule"}, {"y": {"field": "low"}, "y2": {"field": "high"}, "stroke": marks["stroke"]}),
-        (rows, {"type": "point", "size": 100}, marks),
+        (rows, {"type": "rule"}, {"y": {"field": "low"}, "y2": {"field": "high"}, **stroke}),
+        (rows, {"type": "point", "size": 100}, {**stroke, **shape}),
         (diverged, {"type": "text", "text": "diverges"}, {}),
     ]
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
         "title": "Share of full precision's progress",
         "encoding": {
             "x": _number("x", (min(levels) - 0.5, max(levels) + 0.5), title="bits", values=levels, grid=False),
