@@ -28,9 +28,6 @@ from bitcycle.schedules import schedule as as_schedule
 from bitcycle.schedules.base import FULL_WIDTH, bits_of, validate_bits, width_of
 from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits, OperandSchedules, step_cost
 
-EFFECTIVE = FULL_WIDTH**2
-"""BitOps of one effective MAC: a multiply-accumulate in full precision."""
-
 Price = Callable[[int, int, int], float]
 """A function of three numbers that returns a price: of a product, from its multiply-accumulates and the widths of both
 operands; or of a step, from the widths of weights, activations and gradients."""

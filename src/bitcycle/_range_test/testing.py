@@ -212,11 +212,8 @@ class Trials:
                     "pass it as optimizer=..., or in also=[...]"
                 )
 
-        handle = register_optimizer_step_pre_hook(refuse)
-        try:
+        with register_optimizer_step_pre_hook(refuse):
             yield
-        finally:
-            handle.remove()
 
     def _order(self, seed: int) -> Iterator[Any]:
         """Yield the batches again and again; lists and tuples are shuffled."""

@@ -21,7 +21,7 @@ from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
 from bitcycle.lab.schedule_summary import complete, schedule_label
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
-from bitcycle.schedules.base import DEFAULT_CYCLES, validate_integer
+from bitcycle.schedules.base import DEFAULT_CYCLES, FULL_WIDTH, validate_integer
 from bitcycle.schedules.operands import OperandSchedules
 
 
@@ -74,7 +74,6 @@ def cost(
 ) -> None:
     """Count the cost of a model: multiply-accumulates per layer, BitOps of training, and what a schedule saves."""
     from bitcycle._cost.devices import DEVICES
-    from bitcycle._cost.model_cost import EFFECTIVE
     from bitcycle.lab.runs.model_cost import cost_of_model
 
     if schedules not in (None, "ten", "all"):
@@ -103,7 +102,7 @@ def cost(
     rows = [
         [
             total["schedule"],
-            f"{total['bitops'] / EFFECTIVE / 1e9:,.3f}",
+            f"{total['bitops'] / FULL_WIDTH**2 / 1e9:,.3f}",
             percent(total["saving"]),
             percent(total["saving_against_full_precision"]),
             f"{total['estimated_time_ratio']:.2f} x",

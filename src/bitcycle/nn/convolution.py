@@ -107,14 +107,9 @@ class QuantizedConvTranspose(ConvolutionLayer):
             yield "", self.bias, None
 
     def quantized_forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        output_padding = self._output_padding(  # type: ignore[attr-defined]
-            input,
-            output_size,
-            self.stride,
-            self.padding,
-            self.kernel_size,  # type: ignore[attr-defined]
-            len(self.stride),
-            self.dilation,
+        layer: Any = self
+        output_padding = layer._output_padding(
+            input, output_size, self.stride, self.padding, layer.kernel_size, len(self.stride), self.dilation
         )
         weight, weight_spec = self.transposed_weight("", self.weight, self.groups)
         geometry = (self.stride, self.padding, self.dilation, self.groups, output_padding)
