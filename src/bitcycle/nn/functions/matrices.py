@@ -100,5 +100,4 @@ def compute_chain(call: DiscoveredSites, *args: Any, tensors: Any = None, out: N
         return NotImplemented
     dims = [composed_dims(call, given[0], given)]
     dims += [weight_dims(call.recipe.weights, x, 1) if x.dim() > 1 else None for x in given[1:]]
-    multiply = lambda *matrices: torch.linalg.multi_dot(matrices)  # noqa: E731
-    return compute_composed(call, multiply, given, dims)
+    return compute_composed(call, lambda *matrices: torch.linalg.multi_dot(matrices), given, dims)
