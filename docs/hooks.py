@@ -5,11 +5,11 @@ from pathlib import Path
 
 from mkdocs.structure.files import File, Files
 
-from bitcycle._support.figures import COLOURS, svg
+from bitcycle.lab.report.figures import COLOURS, svg
 from bitcycle.lab.report.schedule_panels import GROUPS, Panel, panels, tracks
+from bitcycle.lab.schedule_summary import complete
 from bitcycle.schedules import TEN
 from bitcycle.schedules.operands import OperandSchedules
-from bitcycle.schedules.spec import complete
 
 ROOT = Path(__file__).parent.parent
 FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}

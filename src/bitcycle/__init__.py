@@ -21,13 +21,7 @@ from bitcycle.schedules import schedule
 
 if TYPE_CHECKING:
     from bitcycle._cost import Cost, Meter, cost
-    from bitcycle._export import (
-        Agreement,
-        check_onnx,
-        check_weights,
-        export,
-        export_onnx,
-    )
+    from bitcycle._export import Agreement, check_onnx, check_weights, export, export_onnx
     from bitcycle._range_test import RangeTestResult, range_test
     from bitcycle.arithmetic.recipe import Recipe
     from bitcycle.conversion.causality import check_causality

@@ -25,11 +25,8 @@ from bitcycle.grids.family import DEFAULT
 from bitcycle.nn.site_names import matches
 from bitcycle.schedules import Bits, Schedule
 from bitcycle.schedules import schedule as as_schedule
-from bitcycle.schedules.base import FULL_WIDTH, validate_bits, width_of
+from bitcycle.schedules.base import FULL_WIDTH, bits_of, validate_bits, width_of
 from bitcycle.schedules.operands import AnySchedule, AnyStrength, BackwardBits, OperandSchedules, step_cost
-
-EFFECTIVE = FULL_WIDTH**2
-"""BitOps of one effective MAC: a multiply-accumulate in full precision."""
 
 Price = Callable[[int, int, int], float]
 """A function of three numbers that returns a price: of a product, from its multiply-accumulates and the widths of both
@@ -308,7 +305,7 @@ class Cost:
         grid = grid_family(self.grid)
 
         def used(width: int) -> int:
-            return width if self.grid == DEFAULT or width == FULL_WIDTH else width_of(grid.width_for(width))
+            return width_of(grid.width_for(bits_of(width)))
 
         return sum(n * price(*map(used, widths)) for widths, n in schedules.histogram(steps).items())
 

@@ -196,15 +196,13 @@ def open_session(model: Path | bytes) -> tuple[Any, dict[str, int]]:
 def feed(session: Any, inputs: Any) -> dict[str, Any]:
     """Return the inputs of a model by the names they have in a file: keyword arguments keep theirs."""
     names = [given.name for given in session.get_inputs()]
-    if isinstance(inputs, CallArguments):
-        positional, keywords = inputs.positional, inputs.keywords
-    else:
-        positional, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else ((inputs,), {})
-    values = [x for x in tree_leaves(positional) if isinstance(x, Tensor)]
-    free = [name for name in names if name not in keywords]
-    fed = {**dict(zip(free, values, strict=False)), **{n: x for n, x in keywords.items() if n in names}}
+    call = CallArguments.of(inputs)
+    values = [x for x in tree_leaves(call.positional) if isinstance(x, Tensor)]
+    free = [name for name in names if name not in call.keywords]
+    fed = {**dict(zip(free, values, strict=False)), **{n: x for n, x in call.keywords.items() if n in names}}
     if set(fed) != set(names):
-        raise ValueError(f"the file needs the inputs {', '.join(names)}, and got {len(values) + len(keywords)} tensors")
+        given = len(values) + len(call.keywords)
+        raise ValueError(f"the file needs the inputs {', '.join(names)}, and got {given} tensors")
     return {name: x.detach().cpu().numpy() for name, x in fed.items()}
 
 

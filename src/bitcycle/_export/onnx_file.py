@@ -6,7 +6,7 @@ import copy
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,13 +17,11 @@ import torch
 from torch import nn
 
 from bitcycle._export.agreement import Agreement, Deviation, check_onnx, feed, milliseconds, open_session
-from bitcycle._export.recording import Recording, evaluating, record
+from bitcycle._export.recording import evaluating, record
 from bitcycle._support.extras import need
 from bitcycle.arithmetic.export_rounding import exporting_with
 from bitcycle.conversion.convert import restore
-from bitcycle.conversion.running import run_model
-
-_PURPOSE = "the export to ONNX"
+from bitcycle.conversion.running import CallArguments, run_model
 
 
 def export_onnx(
@@ -72,7 +70,7 @@ def export_onnx(
         (1.0, True)
     """
     for module in ("onnx", "onnxscript", "onnxruntime"):
-        need(module, "export", _PURPOSE)
+        need(module, "export", "the export to ONNX")
     if kernels not in ("exact", "integer"):
         raise ValueError(f"kernels must be 'exact' or 'integer', got {kernels!r}")
     if calibration is not None and kernels == "exact":
@@ -84,7 +82,12 @@ def export_onnx(
     with evaluating(model):
         batches = [example_inputs] if calibration is None else list(calibration)
         recording = record(model, batches)
-        _check_dtypes(recording)
+        for dtype, site in recording.dtypes.items():
+            if dtype is not torch.float32:
+                raise ValueError(  # onnxruntime cannot run such a file
+                    f"{site.name or 'the model'} computes in {dtype}, and only float32 can be exported: convert the "
+                    "model and its inputs with .float() first"
+                )
         rounding = OnnxRounding(recording, integer)
         results: list[Deviation] = []
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -100,16 +103,6 @@ def export_onnx(
                 part.replace(path.with_name(part.name))
     agreement = replace(agreement, deviations=(*rounding.deviations, *results))
     return _with_speed(agreement, model, example_inputs, dynamic_shapes) if compare_float else agreement
-
-
-def _check_dtypes(recording: Recording) -> None:
-    """Raise an error if a site does not compute in float32: onnxruntime cannot run a file of it."""
-    for dtype, site in recording.dtypes.items():
-        if dtype is not torch.float32:
-            raise ValueError(
-                f"{site.name or 'the model'} computes in {dtype}, and only float32 can be exported: convert the model "
-                "and its inputs with .float() first"
-            )
 
 
 def _with_speed(agreement: Agreement, model: nn.Module, inputs: Any, dynamic_shapes: Any) -> Agreement:
@@ -134,17 +127,12 @@ def _size(folder: str) -> int:
 def _write(model: nn.Module, inputs: Any, path: Path, dynamic_shapes: Any, translations: dict[Any, Any]) -> None:
     from bitcycle._export.onnx_operations import OPSET
 
-    keywords = dict(inputs) if isinstance(inputs, Mapping) else None
-    positional = () if keywords is not None else tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+    call = CallArguments.of(inputs)
     with _quiet():
         # The trace runs in Python: a compiler would not see the rounding.
-        traced = torch.export.export(model, positional, keywords, dynamic_shapes=dynamic_shapes, strict=False)
+        traced = torch.export.export(model, call.positional, call.keywords, dynamic_shapes=dynamic_shapes, strict=False)
         program = torch.onnx.export(
-            traced,
-            dynamo=True,
-            opset_version=OPSET,
-            custom_translation_table=translations,
-            verbose=False,
+            traced, dynamo=True, opset_version=OPSET, custom_translation_table=translations, verbose=False
         )
     assert program is not None
     for node in program.model.graph.all_nodes():

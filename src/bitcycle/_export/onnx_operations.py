@@ -12,6 +12,7 @@ from onnxscript import opset21 as op
 from torch import Tensor
 
 from bitcycle._export.stored_grids import MIDDLE, FixedGrid, StoredWeight
+from bitcycle.kernels.rounding import BYTE_BITS
 
 OPSET = 21
 """The first opset with 4-bit and 16-bit integers in ``DequantizeLinear``."""
@@ -54,7 +55,7 @@ def _codes_times_scale(stored: StoredWeight, zero_point: int = 0) -> Any:
 
 def on_fixed_grid(x: Any, grid: FixedGrid) -> Any:
     """Return values rounded to a grid."""
-    if grid.needs_clipping:
+    if grid.bits < BYTE_BITS or grid.lowest > 0:  # a byte has more codes, which values beyond the ends must not use
         x = op.Clip(x, *(constant(torch.tensor(end)) for end in grid.ends))
     scale = constant(torch.tensor(grid.scale))
     zero_point = _integers(np.array(grid.zero_point), onnx_ir.DataType.UINT8)

@@ -111,8 +111,3 @@ class FixedGrid:
     def ends(self) -> Range:
         """The smallest and the largest value of the grid."""
         return Range((self.lowest - self.zero_point) * self.scale, (2**self.bits - 1 - self.zero_point) * self.scale)
-
-    @property
-    def needs_clipping(self) -> bool:
-        """Whether a byte has more codes than the grid: values beyond its ends must not use them."""
-        return self.bits < BYTE_BITS or self.lowest > 0

@@ -1,24 +1,34 @@
-"""A range test as a figure: the short trainings, and the share of full precision's progress that each level keeps."""
+"""A range test as a figure: the short trainings, and the share of full precision's progress that each level keeps.
+
+It is described in Vega-Lite and drawn by vl-convert (extra ``study``).
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, Row, Spec, at, exact, layer, number
+from bitcycle._support.extras import need
 
 if TYPE_CHECKING:
     from bitcycle._range_test import RangeTestResult
 
-WIDTH, HEIGHT = 400, 240
+Spec = dict[str, Any]
+HEIGHT = 240
 WORST, BEST = -0.25, 1.25  # shares beyond are drawn here
-OUTCOMES = ("training works", "training fails")
-OUTCOME_COLOURS = (COLOURS["large"], COLOURS["medium"])
+OUTCOMES: Spec = {"domain": ["training works", "training fails"], "range": ["#0072b2", "#d55e00"]}
+CONFIG: Spec = {
+    "font": "Liberation Sans, Arial, sans-serif",
+    "view": {"stroke": None, "continuousWidth": 400, "continuousHeight": HEIGHT},
+    "axis": {"labelFontSize": 12, "titleFontSize": 13, "gridColor": "#dedfdb"},
+    "legend": {"labelFontSize": 12, "title": None},
+    "title": {"anchor": "start", "frame": "group", "offset": 12},
+}
 
 
 def draw_range_test(test: RangeTestResult, path: Path) -> None:
@@ -27,9 +37,18 @@ def draw_range_test(test: RangeTestResult, path: Path) -> None:
     Raises:
         ValueError: If the path ends in neither ``.png`` nor ``.svg``.
     """
+    suffix = path.suffix.lower()
+    if suffix not in (".png", ".svg"):
+        raise ValueError(f"a figure is a .png or .svg file, not {path.name!r}")
     outcome = "no q_min" if test.q_min is None else f"q_min = {test.q_min} bits"
     title = {"text": f"Precision range test: {outcome}", "subtitle": ["Dotted: the share that a level has to keep."]}
-    figures.save({"title": title, "hconcat": [_curves(test), _kept(test)], "spacing": 80}, path)
+    panels = {"hconcat": [_curves(test), _kept(test)], "spacing": 60, "resolve": {"legend": {"color": "independent"}}}
+    spec = json.dumps({"title": title, **panels}, allow_nan=False)
+    vl_convert = need("vl_convert", "study", "drawing")
+    if suffix == ".png":
+        path.write_bytes(vl_convert.vegalite_to_png(spec, config=CONFIG, scale=2))
+    else:
+        path.write_text(vl_convert.vegalite_to_svg(spec, config=CONFIG), encoding="utf-8")
 
 
 def _curves(test: RangeTestResult) -> Spec:
@@ -41,31 +60,29 @@ def _curves(test: RangeTestResult) -> Spec:
     values = [value for row in rows if not row.diverged for value in curves[row.bits]]
     low = max(min(values, default=0.0), min(own) - reach) - 0.05 * reach
     high = min(max(values, default=1.0), max(own) + reach) + 0.05 * reach
-    lines: list[list[Row]] = []
-    for row in rows:
-        name = "full" if row.bits is None else f"{row.bits} bits"
-        colour = COLOURS["full"] if row.bits is None else OUTCOME_COLOURS[not row.works]
-        shown = {"name": name, "tip": name, "colour": colour}
-        values = np.clip(curves[row.bits], low - reach, high + reach).tolist()
-        lines.append([{"x": i, "y": value, **shown} for i, value in enumerate(values) if not math.isnan(value)])
-    channels = {"stroke": exact("colour"), "detail": exact("name")}
-    domain = (0, max(1, len(own) - 1))
+    points = [
+        {"x": i, "y": value, "level": "full" if row.bits is None else f"{row.bits} bits"}
+        for row in rows
+        for i, value in enumerate(np.clip(curves[row.bits], low - reach, high + reach).tolist())
+        if not math.isnan(value)
+    ]
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
         "title": "Value that the step returns, median over seeds",
-        "encoding": {"x": number("x", domain, title="iteration"), "y": number("y", (low, high))},
-        "layer": [
-            layer("line", [row for line in lines for row in line], channels, clip=True),
-            *figures.end_names([line[-1] for line in lines if line], HEIGHT, (low, high)),
-        ],
+        "data": {"values": points},
+        "mark": {"type": "line", "clip": True},
+        "encoding": {
+            "x": _number("x", (0, max(1, len(own) - 1)), title="iteration", grid=False),
+            "y": _number("y", (low, high)),
+            "color": {"field": "level", "type": "ordinal", "sort": None, "scale": {"scheme": "viridis"}},
+        },
     }
 
 
 def _kept(test: RangeTestResult) -> Spec:
+    """What each level keeps, with the interval over seeds, and q_min."""
     rows, diverged = [], []
     for row in test.evidence:
-        level = {"x": row.bits or 0, "outcome": OUTCOMES[not row.works]}
+        level = {"x": row.bits or 0, "outcome": OUTCOMES["domain"][not row.works]}
         if row.diverged:
             diverged.append({**level, "y": WORST})
             continue
@@ -73,26 +90,30 @@ def _kept(test: RangeTestResult) -> Spec:
         y, low, high = (max(WORST, min(BEST, value)) for value in (row.kept, *bounds))
         rows.append({**level, "y": y, "low": low, "high": high})
     levels = [row.bits or 0 for row in test.evidence] or [0, 1]
-    chosen = [] if test.q_min is None else [{"x": test.q_min, "left": test.q_min - 0.2, "right": test.q_min + 0.2}]
-    stroke = {"stroke": figures.kinds("outcome", OUTCOMES, OUTCOME_COLOURS)}
-    shape = {"shape": figures.kinds("outcome", OUTCOMES, ("circle", "cross"))}
+    chosen = [] if test.q_min is None else [{"x": test.q_min}]
+    outcome = {"field": "outcome", "type": "nominal"}
+    stroke = {"stroke": {**outcome, "scale": OUTCOMES}}
+    shape = {"shape": {**outcome, "scale": {**OUTCOMES, "range": ["circle", "cross"]}}}
     top, across = {"y": {"value": 0}}, {"x": {"value": 0}, "x2": {"value": "width"}}
-    columns = {"x": at("left"), "x2": {"field": "right"}, **top, "y2": {"value": HEIGHT}}
-    domain = (min(levels) - 0.5, max(levels) + 0.5)
+    layers: list[tuple[list[Spec], Spec, Spec]] = [
+        (chosen, {"type": "bar", "size": 24, "opacity": 0.13}, {**top, "y2": {"value": HEIGHT}}),
+        (chosen, {"type": "text", "text": "q_min", "dy": 12, "fontWeight": "bold"}, top),
+        ([{"y": test.share}], {"type": "rule", "strokeDash": [2, 3]}, across),
+        (rows, {"type": "rule"}, {"y": {"field": "low"}, "y2": {"field": "high"}, **stroke}),
+        (rows, {"type": "point", "size": 100}, {**stroke, **shape}),
+        (diverged, {"type": "text", "text": "diverges"}, {}),
+    ]
     return {
-        "width": WIDTH,
-        "height": HEIGHT,
         "title": "Share of full precision's progress",
         "encoding": {
-            "x": number("x", domain, title="bits", values=levels, format="d"),
-            "y": number("y", (-0.35, 1.3), values=[0, 0.25, 0.5, 0.75, 1]),
+            "x": _number("x", (min(levels) - 0.5, max(levels) + 0.5), title="bits", values=levels, grid=False),
+            "y": _number("y", (-0.35, 1.3), values=[0, 0.25, 0.5, 0.75, 1], format="%"),
         },
-        "layer": [
-            layer("rect", chosen, columns, color=COLOURS["full"], opacity=0.13),
-            layer("text", chosen, top, text="q_min", dy=12, fontWeight="bold"),
-            layer("rule", [{"y": test.share}], across, strokeDash=[2, 3], strokeWidth=1),
-            layer("rule", rows, {"y": at("low"), "y2": {"field": "high"}, **stroke}),
-            layer("point", rows, {**stroke, **shape}),
-            layer("text", diverged, text="diverges", color=COLOURS["quiet"]),
-        ],
+        "layer": [{"data": {"values": data}, "mark": mark, "encoding": own} for data, mark, own in layers],
     }
+
+
+def _number(field: str, domain: tuple[float, float], **axis: Any) -> Spec:
+    """Return a channel for numbers, on a scale from one end of the domain to the other."""
+    scale = {"domain": list(domain), "nice": False, "zero": False}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": {"title": None, "tickCount": 5, **axis}}

@@ -131,20 +131,13 @@ def in_words(bits: Bits) -> str:
     return "1 bit" if bits == 1 else f"{bits} bits"
 
 
-def verdict_in_words(level: LevelResult) -> str:
-    """Return a verdict with what qualifies it, such as ``works (narrow)`` or ``diverges (2 of 3 seeds)``."""
-    if level.verdict is LevelVerdict.DIVERGES:
-        return f"{level.verdict} ({level.diverged} of {len(level.curves)} seeds)"
-    return f"{level.verdict} (narrow)" if level.narrow else str(level.verdict)
-
-
 def _cells(level: LevelResult) -> list[str]:
     """Return the table cells of a level."""
     width = "full" if level.bits is None else str(level.bits)
     p = "< 0.001" if level.p < 0.001 else f"{level.p:.3f}"
-    verdict = verdict_in_words(level)
     if level.diverged:
-        return [width, "-", "-", "-", p, verdict]
+        return [width, "-", "-", "-", p, f"{level.verdict} ({level.diverged} of {len(level.curves)} seeds)"]
+    verdict = f"{level.verdict} (narrow)" if level.narrow else str(level.verdict)
     progress = f"{level.progress:.3g}"
     if level.bits is None:
         return [width, progress, "", "", p, verdict]

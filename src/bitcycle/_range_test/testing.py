@@ -6,7 +6,7 @@ import math
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.hooks import RemovableHandle
 
 from bitcycle._range_test.judging import Curve, LevelResult, LevelVerdict, judge
 from bitcycle._range_test.result import RangeTestResult, conclude
@@ -200,9 +201,8 @@ class Trials:
             site.control[KEY] = mix(site.key, seed) >> 1
         return controlled
 
-    @contextmanager
-    def _refuse_other_optimizers(self) -> Iterator[None]:
-        """Raise a ValueError before an optimiser steps in this thread that is not restored."""
+    def _refuse_other_optimizers(self) -> RemovableHandle:
+        """Return a context in which a ValueError is raised before an optimiser steps here that is not restored."""
         thread = threading.get_ident()
 
         def refuse(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -212,11 +212,7 @@ class Trials:
                     "pass it as optimizer=..., or in also=[...]"
                 )
 
-        handle = register_optimizer_step_pre_hook(refuse)
-        try:
-            yield
-        finally:
-            handle.remove()
+        return register_optimizer_step_pre_hook(refuse)
 
     def _order(self, seed: int) -> Iterator[Any]:
         """Yield the batches again and again; lists and tuples are shuffled."""

@@ -42,7 +42,10 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
         near = sorted((lower for lower in by_lower if given in lower), key=len)
     if near:
         return f"did you mean {by_lower[near[0]]!r}?"
-    return otherwise or _listed(names)
+    rest = len(names) - MAX_NAMES
+    more = f" and {rest} more" if rest > 0 else ""
+    listed = f"known names: {', '.join(names[:MAX_NAMES])}{more}" if names else "no names are known"
+    return otherwise or listed
 
 
 def validate_name(name: object, known: Iterable[str], what: str) -> str:
@@ -55,10 +58,3 @@ def validate_name(name: object, known: Iterable[str], what: str) -> str:
     if not isinstance(name, str) or name not in names:
         raise ValueError(f"unknown {what} {short_repr(name)}; {nearest(str(name), names)}")
     return name
-
-
-def _listed(names: list[str]) -> str:
-    if not names:
-        return "no names are known"
-    rest = len(names) - MAX_NAMES
-    return f"known names: {', '.join(names[:MAX_NAMES])}" + (f" and {rest} more" if rest > 0 else "")

@@ -18,11 +18,11 @@ from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import percent
 from bitcycle.lab.models.catalogue import CATALOGUE
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
+from bitcycle.lab.schedule_summary import complete, schedule_label
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
-from bitcycle.schedules.base import DEFAULT_CYCLES, validate_integer
+from bitcycle.schedules.base import DEFAULT_CYCLES, FULL_WIDTH, validate_integer
 from bitcycle.schedules.operands import OperandSchedules
-from bitcycle.schedules.spec import complete
 
 
 @with_run_options(fields=("backward_bits", *OPERAND_OVERRIDES, "grid"))
@@ -74,7 +74,6 @@ def cost(
 ) -> None:
     """Count the cost of a model: multiply-accumulates per layer, BitOps of training, and what a schedule saves."""
     from bitcycle._cost.devices import DEVICES
-    from bitcycle._cost.model_cost import EFFECTIVE
     from bitcycle.lab.runs.model_cost import cost_of_model
 
     if schedules not in (None, "ten", "all"):
@@ -88,7 +87,7 @@ def cost(
     rules = {"convention": convention, **operands}
     totals: list[dict[str, Any]] = [
         {
-            "schedule": OperandSchedules.of(s, **operands).label,
+            "schedule": schedule_label(OperandSchedules.of(s, **operands)),
             "bitops": counted.training(s, steps, **rules),
             "saving": counted.saving(s, steps, **rules),
             "saving_against_full_precision": counted.saving(s, steps, against="full", **rules),
@@ -103,7 +102,7 @@ def cost(
     rows = [
         [
             total["schedule"],
-            f"{total['bitops'] / EFFECTIVE / 1e9:,.3f}",
+            f"{total['bitops'] / FULL_WIDTH**2 / 1e9:,.3f}",
             percent(total["saving"]),
             percent(total["saving_against_full_precision"]),
             f"{total['estimated_time_ratio']:.2f} x",

@@ -10,12 +10,11 @@ from bitcycle.cli.parameters import Cycles, ScheduleBits, Steps, argument, compl
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import percent
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
-from bitcycle.lab.schedule_summary import schedule_summary
+from bitcycle.lab.schedule_summary import complete, schedule_summary
 from bitcycle.lab.studies.exports import json_text
 from bitcycle.schedules import TEN
 from bitcycle.schedules.base import DEFAULT_CYCLES
 from bitcycle.schedules.operands import OperandSchedules
-from bitcycle.schedules.spec import complete
 
 
 @with_run_options(fields=("backward_bits", *OPERAND_OVERRIDES))
@@ -64,7 +63,7 @@ def schedules(
 
 
 def _print_table(chosen: list[OperandSchedules], steps: int) -> None:
-    plain = all(operands.is_plain and operands.backward is None for operands in chosen)
+    plain = all(operands == OperandSchedules(operands.weights, operands.weights) for operands in chosen)
     about = "" if plain else "\nmean bits of weights (W), activations (A) and gradients (G)"
     print(f"{steps:,} steps; saving in BitOps relative to static q_max{about}\n")
     summaries = [schedule_summary(operands, steps) for operands in chosen]

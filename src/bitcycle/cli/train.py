@@ -11,9 +11,9 @@ from bitcycle.cli.parameters import Bits, Device, TaskName, complete_schedule, j
 from bitcycle.cli.run_options import parse_fields, with_run_options
 from bitcycle.lab.format import duration, short
 from bitcycle.lab.locks import try_lock, unlock
+from bitcycle.lab.schedule_summary import complete
 from bitcycle.lab.studies.exports import json_text, replacing
 from bitcycle.lab.studies.queue import TRAINING_LOCK
-from bitcycle.schedules.spec import complete
 
 if TYPE_CHECKING:
     from bitcycle.lab.runs.result import RunResult

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -106,7 +107,8 @@ def check_causality(
         later tokens change earlier outputs: no
         other samples change the outputs of a sample: no
     """
-    arguments = _named_arguments(inputs)
+    call = CallArguments.of(inputs)
+    arguments: dict[Any, Any] = {**dict(enumerate(call.positional)), **call.keywords}  # by position or keyword
     key = next(iter(arguments)) if tokens == 0 and 0 not in arguments and arguments else tokens
     if key not in arguments:
         known = [str(name) for name in arguments]
@@ -133,13 +135,6 @@ def check_causality(
                 alone = {name: _sample(x, sequences, batch_dim, row) for name, x in arguments.items()}
                 others.append(_change(_run(probe, alone, dtype), outputs.narrow(batch_dim, row, 1)))
     return CausalityReport(_largest(later), _largest(others))
-
-
-def _named_arguments(inputs: Any) -> dict[str | int, Any]:
-    """Return the arguments by keyword or position."""
-    if isinstance(inputs, Mapping):
-        return dict(inputs)
-    return dict(enumerate(inputs)) if isinstance(inputs, (tuple, list)) else {0: inputs}
 
 
 def _run(probe: nn.Module, arguments: dict[str | int, Any], dtype: torch.dtype) -> Tensor:
@@ -191,5 +186,4 @@ def _change(outputs: Tensor, expected: Tensor) -> Change:
 def _largest(changes: list[Change]) -> Change | None:
     if not changes:
         return None
-    sizes = torch.tensor([c.size for c in changes], dtype=torch.float64)
-    return Change(float(sizes.max()), max(c.predictions for c in changes))  # NaN is the largest size
+    return Change(float(np.max([c.size for c in changes])), max(c.predictions for c in changes))  # NaN is the largest

@@ -13,12 +13,7 @@ from bitcycle.arithmetic.execution import Execution, resolve
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.arithmetic.site import UNCHANGED, SetBits, SiteGroup, Unchanged, check_width, write_bits
 from bitcycle.arithmetic.skip import SkipKind, forget_skips, record_skips
-from bitcycle.conversion.modules import (
-    check_restorable,
-    convert_module,
-    hide_kept_layers,
-    restore_layer,
-)
+from bitcycle.conversion.modules import check_restorable, convert_module, hide_kept_layers, restore_layer
 from bitcycle.conversion.rules import Rules, as_rules, excluded_layers
 from bitcycle.conversion.running import copy_inputs, preserve_state, run_model
 from bitcycle.conversion.sites import conversions, sites

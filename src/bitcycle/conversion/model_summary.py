@@ -22,8 +22,7 @@ from bitcycle.nn.families import load_families
 from bitcycle.nn.layer import original_class, show_forward, show_width
 from bitcycle.nn.site_names import join_names
 from bitcycle.nn.tracing import ProductsOutside, ProductTracer
-
-Bits = int | None
+from bitcycle.schedules import Bits
 
 ROUTINE = {SkipKind.NO_PRODUCT, SkipKind.NORMALISATION, SkipKind.NOT_RUN_YET}
 """The kinds that are printed once for all layers of a class."""

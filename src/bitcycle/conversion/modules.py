@@ -72,12 +72,8 @@ def check_restorable(module: nn.Module) -> None:
         raise ValueError(f"{type(module).__name__} was wrapped or changed after conversion: undo that, then restore")
 
 
-def hide_kept_layers(model: nn.Module) -> list[nn.Module]:
-    """Hide the products of layers in full precision from the modules of user code in whose ``forward`` they run.
-
-    Return these layers.
-    """
-    kept = []
+def hide_kept_layers(model: nn.Module) -> None:
+    """Hide the products of layers in full precision from the modules of user code in whose ``forward`` they run."""
     for outer in model.modules():
         conversion = conversion_of(outer)
         if conversion is None or conversion.template is None:
@@ -86,5 +82,3 @@ def hide_kept_layers(model: nn.Module) -> list[nn.Module]:
             is_chosen = any(skip.kind.is_chosen for skip in recorded_skips(module) or ())
             if is_chosen and conversion_of(module) is None:
                 apply_conversion(module, Conversion(KeptLayer, target_class(module), conversion.recipe, {}))
-                kept.append(module)
-    return kept

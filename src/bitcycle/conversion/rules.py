@@ -22,10 +22,7 @@ Rules = Rule | Iterable[Rule] | None
 POLICIES: dict[str, tuple[str, ...]] = {
     "cifar-resnet": ("last",),
     "imagenet-resnet": ("first", "last"),
-    "retinanet": (),
-    "gnn": (),
-    "lstm": (),
-    "bert": (),
+    **dict.fromkeys(("retinanet", "gnn", "lstm", "bert"), ()),
 }
 """The layers that the paper keeps in full precision in each of its model families: the first, the last, or none."""
 
@@ -56,7 +53,8 @@ def excluded_layers(
             for rules in (keep, where)
         )
         unmatched -= {*kept_by, *chosen_by}
-        if not _is_layer(module):
+        mixin = mixin_for(module).mixin
+        if mixin is None or issubclass(mixin, FusedContainer):  # it does not multiply, and has no code that may
             continue
         if kept_by:
             excluded[module] = Skip(SkipKind.KEPT_BY_RULE, (_name_of(kept_by[0]),))
@@ -71,12 +69,6 @@ def excluded_layers(
     if policy is not None:
         excluded.update(_kept_by_policy(model, policy, excluded))
     return excluded
-
-
-def _is_layer(module: nn.Module) -> bool:
-    """Return whether a module multiplies, or has code that may."""
-    mixin = mixin_for(module).mixin
-    return mixin is not None and not issubclass(mixin, FusedContainer)
 
 
 def _applies(rule: Rule, name: str, module: nn.Module, model: nn.Module) -> bool:

@@ -44,14 +44,20 @@ class CallArguments:
     positional: tuple[Any, ...]
     keywords: dict[str, Any]
 
+    @classmethod
+    def of(cls, inputs: Any) -> CallArguments:
+        """Return the arguments that a tensor, a tuple of arguments or a mapping of keywords stands for."""
+        if isinstance(inputs, CallArguments):
+            return inputs
+        if isinstance(inputs, Mapping):
+            return cls((), dict(inputs))
+        return cls(tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {})
+
 
 def run_model(model: nn.Module, inputs: Any) -> Any:
     """Run a model on a tensor, a tuple of arguments, a mapping of keywords, or :class:`CallArguments`."""
-    if isinstance(inputs, CallArguments):
-        return model(*inputs.positional, **inputs.keywords)
-    if isinstance(inputs, Mapping):
-        return model(**inputs)
-    return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
+    call = CallArguments.of(inputs)
+    return model(*call.positional, **call.keywords)
 
 
 def run_on_copies(model: nn.Module, inputs: Any) -> Any:

@@ -55,7 +55,7 @@ class Snapshot:
         self._parts += [_save_tensor(tensor) for tensor in tensors if not (tensor.is_meta or is_lazy(tensor))]
         self._parts += [_save_site(site) for _, conversion in conversions(model) for site in conversion.all_sites()]
         self._parts += [_save_optimizer(x) if isinstance(x, Optimizer) else _save_object(x) for x in others]
-        self._parts.append(_save_random_state())
+        self._parts += _save_random_states()
 
     def restore(self) -> None:
         """Restore everything."""
@@ -181,7 +181,7 @@ def _save_object(other: Any) -> Restore:
     return lambda: other.load_state_dict(copy.deepcopy(state))
 
 
-def _save_random_state() -> Restore:
+def _save_random_states() -> list[Restore]:
     """Save the random states of Python, numpy and torch, on every device that is in use."""
     parts: list[Restore] = [
         partial(random.setstate, random.getstate()),
@@ -192,9 +192,4 @@ def _save_random_state() -> Restore:
         parts.append(partial(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
     if torch.backends.mps.is_available():
         parts.append(partial(torch.mps.set_rng_state, torch.mps.get_rng_state()))
-
-    def restore() -> None:
-        for part in parts:
-            part()
-
-    return restore
+    return parts

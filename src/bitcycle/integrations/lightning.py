@@ -64,8 +64,7 @@ class PrecisionCallback(Callback):
         measure_cost: bool = True,
         **options: Any,
     ) -> None:
-        settings = PrecisionSettings(schedule, backward_bits=backward_bits, **options)
-        self.precision = PrecisionRun(settings, measure_cost)
+        self.precision = PrecisionRun(PrecisionSettings(schedule, backward_bits=backward_bits, **options), measure_cost)
         self._global_step = 0  # which counts the steps of all optimisers
         self._state: dict[str, Any] = {}
 

@@ -58,8 +58,7 @@ class PrecisionCallback(TrainerCallback):
         measure_cost: bool = True,
         **options: Any,
     ) -> None:
-        settings = PrecisionSettings(schedule, backward_bits=backward_bits, **options)
-        self.precision = PrecisionRun(settings, measure_cost)
+        self.precision = PrecisionRun(PrecisionSettings(schedule, backward_bits=backward_bits, **options), measure_cost)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any

@@ -145,7 +145,8 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
         if len(key) != len(query):
             raise ValueError(f"query has a batch of {len(query)}, but key and value have a batch of {len(key)}")
         mask = self._merge(attn_mask, key_padding_mask, query, key)
-        q, k, v = self._project(query, key, value)
+        operands = zip((query, key, value), self._projections(), strict=True)
+        q, k, v = (self.linear_product(site, x, weight, bias) for x, (site, weight, bias) in operands)
         if self.bias_k is not None and self.bias_v is not None:
             k, v = (torch.cat([x, b.expand(len(x), 1, -1)], 1) for x, b in ((k, self.bias_k), (v, self.bias_v)))
         q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (q, k, v))
@@ -156,17 +157,12 @@ class QuantizedMultiheadAttention(AttentionLayer, LinearLayer):
         scale = 1 / math.sqrt(self.head_dim)
         dropout = self.dropout if self.training else 0.0
         context, weights = self.attend(q, k, v, mask, scale, dropout, fused=not need_weights)
-        out = self.linear_product(
-            "out_proj", context.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias
-        )
+        context = context.transpose(1, 2).flatten(2)
+        out = self.linear_product("out_proj", context, self.out_proj.weight, self.out_proj.bias)
         shown_weights = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
         if unbatched:
             return out.squeeze(0), None if shown_weights is None else shown_weights.squeeze(0)
         return out if self.batch_first else out.transpose(0, 1), shown_weights
-
-    def _project(self, *inputs: Tensor) -> list[Tensor]:
-        operands = zip(inputs, self._projections(), strict=True)
-        return [self.linear_product(site, x, weight, bias) for x, (site, weight, bias) in operands]
 
     def _projections(self) -> list[tuple[str, Tensor, Tensor | None]]:
         """Return the sites of query, key and value, with their weights and biases."""

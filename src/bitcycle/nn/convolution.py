@@ -73,14 +73,6 @@ class ConvolutionLayer(QuantizedLayer):
         rounded = round_operand(own, on_grid, spec, self.training, "b").flatten(0, 1)
         return rounded, OperandSpec(already_rounded=True, role=Role.WEIGHT)
 
-    def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
-        yield "", *self._weight_on_grid()
-        if self.bias is not None and self.bitcycle.recipe.bias:
-            yield "", self.bias, None
-
-    def _weight_on_grid(self) -> tuple[Tensor, Dims]:
-        return self.weight, weight_dims(self.bitcycle.recipe.weights, self.weight)
-
 
 @register(nn.Conv1d, nn.Conv2d, nn.Conv3d)
 class QuantizedConv(ConvolutionLayer):
@@ -109,18 +101,15 @@ class QuantizedConvTranspose(ConvolutionLayer):
     padding: tuple[int, ...]
     output_padding: tuple[int, ...]
 
-    def _weight_on_grid(self) -> tuple[Tensor, Dims]:
-        return transposed_weight_on_grid(self.bitcycle.sites[""], self.weight, self.groups)
+    def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
+        yield "", *transposed_weight_on_grid(self.bitcycle.sites[""], self.weight, self.groups)
+        if self.bias is not None and self.bitcycle.recipe.bias:
+            yield "", self.bias, None
 
     def quantized_forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        output_padding = self._output_padding(  # type: ignore[attr-defined]
-            input,
-            output_size,
-            self.stride,
-            self.padding,
-            self.kernel_size,  # type: ignore[attr-defined]
-            len(self.stride),
-            self.dilation,
+        layer: Any = self
+        output_padding = layer._output_padding(
+            input, output_size, self.stride, self.padding, layer.kernel_size, len(self.stride), self.dilation
         )
         weight, weight_spec = self.transposed_weight("", self.weight, self.groups)
         geometry = (self.stride, self.padding, self.dilation, self.groups, output_padding)

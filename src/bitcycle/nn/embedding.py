@@ -29,9 +29,8 @@ class QuantizedEmbedding(QuantizedLayer):
     def quantized_forward(self, input: Tensor) -> Tensor:
         site = self.bitcycle.sites[""]
         vectors = super(QuantizedLayer, self).forward(input)  # type: ignore[misc]
-        return round_grad_output(
-            site, round_operand(site, vectors, OperandSpec((-1,), role=Role.WEIGHT), self.training, "a")
-        )
+        vectors = round_operand(site, vectors, OperandSpec((-1,), role=Role.WEIGHT), self.training, "a")
+        return round_grad_output(site, vectors)
 
     def weights_on_grid(self) -> Iterator[tuple[str, Tensor, Dims]]:
         yield "", self.weight, (-1,)  # type: ignore[attr-defined]

@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 
-from bitcycle.nn import attention, composed, convolution, embedding, linear, recurrent, transformer  # noqa: F401
+from bitcycle.nn import attention, convolution, embedding, functional_ops, linear, recurrent, transformer  # noqa: F401
 
-OPTIONAL = {
-    "torch_geometric": "bitcycle.nn.graph",
-    "transformers.pytorch_utils": "bitcycle.nn.hugging_face",
-}
+OPTIONAL = {"torch_geometric": "bitcycle.nn.graph", "transformers.pytorch_utils": "bitcycle.nn.hugging_face"}
 """Modules of optional libraries that define layers, and the family that registers them."""
 
 

@@ -35,7 +35,7 @@ from bitcycle.nn.functions.sites import DiscoveredSites, ProductFunction, note_f
 from bitcycle.nn.functions.table import PRODUCTS
 from bitcycle.nn.interception import HiddenFromInterceptors, Interceptor, hide_products
 from bitcycle.nn.layer import ConvertedModule, QuantizedLayer, conversion_of, original_class
-from bitcycle.nn.registry import LAYERS
+from bitcycle.nn.registry import LAYERS, register
 from bitcycle.nn.tracing import FirstRunSearch, ProductsOutside, current_search
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -84,6 +84,21 @@ class KeptLayer(FunctionalOps):
     """A layer in full precision inside the ``forward`` of another module, from which it hides its products."""
 
     prefix = "Kept"
+
+
+@register(nn.Bilinear)
+class QuantizedBilinear(FunctionalOps):
+    """``y_o = x1^T W_o x2 + b_o``: one product of three operands, each on its grid."""
+
+    own_product = "bilinear"
+
+
+@register(nn.LinearCrossEntropyLoss)
+class QuantizedLinearCrossEntropyLoss(FunctionalOps):
+    """The cross entropy of ``x W^T + b``."""
+
+    owns = ("linear",)
+    own_product = "linear_cross_entropy"
 
 
 def run_at_sites(

@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from bitcycle.arithmetic.skip import Skip, SkipKind
 from bitcycle.nn.layer import QuantizedLayer
@@ -116,17 +117,13 @@ def owner_of(name: str, model: nn.Module) -> str | None:
 def target_class(module: nn.Module) -> type[nn.Module]:
     """Return the class of a module, or the class that a lazy module will become."""
     become = getattr(module, "cls_to_become", None)
-    return become if become is not None and _is_lazy(module) else type(module)
+    return become if become is not None and isinstance(module, LazyModuleMixin) else type(module)
 
 
 @cache
 def _names(mixin: type, base: type[nn.Module]) -> list[str]:
     """Return the names of a mixin that a layer does not have, and that would hide those of a subclass."""
     return sorted({name for name in dir(mixin) if not name.startswith("__")} - {*dir(base)})
-
-
-def _is_lazy(module: nn.Module) -> bool:
-    return isinstance(module, nn.modules.lazy.LazyModuleMixin)
 
 
 def _check_mixin(mixin: object, decorator: str) -> None:

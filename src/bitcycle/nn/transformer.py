@@ -12,7 +12,6 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitcycle.arithmetic import Site
 from bitcycle.arithmetic.recipe import Recipe
 from bitcycle.nn.interception import hide_products
 from bitcycle.nn.layer import ConvertedModule, QuantizedLayer
@@ -28,14 +27,11 @@ class FusedContainer(QuantizedLayer):
         return []
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        if all(site.in_full_precision(self.training) for site in self._inner_sites()):
+        layers = [module for module in self.modules() if isinstance(module, ConvertedModule)]  # type: ignore[attr-defined]
+        if all(site.in_full_precision(self.training) for layer in layers for site in layer.bitcycle.sites.values()):
             with hide_products():  # a mode would turn the fused path off
                 return super(QuantizedLayer, self).forward(*arguments, **keywords)  # type: ignore[misc]
         return self.quantized_forward(*arguments, **keywords)
-
-    def _inner_sites(self) -> list[Site]:
-        layers = (module for module in self.modules() if isinstance(module, ConvertedModule))  # type: ignore[attr-defined]
-        return [site for layer in layers for site in layer.bitcycle.sites.values()]
 
 
 @register(nn.TransformerEncoderLayer)

@@ -50,10 +50,7 @@ class Custom(Schedule):
 
     @classmethod
     def of(
-        cls,
-        function: Callable[[int, int], Any],
-        name: str | None = None,
-        quantity: Quantity = Quantity.BITS,
+        cls, function: Callable[[int, int], Any], name: str | None = None, quantity: Quantity = Quantity.BITS
     ) -> Custom:
         """Return the schedule of a function and make it known to specs.
 

@@ -123,17 +123,6 @@ backward=None, strength=1.0))
             raise ValueError("give a schedule, or a schedule for weights and one for activations")
         return cls(w, a, _backward(backward_bits), as_strength(strength))
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether one schedule sets both operands at full strength."""
-        return self.weights == self.activations and self.strength == FULL_STRENGTH
-
-    @property
-    def label(self) -> str:
-        """The schedules of the operands, such as ``W static:4 A static:8``."""
-        forward = str(self.weights) if self.weights == self.activations else f"W {self.weights} A {self.activations}"
-        return forward if self.strength == FULL_STRENGTH else f"{forward} strength {self.strength}"
-
     def at(self, step: int, total: int) -> StepBits:
         """Return the bits of a step. Past the end they keep their last values."""
         strength = self.strength(step, total)  # checks the step and the total

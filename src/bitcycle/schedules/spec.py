@@ -89,15 +89,6 @@ def schedule(
     return made
 
 
-def complete(spec: str, bits: tuple[int, int] | None, cycles: int | None) -> Schedule:
-    """Make a schedule like :func:`schedule`, but accept bits and cycles that the spec does not need.
-
-    >>> [str(complete(spec, (3, 8), 2)) for spec in ("CR", "static:8")]
-    ['CR:3-8:cycles=2', 'static:8']
-    """
-    return Reader(Quantity.BITS, bits, cycles).read(spec)
-
-
 def strength(spec: str | float | StrengthFunction | Schedule | None, name: str | None = None) -> Schedule:
     """Make a schedule of strength.
 

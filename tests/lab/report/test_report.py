@@ -10,11 +10,10 @@ from unittest.mock import patch
 import pytest
 from markupsafe import escape
 
-from bitcycle._support import figures
-from bitcycle._support.figures import NAME_GAP
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report import writing
+from bitcycle.lab.report import figures, writing
 from bitcycle.lab.report.drawing import TINTS
+from bitcycle.lab.report.figures import NAME_GAP
 from bitcycle.lab.report.labels import KINDS, MAX_DRAWN, drawn_settings, places_of
 from bitcycle.lab.report.quality_plots import COLUMN
 from bitcycle.lab.report.rendering import TEMPLATES

@@ -15,11 +15,10 @@ from bitcycle.lab.advice.answer import Alternative, Reason
 from bitcycle.lab.advice.verdicts import verdict
 from bitcycle.lab.built_in_tasks import BUILT_IN
 from bitcycle.lab.format import percent
-from bitcycle.lab.schedule_summary import EARLY
+from bitcycle.lab.schedule_summary import EARLY, complete
 from bitcycle.schedules import Constant, Schedule, schedule
 from bitcycle.schedules.base import DEFAULT_CYCLES
 from bitcycle.schedules.combinators import Delay
-from bitcycle.schedules.spec import complete
 
 DOMAINS = {name: (task.paper_q_min, task.paper_setting) for name, task in BUILT_IN.items()}
 """q_min that the paper used in each domain, and where."""

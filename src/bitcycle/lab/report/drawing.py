@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from markupsafe import Markup
 
-from bitcycle._support.figures import COLOURS, FONT, FONT_SIZE, TIP, Row, Spec, at, clean, exact, layer
+from bitcycle.lab.report.figures import COLOURS, FONT, FONT_SIZE, TIP, Row, Spec, at, clean, exact, layer
 
 SHADES = {
     f"shade-{i}": colour

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, TIP, Row, exact, layer, number, shortened
 from bitcycle.lab import format as fmt
+from bitcycle.lab.report import figures
 from bitcycle.lab.report.drawing import DASHES, TINTS, span
+from bitcycle.lab.report.figures import COLOURS, TIP, Row, exact, layer, number, shortened
 from bitcycle.lab.report.quality_plots import Figure
 from bitcycle.lab.runs.result import Diagnostic, RunResult
 from bitcycle.lab.runs.run_config import Condition

@@ -18,11 +18,10 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, NAME_GAP, TIP, Row, Spec, at, layer, number, shortened
 from bitcycle.lab import format as fmt
-from bitcycle.lab.report import labels
+from bitcycle.lab.report import figures, labels
 from bitcycle.lab.report.drawing import DASHES, composed, inline, named_columns, span
+from bitcycle.lab.report.figures import COLOURS, NAME_GAP, TIP, Row, Spec, at, layer, number, shortened
 from bitcycle.lab.report.labels import FULL, LONGER, ExperimentView, Kind, by_kind, diverged, kind_of, point_lines
 from bitcycle.lab.statistics.analysis import Analysis, DeficitAnalysis, Setting
 

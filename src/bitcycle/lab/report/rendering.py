@@ -18,9 +18,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from bitcycle._support.figures import clean
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report.drawing import TINTS
+from bitcycle.lab.report.figures import clean
 from bitcycle.lab.report.labels import Kind
 from bitcycle.lab.statistics.analysis import Estimate
 from bitcycle.lab.studies.exports import csv_cell

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitcycle._support import figures
-from bitcycle._support.figures import COLOURS, TIP, Spec, exact, layer, number, shortened
+from bitcycle.lab.report import figures
+from bitcycle.lab.report.figures import COLOURS, TIP, Spec, exact, layer, number, shortened
+from bitcycle.lab.schedule_summary import schedule_label
 from bitcycle.schedules.base import FULL_WIDTH
 from bitcycle.schedules.operands import OperandSchedules
 from bitcycle.schedules.spec import FULL_STRENGTH
@@ -168,7 +169,7 @@ def draw_schedules(schedules: Sequence[OperandSchedules], total: int, path: Path
         note = f"{words}: {100 * operands.saving(total):.1f} %" if group else words
         known = tracks(operands, total)
         for each in known:
-            title = f"{each.name}: {each.spec}" if len(known) > 1 else operands.label
+            title = f"{each.name}: {each.spec}" if len(known) > 1 else schedule_label(operands)
             drawn.append(Panel(title, note, each, COLOURS[colour]))
     title = f"Precision schedules over {total:,} steps, by saving against static q_max"
     figures.save({**panels(drawn), "title": title}, path)

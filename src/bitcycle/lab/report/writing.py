@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 
 from markupsafe import Markup
 
-from bitcycle._support.figures import png
 from bitcycle.lab import format as fmt
 from bitcycle.lab.report.columns import FAILURE_COLUMNS, deficits_csv, settings_csv
 from bitcycle.lab.report.deficit_section import DeficitSection, drawn_conditions
+from bitcycle.lab.report.figures import png
 from bitcycle.lab.report.labels import drawn_settings
 from bitcycle.lab.report.line_plots import Curves
 from bitcycle.lab.report.rendering import fenced, html_table, markdown_table, plain, render, script, style

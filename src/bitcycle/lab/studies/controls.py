@@ -16,10 +16,10 @@ from dataclasses import replace
 
 from bitcycle._support.text import short_repr
 from bitcycle.lab.runs.run_config import OPERAND_OVERRIDES
+from bitcycle.lab.schedule_summary import complete
 from bitcycle.lab.studies.matching import Control, match
 from bitcycle.lab.studies.plan import StudyPart
 from bitcycle.schedules import Bits, Schedule
-from bitcycle.schedules.spec import complete
 
 _START, _END = "match(", ")"
 _CONTROL = re.compile(r"[a-z-]+")

@@ -12,10 +12,10 @@ from typing import Any
 
 from bitcycle.lab.runs.learning_rate import LearningRatePolicy
 from bitcycle.lab.runs.run_config import COMPARED, RunConfig
+from bitcycle.lab.schedule_summary import complete
 from bitcycle.lab.studies.deficits import DeficitPart
 from bitcycle.schedules import Constant, Schedule
 from bitcycle.schedules.cyclic import TEN
-from bitcycle.schedules.spec import complete
 
 BASELINES = ("static q_max", "static q_min", "full")
 """The baselines as a plan names them; q_min and q_max are those of the plan."""

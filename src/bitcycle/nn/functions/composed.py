@@ -27,11 +27,11 @@ from bitcycle.nn.tracing import OperationTracer
 
 
 def compute_composed(
-    call: DiscoveredSites, function: Function, operands: tuple[Tensor, ...], specs: tuple[OperandSpec, ...]
+    call: DiscoveredSites, function: Function, operands: tuple[Tensor, ...], dims: Iterable[Dims] | None = None
 ) -> Any:
     """Run a function on rounded operands, and round the gradient that arrives at its result.
 
-    ``specs`` are how the operands are put on their grids.
+    ``dims`` are the dimensions of each operand that share a grid, by default those of :func:`composed_dims`.
     """
     site = call.site()
     if site.settings.grid.block is not None:
@@ -40,10 +40,12 @@ def compute_composed(
             f"one summed dimension: write it as torch.matmul or F.linear, or keep it in "
             f"full precision with keep={site.name!r}"
         )
+    dims = [composed_dims(call, x, operands) for x in operands] if dims is None else dims
+    specs = operand_specs(call, operands, dims)
     roles = [spec.role or Role.ACTIVATION for spec in specs]
     rounded = []
     for i, (x, spec, name) in enumerate(zip(operands, specs, "abcdefghijklmnopqrstuvwxyz", strict=False)):
-        value = x if spec.already_rounded else round_operand(site, x, spec, call.training, name)
+        value = round_operand(site, x, spec, call.training, name)
         spec = masked_spec(call, x, spec, *operands[:i], *operands[i + 1 :])
         rounded.append(torch.where(x == 0, x, value) if spec.keeps_zeros else value)
     if not current_observers():

@@ -22,8 +22,7 @@ def compute_matmul(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
         return NotImplemented
     a, b = operands
     if min(a.dim(), b.dim()) < 2:
-        specs = operand_specs(call, operands, [composed_dims(call, x, operands) for x in operands])
-        return compute_composed(call, torch.matmul, operands, specs)
+        return compute_composed(call, torch.matmul, operands)
     a_spec, b_spec = operand_specs(call, (a, b), _matmul_dims(call, a, b))
     a_spec, b_spec = masked_spec(call, a, a_spec, b), masked_spec(call, b, b_spec, a)
     return call.multiply(call.local, MatmulProduct(), a, b, a_spec=a_spec, b_spec=b_spec)
@@ -82,8 +81,7 @@ def adding(multiply: Callable[..., Any], in_place: bool) -> Callable[..., Any]:
 
 def compute_summed_matmul(call: DiscoveredSites, a: Tensor, b: Tensor) -> Any:
     """Compute the sum over a batch of matrix products."""
-    specs = operand_specs(call, (a, b), _matmul_dims(call, a, b))
-    return compute_composed(call, lambda a, b: torch.bmm(a, b).sum(0), (a, b), specs)
+    return compute_composed(call, lambda a, b: torch.bmm(a, b).sum(0), (a, b), _matmul_dims(call, a, b))
 
 
 def compute_grouped_matmul(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
@@ -91,8 +89,8 @@ def compute_grouped_matmul(call: DiscoveredSites, *args: Any, **kwargs: Any) -> 
     (a, b, *rest), others = in_order(args, kwargs)
     weights = call.recipe.weights
     b_dims = (1,) if b.dim() == 3 and weights == "channel" else weight_dims(weights, b, b.dim() - 1)
-    specs = operand_specs(call, (a, b), (feature_dims(call.recipe.activations, a), b_dims))
-    return compute_composed(call, lambda a, b: call.func(a, b, *rest, **others), (a, b), specs)
+    dims = feature_dims(call.recipe.activations, a), b_dims
+    return compute_composed(call, lambda a, b: call.func(a, b, *rest, **others), (a, b), dims)
 
 
 def compute_chain(call: DiscoveredSites, *args: Any, tensors: Any = None, out: None = None) -> Any:
@@ -102,5 +100,4 @@ def compute_chain(call: DiscoveredSites, *args: Any, tensors: Any = None, out: N
         return NotImplemented
     dims = [composed_dims(call, given[0], given)]
     dims += [weight_dims(call.recipe.weights, x, 1) if x.dim() > 1 else None for x in given[1:]]
-    multiply = lambda *matrices: torch.linalg.multi_dot(matrices)  # noqa: E731
-    return compute_composed(call, multiply, given, operand_specs(call, given, dims))
+    return compute_composed(call, lambda *matrices: torch.linalg.multi_dot(matrices), given, dims)

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitcycle.kernels.rounding import Dims
-from bitcycle.nn.functions.composed import composed_dims, compute_composed, in_order, operand_specs
-from bitcycle.nn.functions.sites import DiscoveredSites, Function
+from bitcycle.nn.functions.composed import composed_dims, compute_composed, in_order
+from bitcycle.nn.functions.sites import DiscoveredSites
 
 
 def compute_einsum(call: DiscoveredSites, equation: Any, *operands: Any) -> Any:
@@ -27,8 +27,8 @@ def compute_einsum(call: DiscoveredSites, equation: Any, *operands: Any) -> Any:
         before, _, after = term.rpartition("...")  # indices after an ellipsis count from the end
         positions = [*enumerate(before), *((d - len(after), index) for d, index in enumerate(after))]
         summed.append(tuple(d for d, index in positions if index not in output))
-    specs = operand_specs(call, flat, _summing_dims(call, flat, summed))
-    return compute_composed(call, lambda *rounded: torch.einsum(equation, *rounded), flat, specs)
+    dims = _summing_dims(call, flat, summed)
+    return compute_composed(call, lambda *rounded: torch.einsum(equation, *rounded), flat, dims)
 
 
 def compute_tensordot(call: DiscoveredSites, a: Tensor, b: Tensor, dims: Any = 2, out: None = None) -> Any:
@@ -37,8 +37,8 @@ def compute_tensordot(call: DiscoveredSites, a: Tensor, b: Tensor, dims: Any = 2
         return NotImplemented
     given = (range(-dims, 0), range(dims)) if isinstance(dims, int) else dims
     summed = [(d,) if isinstance(d, int) else tuple(d) for d in given]
-    specs = operand_specs(call, (a, b), _summing_dims(call, (a, b), summed))
-    return compute_composed(call, lambda a, b: torch.tensordot(a, b, dims), (a, b), specs)
+    grids = _summing_dims(call, (a, b), summed)
+    return compute_composed(call, lambda a, b: torch.tensordot(a, b, dims), (a, b), grids)
 
 
 def compute_vector_products(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
@@ -47,8 +47,8 @@ def compute_vector_products(call: DiscoveredSites, *args: Any, **kwargs: Any) ->
     dim = others.get("dim", -1)
     dim -= max(x.dim() for x in operands) if dim >= 0 else 0  # from the end, as operands are broadcast
     summed = [(dim,) if -dim <= x.dim() else () for x in operands]
-    specs = operand_specs(call, operands, _summing_dims(call, operands, summed))
-    return compute_composed(call, lambda x, y: call.func(x, y, dim=dim), operands, specs)
+    dims = _summing_dims(call, operands, summed)
+    return compute_composed(call, lambda x, y: call.func(x, y, dim=dim), operands, dims)
 
 
 def multiply_vectors(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
@@ -76,7 +76,7 @@ def _summing_dims(
 def compute_inner(call: DiscoveredSites, *args: Any, **kwargs: Any) -> Any:
     """Compute ``torch.inner``."""
     operands, _ = in_order(args, kwargs)
-    return _on_grids(call, torch.inner, operands)
+    return compute_composed(call, torch.inner, operands)
 
 
 def compute_bilinear(
@@ -84,9 +84,4 @@ def compute_bilinear(
 ) -> Any:
     """Compute ``F.bilinear``: one product of three operands."""
     bias = call.round_bias(call.local, bias)
-    return _on_grids(call, lambda x1, x2, w: F.bilinear(x1, x2, w, bias), (input1, input2, weight))
-
-
-def _on_grids(call: DiscoveredSites, function: Function, operands: tuple[Tensor, ...]) -> Any:
-    specs = operand_specs(call, operands, [composed_dims(call, x, operands) for x in operands])
-    return compute_composed(call, function, operands, specs)
+    return compute_composed(call, lambda x1, x2, w: F.bilinear(x1, x2, w, bias), (input1, input2, weight))
