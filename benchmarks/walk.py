@@ -2,7 +2,7 @@
 
     python -m benchmarks.walk
 
-The study trains nothing: the store gets made-up results. Code that runs while a module is imported is not counted.
+The study trains nothing: the store gets made-up results.
 """
 
 import sys
@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 import typer
@@ -25,58 +24,43 @@ PACKAGE = Path(bitcycle.__file__).parent
 PLAN = Path(__file__).with_name("demo.toml")
 
 
-def walk(folder: Path) -> None:
+def study() -> None:
     """Plan the demo study, put results into a store, and write the report."""
     plan = read_plan(PLAN)
-    with Store(folder / "studies.sqlite") as store:
+    with TemporaryDirectory() as folder, Store(Path(folder, "studies.sqlite")) as store:
         store.begin(plan.name, plan.purposes(), plan.as_toml(), "bitcycle study benchmarks/demo.toml")
         for run in plan.runs():
             store.write(made_up_result(run))
         store.end(plan.name)
-        report(store, plan.name, folder / "report")
+        report(store, plan.name, Path(folder, "report"))
 
 
-def step(layer: torch.nn.Module, x: torch.Tensor) -> None:
-    """Run a layer forward and backward."""
-    layer(x).backward(torch.ones(512, 128))
-
-
-def executed(function: Callable[..., Any], *arguments: Any) -> Counter[tuple[str, str]]:
-    """Call a function and return how often functions of bitcycle run, by their files and names."""
+def count(what: str, function: Callable[[], object]) -> None:
+    """Count the calls of functions of bitcycle, and print how many there are."""
+    function()  # imports modules, and decides what later calls repeat
     found: Counter[tuple[str, str]] = Counter()
-    importing = 0
 
     def observe(frame, event, _):
-        nonlocal importing
         code = frame.f_code
-        if code.co_name == "<module>":
-            importing += {"call": 1, "return": -1}.get(event, 0)
-        elif event == "call" and not importing and code.co_filename.startswith(str(PACKAGE)):
+        if event == "call" and code.co_filename.startswith(str(PACKAGE)):
             found[code.co_filename, code.co_qualname] += 1
 
     sys.setprofile(observe)
     try:
-        function(*arguments)
+        function()
     finally:
         sys.setprofile(None)
-    return found
-
-
-def report_on(what: str, calls: Counter[tuple[str, str]]) -> None:
-    """Print how much code ran."""
-    print(f"{what}: {calls.total():,} calls of {len(calls)} functions in {len({file for file, _ in calls})} files")
+    print(f"{what}: {found.total():,} calls of {len(found)} functions in {len({file for file, _ in found})} files")
 
 
 def main() -> None:
     """Count the calls, functions and files of a step and of a study."""
+    x, gradient = torch.randn(512, 256, requires_grad=True), torch.ones(512, 128)
     for execute in ("simulated", "integer"):
-        layer, x = torch.nn.Linear(256, 128), torch.randn(512, 256, requires_grad=True)
-        bitcycle.quantize(layer, execute=execute)
+        layer = bitcycle.quantize(torch.nn.Linear(256, 128), execute=execute)
         bitcycle.set_bits(layer, forward=5, backward=8)
-        step(layer, x)  # decides what the next steps repeat
-        report_on(f"a step of nn.Linear, {execute}", executed(step, layer, x))
-    with TemporaryDirectory() as folder:
-        report_on("the demo study", executed(walk, Path(folder)))
+        count(f"a step of nn.Linear, {execute}", lambda layer=layer: layer(x).backward(gradient))
+    count("the demo study", study)
 
 
 if __name__ == "__main__":

@@ -26,35 +26,16 @@ class Context(nn.Module):
         return weights @ values
 
 
-IMAGES, WEIGHTS, OF_CHANNELS = (1, 2, 3), (1, 2, 3), (2, 3)
+IMAGES = (1, 2, 3)
+OF_SAMPLES, OF_CHANNELS = (IMAGES, IMAGES, IMAGES, IMAGES), (IMAGES, IMAGES, IMAGES, (2, 3))
+OF_OUTPUTS, ROWS = (IMAGES, (0, 2, 3), IMAGES, (2, 3)), ((-1,), (1,), (-1,))
 PRODUCTS = {  # how to build it, its operands, and the dimensions that share a grid: of a, b, and rows and columns of E
-    "linear": (lambda: nn.Linear(12, 7, bias=False), [(2, 5, 12)], (-1,), (1,), (-1,), (0, 1)),
-    "linear with blocks": (lambda: nn.Linear(6, 3, bias=False), [(2, 150, 6)], (-1,), (1,), (-1,), None),
-    "convolution": (lambda: nn.Conv2d(3, 5, 3, 1, 2, bias=False), [(4, 3, 6, 7)], IMAGES, WEIGHTS, IMAGES, OF_CHANNELS),
-    "strided convolution": (
-        lambda: nn.Conv2d(3, 5, (3, 2), (2, 3), (2, 1), (1, 2), bias=False),
-        [(4, 3, 6, 7)],
-        IMAGES,
-        WEIGHTS,
-        IMAGES,
-        IMAGES,
-    ),
-    "grouped convolution": (
-        lambda: nn.Conv2d(4, 6, 3, groups=2, bias=False),
-        [(3, 4, 6, 5)],
-        IMAGES,
-        WEIGHTS,
-        IMAGES,
-        IMAGES,
-    ),
-    "transposed convolution": (
-        lambda: nn.ConvTranspose2d(3, 5, 3, 2, bias=False),
-        [(4, 3, 4, 5)],
-        IMAGES,
-        (0, 2, 3),
-        IMAGES,
-        OF_CHANNELS,
-    ),
+    "linear": (lambda: nn.Linear(12, 7, bias=False), [(2, 5, 12)], *ROWS, (0, 1)),
+    "linear with blocks": (lambda: nn.Linear(6, 3, bias=False), [(2, 150, 6)], *ROWS, None),
+    "convolution": (lambda: nn.Conv2d(3, 5, 3, 1, 2, bias=False), [(4, 3, 6, 7)], *OF_CHANNELS),
+    "strided convolution": (lambda: nn.Conv2d(3, 5, (3, 2), (2, 3), 1, 2, bias=False), [(4, 3, 6, 7)], *OF_SAMPLES),
+    "grouped convolution": (lambda: nn.Conv2d(4, 6, 3, groups=2, bias=False), [(3, 4, 6, 5)], *OF_SAMPLES),
+    "transposed convolution": (lambda: nn.ConvTranspose2d(3, 5, 3, 2, bias=False), [(4, 3, 4, 5)], *OF_OUTPUTS),
     "scores": (Scores, [(2, 3, 5, 8), (2, 3, 6, 8)], (-1,), (-1,), (-1,), (-2,)),
     "context": (Context, [(2, 3, 5, 6), (2, 3, 6, 8)], (-1,), (-1,), (-1,), (-2,)),
 }
