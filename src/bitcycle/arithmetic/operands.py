@@ -80,7 +80,7 @@ class Values:
         scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
         return Values(self.tensor.to(scale.dtype).sub(middle).div_(scale).to(self.tensor.dtype)), scale, middle
 
-    def reshaped(self, function: Callable[[Tensor, float], Tensor]) -> Operand:
+    def reshaped(self, function: Callable[[Tensor, float | Tensor], Tensor]) -> Operand:
         """Return the values in another shape, as a function gives it for a tensor and what it is filled with."""
         tensor = function(self.tensor, 0)
         return self if tensor is self.tensor else Values(tensor)
@@ -108,8 +108,8 @@ class Codes:
     """The sums of the codes of each pixel, for images whose codes are stored with the channels last."""
     channels_last: bool = False
     """Whether the images or the kernel had the channels last in memory, as results of their products then have."""
-    middle: int | None = None
-    """The stored code of the value 0, in what :meth:`split` returned."""
+    middle: int | Tensor | None = None
+    """The stored code of the value 0, in what :meth:`split` returned: a tensor on other devices than the CPU."""
 
     def values(self) -> Tensor:
         """Return the values."""
@@ -123,20 +123,25 @@ class Codes:
 
     def split(self) -> tuple[Codes, Tensor, Tensor]:
         """Return ``unit``, ``scale`` and ``middle`` as :meth:`Values.split` does, with the codes of ``unit``."""
-        code = 1 << self.bits - 1
-        if not self.origin and abs(self.zero.sum().item()) < code / 2 * self.scale.sum().item():
-            code = 0
-        one, zero = self.scale.new_full((), 1.0), self.scale.new_full((), self.origin - code)
+        code: int | Tensor = 1 << self.bits - 1
+        if not self.origin:
+            reach, limit = self.zero.sum(), self.scale.sum()
+            if self.scale.is_cpu:
+                code = 0 if abs(reach.item()) < code / 2 * limit.item() else code
+            else:  # without waiting for the device
+                code = torch.where(reach.abs() < code / 2 * limit, 0, code)
+        lower = self.origin - code
+        zero = lower.to(self.scale.dtype) if isinstance(lower, Tensor) else self.scale.new_full((), lower)
+        one = self.scale.new_full((), 1.0)
         unit = Codes(
             self.stored, one, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
             self.channels_last, code - self.offset,
         )  # fmt: skip
-        middle = self.zero if code == self.origin else torch.add(self.zero, self.scale, alpha=code - self.origin)
-        return unit, self.scale, middle
+        return unit, self.scale, torch.addcmul(self.zero, self.scale, zero, value=-1)
 
-    def reshaped(self, function: Callable[[Tensor, float], Tensor]) -> Operand:
+    def reshaped(self, function: Callable[[Tensor, float | Tensor], Tensor]) -> Operand:
         """Return the values in another shape, see :meth:`Values.reshaped`: as codes if they have one grid."""
-        stored = function(self.stored, self.middle or 0)
+        stored = function(self.stored, 0 if self.middle is None else self.middle)
         if stored is self.stored:
             return self
         if self.scale.numel() > 1 or (stored.numel() > self.stored.numel() and self.middle is None):

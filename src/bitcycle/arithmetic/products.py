@@ -88,7 +88,7 @@ class Product(Counted):
         """Return the dimensions of a grad_output in blocks that share a grid, for the weight gradient."""
         return None
 
-    def in_blocks(self, x: Tensor, filling: float | None = None) -> Tensor:
+    def in_blocks(self, x: Tensor, filling: float | Tensor | None = None) -> Tensor:
         """Return grad_output, its factors or operand ``a`` in the blocks that the weight gradient is a sum over.
 
         The last block is filled with a number, by default with its last row.
@@ -164,13 +164,15 @@ class LinearProduct(Product):
         """One grid per column of each block of rows."""
         return (-2,) if len(shape) > 1 else None
 
-    def in_blocks(self, x: Tensor, filling: float | None = None) -> Tensor:
+    def in_blocks(self, x: Tensor, filling: float | Tensor | None = None) -> Tensor:
         count, columns = x.shape[:-1].numel(), x.shape[-1]
         rows = x.reshape(count, columns)
         if count <= BLOCK:
             return rows
         if missing := -count % BLOCK:
-            last = rows[-1:] if filling is None else rows.new_full((1, 1), filling)
+            last = rows[-1:]
+            if filling is not None:
+                last = filling.to(rows.dtype) if isinstance(filling, Tensor) else rows.new_full((), filling)
             rows = torch.cat([rows, last.expand(missing, columns)])
         return rows.view(-1, BLOCK, columns)
 

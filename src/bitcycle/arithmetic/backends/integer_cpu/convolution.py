@@ -117,7 +117,7 @@ def weight_gradient(
         unit, scale, middle = a.split()
         error, middle = e.values().to(middle.dtype), middle.expand(len(a.stored))
         added = product.absorb_a(error, scale, middle, a.stored.shape, b_shape).added
-    assert unit.middle is not None
+    assert isinstance(unit.middle, int)
     grids, half = e.stored.shape[:2], 1 << e.bits - 1
     middles = e.zero + e.scale * (half - e.origin)
     e_scale, e_middle = (x.reshape(x.shape[:2] or (1, 1)).expand(grids).contiguous() for x in (e.scale, middles))
