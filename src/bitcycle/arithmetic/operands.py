@@ -132,9 +132,8 @@ class Codes:
                 code = torch.where(reach.abs() < code / 2 * limit, 0, code)
         lower = self.origin - code
         zero = lower.to(self.scale.dtype) if isinstance(lower, Tensor) else self.scale.new_full((), lower)
-        one = self.scale.new_full((), 1.0)
         unit = Codes(
-            self.stored, one, zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
+            self.stored, torch.ones_like(zero), zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
             self.channels_last, code - self.offset,
         )  # fmt: skip
         return unit, self.scale, torch.addcmul(self.zero, self.scale, zero, value=-1)

@@ -391,9 +391,6 @@ class MatmulProduct(Product):
         gradient = grad_output.mT.matmul(a) if self.transpose_b else a.mT.matmul(grad_output)
         return gradient.sum_to_size(b_shape)
 
-    def bias_gradient(self, grad_output: Tensor) -> Tensor:
-        raise AssertionError("a product of two activations has no bias")
-
     def rows(self, dim: int) -> Dims:
         return (-1,)
 

@@ -40,10 +40,7 @@ def plan(
     a_spec: OperandSpec,
     b_spec: OperandSpec,
 ) -> ExecutionPlan:
-    """Return which of the three products of a site are computed in integers, and why the others are not."""
-    how = settings.execution
-    if how is Execution.SIMULATED:
-        return SIMULATED
+    """Return which of the three products of a site that may use integers do so, and why the others do not."""
     if not settings.grid.has_codes:
         return ExecutionPlan.simulated(Reason.FORMAT)
     if a_bits == 0 or b_bits == 0:
@@ -56,6 +53,7 @@ def plan(
         return ExecutionPlan.simulated(Reason.KIND)
     if torch.float64 in (a.dtype, b.dtype):
         return ExecutionPlan.simulated(Reason.DTYPE)
+    how = settings.execution
     return _plan(product, a.shape, b.shape, a_spec, b_spec, settings.grad_output, how, a.is_cpu)
 
 
