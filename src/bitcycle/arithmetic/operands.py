@@ -133,8 +133,8 @@ class Codes:
         lower = self.origin - code
         zero = lower.to(self.scale.dtype) if isinstance(lower, Tensor) else self.scale.new_full((), lower)
         unit = Codes(
-            self.stored, torch.ones_like(zero), zero, self.bits, self.origin, self.offset, self.dtype, None, self.pixel_sums,
-            self.channels_last, code - self.offset,
+            self.stored, torch.ones_like(zero), zero, self.bits, self.origin, self.offset, self.dtype, None,
+            self.pixel_sums, self.channels_last, code - self.offset,
         )  # fmt: skip
         return unit, self.scale, torch.addcmul(self.zero, self.scale, zero, value=-1)
 
