@@ -297,6 +297,7 @@ typedef struct {
     int8_t *buffers; /* for each thread one strip of an image */
     enum grids grids;
     int is_small; /* images in the layout TO_LAST, of which each is rounded in one run */
+    uint32_t *indices; /* in the layout LAST: of the elements of the first pixels, which are rounded together */
 } encoding;
 
 #define STAGE 1024 /* elements that are converted and multiplied at a time */
@@ -410,12 +411,10 @@ static void round_pixels(const encoding *e, rounder round, int64_t image, const 
 {
     int64_t channels = e->shared, pixels = e->inner, width = channels < STAGE ? channels : STAGE, together = STAGE / width;
     int by_channel = e->grids == PER_CHANNEL, repeats = by_channel && channels == width;
-    uint32_t indices[STAGE];
     float scales[STAGE], zeros[STAGE], staged[STAGE];
-    for (int64_t i = 0; i < together * width; i++) {
-        indices[i] = (uint32_t)(i % width * pixels + i / width);
-        scales[i] = repeats ? scale[i % width] : 0.0f;
-        zeros[i] = repeats ? zero[i % width] : 0.0f;
+    for (int64_t i = 0; repeats && i < together; i++) {
+        memcpy(scales + i * width, scale, (size_t)width * 4);
+        memcpy(zeros + i * width, zero, (size_t)width * 4);
     }
     for (int64_t i = 0; i < pixels; i += together)
         for (int64_t channel = 0; channel < channels; channel += width) {
@@ -424,7 +423,7 @@ static void round_pixels(const encoding *e, rounder round, int64_t image, const 
             int64_t from = (image * pixels + i) * channels + channel;
             round(run_of(e, from, some, staged), some, repeats ? scales : scale + by_channel * channel,
                   repeats ? zeros : zero + by_channel * channel, e->lowest, e->levels,
-                  (uint32_t)(image * channels * pixels + i + channel * pixels), indices, e->key1, e->key2,
+                  (uint32_t)(image * channels * pixels + i + channel * pixels), e->indices, e->key1, e->key2,
                   e->values ? e->values + from : NULL, e->codes ? e->codes + from : NULL, e->offset);
         }
     if (e->sums)
@@ -529,10 +528,11 @@ static void range_channels(const encoding *e, int64_t image, int32_t *low, int32
     for (int64_t i = 0; i < n; i += width)
         range_columns(run_of(e, at + i, n - i < width ? n - i : width, buffer), n - i < width ? n - i : width, lows,
                       highs);
-    for (int64_t i = 0; i < width; i++) {
-        low[i % channels] = lows[i] < low[i % channels] ? lows[i] : low[i % channels];
-        high[i % channels] = highs[i] > high[i % channels] ? highs[i] : high[i % channels];
-    }
+    for (int64_t i = 0; i < width; i += channels)
+        for (int64_t channel = 0; channel < channels; channel++) {
+            low[channel] = lows[i + channel] < low[channel] ? lows[i + channel] : low[channel];
+            high[channel] = highs[i + channel] > high[channel] ? highs[i + channel] : high[channel];
+        }
 }
 
 /* Images with a grid for each, or for each of their channels. If some grid does not exist, the caller has no use for the
@@ -1880,10 +1880,14 @@ static PyObject *py_encode(PyObject *self, PyObject *const *arguments, Py_ssize_
     if (e.layout != FLAT) {
         size_t strips = e.layout == TO_LAST ? (size_t)(e.threads * strip_of(e.shared) * e.shared) : 0;
         size_t channels = (size_t)(2 * e.threads) * (e.grids == PER_CHANNEL ? (size_t)e.shared : 1);
-        ranges = malloc(4 * (channels + STAGE) + strips);
+        ranges = malloc(4 * (channels + 2 * STAGE) + strips);
         if (!ranges)
             return PyErr_NoMemory();
-        e.buffers = (int8_t *)(ranges + channels + STAGE);
+        e.indices = (uint32_t *)(ranges + channels + STAGE);
+        e.buffers = (int8_t *)(e.indices + STAGE);
+        int64_t width = e.shared < STAGE ? e.shared : STAGE;
+        for (int64_t i = 0; e.layout == LAST && i < STAGE / width * width; i++)
+            e.indices[i] = (uint32_t)(i % width * e.inner + i / width);
         e.is_small = e.layout == TO_LAST && e.inner <= strip_of(e.shared) && e.shared * e.inner <= STAGE;
         if ((e.layout == LAST || e.is_small) && e.factors && e.period) {
             float *repeated = (float *)(ranges + channels);
