@@ -244,7 +244,7 @@ class QuantizedLayer(ConvertedModule):
             a_spec: How ``a`` is put on its grid.
             b_spec: How ``b`` is put on its grid.
         """
-        own = self.bitcycle.sites.get(site) or self.bitcycle.site(site)
+        own = self.bitcycle.site(site)
         return multiply(own, product, a, b, bias, a_spec=a_spec, b_spec=b_spec, training=self.training)
 
     def round_bias(self, site: str, bias: Tensor | None) -> Tensor | None:
