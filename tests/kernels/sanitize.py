@@ -21,7 +21,7 @@ SANITIZERS = [
 ]
 TESTS = [
     "tests/kernels/test_native.py",
-    "tests/kernels/test_relu.py",
+    "tests/nn/test_relu.py",
     "tests/kernels/test_rounding.py",
     "tests/grids/test_native.py",
     "tests/arithmetic/execution",
