@@ -66,7 +66,7 @@ BUGS = (
     Bug("arithmetic/products.py", "return a.numel() * b[0]", "return a.numel() * b[1]", "cost"),
     Bug("arithmetic/products.py", "(a if self.transposed else out).numel()", "out.numel()", "cost"),
     Bug("arithmetic/backends/integer_cpu/convolution.py", "- d * (k - 1) - 1", "- d * k - 1", "arithmetic"),
-    Bug("arithmetic/operands.py", "begins_at_zero, 0.0, half)", "begins_at_zero, half, 0.0)", "arithmetic"),
+    Bug("arithmetic/operands.py", "starts_near_zero, 0.0, half)", "starts_near_zero, half, 0.0)", "arithmetic"),
     Bug("nn/attention.py", "1 / math.sqrt(self.head_dim)", "1 / self.head_dim", "nn/test_contract.py"),
     Bug("nn/attention.py", "isneginf().all(-1, keepdim=True)", "isneginf().any(-1, keepdim=True)", "nn"),
     Bug("nn/interception.py", "if not isinstance(mode, Interceptor)", "if isinstance(mode, Interceptor)", "nn"),

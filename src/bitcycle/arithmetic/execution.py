@@ -145,6 +145,4 @@ def is_autocast_enabled(x: Tensor) -> bool:
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
     """Return a context in which autocast does not apply to products of a tensor."""
-    device = x.device.type
-    is_enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    return torch.autocast(device, enabled=False) if is_enabled else _AS_IS
+    return torch.autocast(x.device.type, enabled=False) if is_autocast_enabled(x) else _AS_IS

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bitcycle.arithmetic.compiled_product import compiled_product, is_for_integers
-from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason
+from bitcycle.arithmetic.execution import Execution, ExecutionPlan, Reason, is_autocast_enabled
 from bitcycle.arithmetic.export_rounding import ExportRounding, current_export_rounding
 from bitcycle.arithmetic.grad_output import refuse_second_order, rounded_grad_output
 from bitcycle.arithmetic.observers import OBSERVERS, computing, current_observers, report_product
@@ -40,9 +40,8 @@ def multiply(
     """Compute a site's product of ``a`` and ``b`` at its current bits, with a quantised backward."""
     a_spec = a_spec if a_spec.role else a_spec._replace(role=role_of(a))
     b_spec = b_spec if b_spec.role else b_spec._replace(role=role_of(b))
-    device = a.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device) and a.dtype is not torch.float64:
-        dtype = torch.get_autocast_dtype(device)  # operands are rounded from the values of autocast
+    if a.dtype is not torch.float64 and is_autocast_enabled(a):  # operands are rounded from the values of autocast
+        dtype = torch.get_autocast_dtype(a.device.type)
         a, b, bias = a.to(dtype), b.to(dtype), None if bias is None else bias.to(dtype)
     if torch.compiler.is_compiling():
         exported = current_export_rounding()

@@ -64,7 +64,7 @@ class Values:
     def split(self) -> tuple[Values, Tensor, Tensor]:
         """Return ``unit``, ``scale`` and ``middle`` with values ``scale * unit + middle``; ``middle`` has one code.
 
-        The noise of grad_output is multiplied by ``unit``. The code of the middle is 0 if the grids begin about at 0,
+        The noise of grad_output is multiplied by ``unit``. The code of the middle is 0 if the grids start near 0,
         as those of the results of a ReLU or a softmax, most of which are 0; else it is half of the codes there are.
         The scale is 1 and the middle is 0 where there is no grid.
         """
@@ -74,8 +74,8 @@ class Values:
         if not self.symmetric:
             bits = self.bits
             half = 2.0 ** (bits - 1) if isinstance(bits, int) else torch.exp2(bits.to(middle.dtype) - 1)
-            begins_at_zero = middle.sum().abs() < half / 2 * self.scale.sum()
-            middle = middle + self.scale * torch.where(begins_at_zero, 0.0, half)
+            starts_near_zero = middle.sum().abs() < half / 2 * self.scale.sum()
+            middle = middle + self.scale * torch.where(starts_near_zero, 0.0, half)
         usable = has_a_grid(self.scale, self.bits)
         scale, middle = torch.where(usable, self.scale, 1), torch.where(usable, middle, 0)
         return Values(self.tensor.to(scale.dtype).sub(middle).div_(scale).to(self.tensor.dtype)), scale, middle
